@@ -1,0 +1,1 @@
+"""Benchmarks: asv classes by area, also run without asv, beside other libraries, by `asv_benchmarks.compare`."""

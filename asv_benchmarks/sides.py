@@ -1,0 +1,234 @@
+"""The libraries a benchmark runs on, oxinp among them, behind one small interface.
+
+A side supplies its NumPy-like namespace, a clock on its own device timeline, and the few verbs that libraries spell
+differently. Peers are optional: `load` says what is missing instead of failing.
+"""
+
+import gc
+import importlib
+import time
+import types
+
+import numpy as np
+
+
+class Side:
+    """One library under measurement. This base is a library that computes on the host, at once.
+
+    Attributes
+    ----------
+    name : str
+    xp : module or namespace
+        Answers the NumPy names that the cases use.
+    version : str
+    backend : str
+        What computes: "host", "emulator" or "cuda".
+    """
+
+    name = "numpy"
+    backend = "host"
+
+    def __init__(self, xp):
+        self.xp = xp
+        self.version = str(getattr(xp, "__version__", ""))
+
+    def asarray(self, host):
+        """Copy a NumPy array to where the library computes."""
+        return self.xp.array(host)
+
+    def to_host(self, x):
+        """Copy an array of the library into a fresh NumPy array."""
+        return np.array(x)
+
+    # Makes a lazy library enqueue an array's pending work, without waiting; None where nothing is ever pending.
+    materialise = None
+
+    def synchronize(self):
+        """Wait until everything enqueued is done."""
+
+    def record(self):
+        """Return a mark on the library's own timeline, the host clock in seconds here."""
+        return time.perf_counter()
+
+    def elapsed_ms(self, start, stop):
+        """Return the milliseconds between two marks that have both been reached."""
+        return 1e3 * (stop - start)
+
+    def launches(self):
+        """Return how many kernels have been launched so far, None where the library does not count."""
+        return
+
+    def copy_into(self, target, source):
+        """Enqueue the library's fastest contiguous copy."""
+        self.xp.copyto(target, source)
+
+    def device_nbytes(self):
+        """Return the bytes of live arrays on the device, None where there is no device."""
+        return
+
+    def peak_device_nbytes(self):
+        """Return the highest `device_nbytes` since `reset_peak`, None where the library does not know."""
+        return
+
+    def reset_peak(self):
+        """Start a new peak."""
+
+    def release(self):
+        """Give cached device memory back, so that the next side finds the device empty."""
+        gc.collect()
+
+
+class Cupy(Side):
+    """CuPy, on its current stream."""
+
+    name = "cupy"
+    backend = "cuda"
+
+    def asarray(self, host):
+        return self.xp.asarray(host)
+
+    def to_host(self, x):
+        return self.xp.asnumpy(x)
+
+    def synchronize(self):
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def record(self):
+        event = self.xp.cuda.Event()
+        event.record()
+        return event
+
+    def elapsed_ms(self, start, stop):
+        return self.xp.cuda.get_elapsed_time(start, stop)
+
+    def copy_into(self, target, source):
+        target.data.copy_from_device_async(source.data, source.nbytes, self.xp.cuda.get_current_stream())
+
+    def device_nbytes(self):
+        return self.xp.get_default_memory_pool().used_bytes()
+
+    def release(self):
+        super().release()
+        self.synchronize()
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+
+class Torch(Side):
+    """PyTorch, on its current CUDA stream."""
+
+    name = "torch"
+    backend = "cuda"
+
+    def __init__(self, torch):
+        # PyTorch spells some of NumPy's functions differently; each is given its closest, fastest equivalent.
+        names = types.SimpleNamespace(
+            sqrt=torch.sqrt,
+            sum=lambda x, axis=None: torch.sum(x) if axis is None else torch.sum(x, dim=axis),
+            max=lambda x, axis=None: torch.amax(x) if axis is None else torch.amax(x, dim=axis),
+            where=torch.where,
+            ascontiguousarray=lambda x: x.contiguous(),
+        )
+        super().__init__(names)
+        self.torch = torch
+        self.version = torch.__version__
+        torch.set_grad_enabled(False)
+
+    def asarray(self, host):
+        return self.torch.from_numpy(host).cuda()
+
+    def to_host(self, x):
+        return x.cpu().numpy()
+
+    def synchronize(self):
+        self.torch.cuda.synchronize()
+
+    def record(self):
+        event = self.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def elapsed_ms(self, start, stop):
+        return start.elapsed_time(stop)
+
+    def copy_into(self, target, source):
+        target.copy_(source)
+
+    def device_nbytes(self):
+        return self.torch.cuda.memory_allocated()
+
+    def peak_device_nbytes(self):
+        return self.torch.cuda.max_memory_allocated()
+
+    def reset_peak(self):
+        self.torch.cuda.reset_peak_memory_stats()
+
+    def release(self):
+        super().release()
+        self.synchronize()
+        self.torch.cuda.empty_cache()
+
+
+class Oxinp(Side):
+    """The library this repository holds."""
+
+    name = "oxinp"
+
+    def __init__(self, oxinp):
+        super().__init__(oxinp)
+        self.runtime = importlib.import_module("oxinp._runtime").current()
+        self.backend = "host" if self.runtime is None else self.runtime.name
+        self.materialise = oxinp.evaluate
+
+    def asarray(self, host):
+        return self.xp.asarray(host)
+
+    def to_host(self, x):
+        return x.__array__()
+
+    def synchronize(self):
+        self.xp.cuda.synchronize()
+
+    def record(self):
+        if self.backend != "cuda":
+            return super().record()
+        return self.runtime.record_event()
+
+    def elapsed_ms(self, start, stop):
+        if self.backend != "cuda":
+            return super().elapsed_ms(start, stop)
+        return start.elapsed_ms(stop)
+
+    def launches(self):
+        return None if self.runtime is None else self.xp.cuda.stats().launches
+
+    def copy_into(self, target, source):
+        target[...] = source
+        self.materialise(target)
+
+    def release(self):
+        super().release()
+        if self.runtime is not None:
+            self.synchronize()
+            self.runtime.trim()
+
+
+SIDES = {"oxinp": Oxinp, "cupy": Cupy, "torch": Torch, "numpy": Side}
+
+
+def load(name):
+    """Return the side called `name`, or the sentence that says why it cannot run here.
+
+    Peers are imported here, by name, because none of them is needed to run the benchmarks.
+    """
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        return f"{name} is not installed ({error})"
+    if name == "torch" and not module.cuda.is_available():
+        return "torch finds no GPU"
+    if name == "cupy":
+        try:
+            module.cuda.runtime.getDeviceCount()
+        except module.cuda.runtime.CUDARuntimeError as error:
+            return f"cupy finds no GPU ({error})"
+    return SIDES[name](module)

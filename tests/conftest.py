@@ -1,0 +1,84 @@
+"""Which backend the suite runs on, and the fixtures every folder shares.
+
+The suite runs on the emulator unless OXINP_BACKEND says otherwise, so it means the same on every machine. With
+OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead.
+"""
+
+import importlib
+import os
+
+import pytest
+
+REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
+# Before anything imports oxinp: the environment is read once, at import.
+os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
+
+
+def _devices():
+    """Return the compute capability of every CUDA device, and why there is none."""
+    device_module = importlib.import_module("_driver.device")
+    errors = importlib.import_module("_driver.errors")
+    try:
+        return [device.compute_capability for device in device_module.list_devices()], ""
+    except errors.CudaError as error:
+        return [], str(error)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what this machine cannot run; under OXINP_REQUIRE_GPU=1 let it run and fail."""
+    wanting = [item for item in items if any(item.get_closest_marker(name) for name in ("gpu", "hopper", "multi_gpu"))]
+    if not wanting:
+        return
+    capabilities, reason = _devices()
+    if not capabilities and REQUIRE_GPU:
+        return
+    conditions = {
+        "gpu": (bool(capabilities), f"no GPU: {reason}"),
+        "hopper": (any(cc == (9, 0) for cc in capabilities), "no device of compute capability 9.0"),
+        "multi_gpu": (len(capabilities) >= 2, "fewer than two GPUs"),
+    }
+    for item in wanting:
+        for name, (is_met, why) in conditions.items():
+            if item.get_closest_marker(name) and not is_met:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture(scope="session", autouse=REQUIRE_GPU)
+def required_gpu():
+    """Fail at once, with the driver's reason, where OXINP_REQUIRE_GPU=1 and there is no GPU."""
+    capabilities, reason = _devices()
+    if not capabilities:
+        pytest.fail(f"OXINP_REQUIRE_GPU=1, but there is no GPU: {reason}", pytrace=False)
+
+
+@pytest.fixture
+def config():
+    """Return `oxinp.config`; whatever the test sets is put back."""
+    settings = importlib.import_module("oxinp._config").config
+    names = ("backend", "offload_threshold", "fallback", "synchronous", "cache_dir")
+    before = {name: getattr(settings, name) for name in names}
+    yield settings
+    for name, value in before.items():
+        if getattr(settings, name) != value:
+            setattr(settings, name, value)
+
+
+@pytest.fixture(params=[0, 65536, float("inf")], ids=["threshold-0", "threshold-64K", "threshold-inf"])
+def offload_threshold(request, config):
+    """Run the test with everything on the device, the default placement, and everything on the host."""
+    config.offload_threshold = request.param
+    return request.param
+
+
+@pytest.fixture
+def on_device(config):
+    """Place every array on the device, whatever its size."""
+    config.offload_threshold = 0
+
+
+@pytest.fixture
+def stats():
+    """Return `oxinp.cuda.stats` after a reset: calling it gives the counts since the test began."""
+    cuda = importlib.import_module("oxinp.cuda")
+    cuda.reset_stats()
+    return cuda.stats
