@@ -1,0 +1,242 @@
+"""Every setting, once: a default, one environment variable and a check each.
+
+The table `SETTINGS` is the only list of them. Values are checked when they are set, so the places that read them (some
+on hot paths) need no checks: a setting is a plain slot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["SETTINGS", "Config", "Setting", "config"]
+
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table of settings.
+
+    Attributes
+    ----------
+    name : str
+        Attribute of `config`.
+    default : Callable
+        Gives the value where neither the program nor the environment does.
+    check : Callable
+        Takes a value, or the text of an environment variable, to the value to store; raises ValueError or TypeError if
+        it is not legal.
+    legal : str
+        The legal values, in words.
+    meaning : str
+        What the setting does, for the documentation.
+    """
+
+    name: str
+    default: Callable[[], Any]
+    check: Callable[[Any], Any]
+    legal: str
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """Name of the environment variable that gives the initial value."""
+        return f"OXINP_{self.name.upper()}"
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in names:
+            raise ValueError
+        return str(value)
+
+    return check
+
+
+def _threshold(value: Any) -> int | float:
+    if isinstance(value, str):
+        value = math.inf if value.strip().lower() == "inf" else int(value)
+    if value == math.inf:
+        return math.inf
+    if isinstance(value, bool) or int(value) != value or value < 0:
+        raise ValueError
+    return int(value)
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str):
+        value = _TRUTH.get(value.strip().lower())
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _directory(value: Any) -> str:
+    text = os.fsdecode(os.fspath(value))
+    if "\0" in text:
+        raise ValueError
+    return os.path.abspath(os.path.expanduser(text)) if text else ""  # noqa: PTH100, PTH111 - pathlib has no "" (off)
+
+
+def default_cache_dir(platform: str = sys.platform) -> str:
+    """Return the platform's directory for what can be made again, or "" where the user has none.
+
+    Parameters
+    ----------
+    platform : str
+        As `sys.platform` names it.
+
+    Returns
+    -------
+    str
+        An absolute path; it need not exist.
+    """
+    if platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "")
+    elif platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")  # noqa: PTH111 - raises nothing where there is no home
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        if not os.path.isabs(base):  # noqa: PTH117 - the XDG specification: a relative path is ignored
+            base = os.path.expanduser("~/.cache")  # noqa: PTH111
+    # No home directory leaves a "~" or nothing: then there is no cache rather than one in the current directory.
+    return os.path.join(base, "oxinp") if os.path.isabs(base) else ""  # noqa: PTH117, PTH118
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        name="backend",
+        default=lambda: "auto",
+        check=_one_of("auto", "cuda", "emulator", "host"),
+        legal="auto, cuda, emulator, host",
+        meaning="where large arrays live: auto takes the GPU if there is one and the host if not",
+    ),
+    Setting(
+        name="offload_threshold",
+        default=lambda: 65536,
+        check=_threshold,
+        legal="a whole number of bytes from 0 up, or inf",
+        meaning="operations on host arrays of at least this many bytes run on the device",
+    ),
+    Setting(
+        name="fallback",
+        default=lambda: "silent",
+        check=_one_of("silent", "warn", "error"),
+        legal="silent, warn, error",
+        meaning="what happens when NumPy has to do the work on the host: it is counted, also warned about, or an error",
+    ),
+    Setting(
+        name="synchronous",
+        default=lambda: False,
+        check=_truth,
+        legal="True or False (in the environment also 1, 0, yes, no, on, off)",
+        meaning="wait for every kernel, so that errors are raised by the line that caused them",
+    ),
+    Setting(
+        name="cache_dir",
+        default=default_cache_dir,
+        check=_directory,
+        legal="a path, or the empty string for no cache on disk",
+        meaning="directory of the compiled kernels kept between processes",
+    ),
+)
+
+_ROWS = {row.name: row for row in SETTINGS}
+
+
+class Config:
+    """The settings in force, as attributes.
+
+    Parameters
+    ----------
+    environment : mapping of str to str
+        Where the initial values are looked for.
+
+    Attributes
+    ----------
+    version : int
+        Grows with every assignment; caches of decisions that depend on settings keep it in their key.
+
+    Raises
+    ------
+    ValueError
+        A variable, or later an assigned value, is not legal; the message names the legal ones.
+    AttributeError
+        There is no such setting.
+
+    Examples
+    --------
+    >>> from oxinp._config import Config
+    >>> config = Config({"OXINP_FALLBACK": "error"})
+    >>> config.fallback, config.offload_threshold
+    ('error', 65536)
+    >>> config.backend = "gpu"
+    Traceback (most recent call last):
+    ValueError: backend cannot be 'gpu'; legal values: auto, cuda, emulator, host
+    """
+
+    __slots__ = ("backend", "cache_dir", "fallback", "offload_threshold", "synchronous", "version")
+
+    backend: str
+    cache_dir: str
+    fallback: str
+    offload_threshold: int | float
+    synchronous: bool
+    version: int
+
+    def __init__(self, environment: os._Environ[str] | dict[str, str] = os.environ) -> None:
+        object.__setattr__(self, "version", 0)
+        for row in SETTINGS:
+            text = environment.get(row.variable)
+            value = row.default() if text is None else _checked(row, text, f"the environment variable {row.variable}")
+            object.__setattr__(self, row.name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        row = _ROWS.get(name)
+        if row is None:
+            known = ", ".join(_ROWS)
+            raise AttributeError(f"there is no setting {name!r}; there are {known}")
+        object.__setattr__(self, name, _checked(row, value, name))
+        object.__setattr__(self, "version", self.version + 1)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a setting cannot be deleted: {name}")
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name} = {getattr(self, name)!r}" for name in _ROWS)
+
+    @contextlib.contextmanager
+    def override(self, **settings: Any) -> Iterator[None]:
+        """Give settings other values inside a `with` block, for the whole process.
+
+        Parameters
+        ----------
+        **settings
+            Values by name.
+        """
+        before = {name: getattr(self, name) for name in settings}
+        try:
+            for name, value in settings.items():
+                setattr(self, name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+
+def _checked(row: Setting, value: Any, subject: str) -> Any:
+    try:
+        return row.check(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{subject} cannot be {value!r}; legal values: {row.legal}") from None
+
+
+config = Config()

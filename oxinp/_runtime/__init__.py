@@ -1,0 +1,8 @@
+"""Where bytes live and kernels run: backends, memory, counters and the cache of compiled kernels.
+
+`current` gives the backend, `why_host` the reason where there is none, `counters.stats` what was done.
+"""
+
+from oxinp._runtime.select import current, why_host
+
+__all__ = ["current", "why_host"]

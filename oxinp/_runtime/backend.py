@@ -1,0 +1,135 @@
+"""What a place where kernels run must offer: the protocol that `cuda` and `emulator` implement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oxinp._ptx.kernel import Kernel
+    from oxinp._runtime.memory import Buffer, MemoryStats
+
+__all__ = ["Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+
+Launch = Callable[..., None]
+"""A kernel with its grid and its constants: called with the parameters that vary, it launches."""
+
+
+class BackendUnavailable(RuntimeError):
+    """There is no such device here; the message says why and what would help."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What kernels may rely on and are tuned to.
+
+    Attributes
+    ----------
+    cc : (int, int)
+        Compute capability, major and minor.
+    num_sms : int
+        Multiprocessors.
+    max_shared_nbytes : int
+        Shared memory one block may ask for.
+    l2_nbytes, total_nbytes : int
+        Sizes of the second-level cache and of the memory.
+    device_name : str
+        The name the driver gives.
+    """
+
+    cc: tuple[int, int]
+    num_sms: int
+    max_shared_nbytes: int
+    l2_nbytes: int
+    total_nbytes: int
+    device_name: str
+
+
+class Event(Protocol):
+    """A point in the order of work."""
+
+    def elapsed_ms(self, other: Event, /) -> float:
+        """Milliseconds from this event to a later one; waits until both have happened."""
+        ...
+
+
+class Backend(Protocol):
+    """A device and its memory.
+
+    Everything is ordered on the backend's current stream: what is called later sees what was called earlier.
+
+    Attributes
+    ----------
+    name : str
+        "cuda" or "emulator".
+    capability : Capability
+        What kernels are planned for.
+    """
+
+    name: str
+    capability: Capability
+
+    def allocate(self, nbytes: int, /) -> Buffer:
+        """Return memory, from the pool where it has some; its contents are undefined.
+
+        Raises
+        ------
+        MemoryError
+            None is left, cached blocks given back and pending work done; says what is asked, held and free.
+        """
+        ...
+
+    def upload(self, ptr: int, array: np.ndarray[Any, Any], /) -> None:
+        """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
+        ...
+
+    def download(self, array: np.ndarray[Any, Any], ptr: int, /) -> None:
+        """Fill a C-contiguous writable array from the device; the data is there when this returns."""
+        ...
+
+    def copy(self, dst_ptr: int, src_ptr: int, nbytes: int, /) -> None:
+        """Copy inside the device; the ranges must not overlap."""
+        ...
+
+    def launcher(
+        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], /
+    ) -> Launch:
+        """Return a callable that launches a kernel.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Compiled and loaded here if it is not yet.
+        grid : (int, int, int)
+            Blocks along x, y and z.
+        num_varying : int
+            How many leading parameters are given at each call, positionally: pointers and integers as int, other
+            scalars as what `struct` packs.
+        constants : tuple
+            The remaining parameters.
+
+        Returns
+        -------
+        Callable
+            Obeys `config.synchronous` as it is now; keep it under `config.version`.
+        """
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""
+        ...
+
+    def memory_stats(self) -> MemoryStats:
+        """Return what the pool holds."""
+        ...
+
+    def trim(self) -> None:
+        """Give all cached memory back to the driver."""
+        ...
+
+    def record_event(self) -> Event:
+        """Return an event at the present end of the current stream."""
+        ...

@@ -1,0 +1,78 @@
+"""Which backend is in use: decided at the first need, from `config.backend` and from what this machine has."""
+
+from __future__ import annotations
+
+import importlib
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from oxinp._config import config
+from oxinp._runtime.backend import BackendUnavailable
+
+if TYPE_CHECKING:
+    from oxinp._runtime.backend import Backend
+
+__all__ = ["current", "why_host"]
+
+# Imported when first wanted: the import of oxinp pays for neither, and the driver stays untouched until there is work.
+_MODULES = {"cuda": "oxinp._runtime.cuda", "emulator": "oxinp._runtime.emulator"}
+
+_lock = RLock()
+_opened: dict[str, Backend] = {}
+_failures: dict[str, tuple[int, BackendUnavailable]] = {}  # with the config.version they happened under
+_decided: tuple[int, Backend | None] = (-1, None)  # config.version and what was decided under it
+
+
+def current() -> Backend | None:
+    """Return the backend in use, or None where everything runs on the host.
+
+    Raises
+    ------
+    BackendUnavailable
+        `config.backend` asks for a device that is not to be had; says why.
+    """
+    version, backend = _decided
+    return backend if version == config.version else _decide()
+
+
+def why_host() -> str | None:
+    """Return why everything runs on the host, cause and remedy, or None if it does not."""
+    if current() is not None:
+        return None
+    if config.backend == "host":
+        return "config.backend is 'host'; set it, or the environment variable OXINP_BACKEND, to 'auto' to use a GPU"
+    return str(_failures["cuda"][1])
+
+
+def _decide() -> Backend | None:
+    global _decided
+    with _lock:
+        version, name = config.version, config.backend
+        backend: Backend | None = None
+        if name == "auto":
+            # Looked for once: a program that changes other settings does not pay for the search again.
+            if "cuda" not in _failures:
+                try:
+                    backend = _open("cuda", version)
+                except BackendUnavailable:
+                    backend = None
+        elif name != "host":
+            backend = _open(name, version)
+        _decided = (version, backend)
+        return backend
+
+
+def _open(name: str, version: int) -> Backend:
+    if name in _opened:
+        return _opened[name]
+    failed_version, failure = _failures.get(name, (-1, None))
+    if failure is not None and failed_version == version:
+        raise failure.with_traceback(None)
+    try:
+        backend: Backend = importlib.import_module(_MODULES[name]).open_backend()
+    except BackendUnavailable as error:
+        _failures[name] = (version, error)
+        raise
+    _failures.pop(name, None)
+    _opened[name] = backend
+    return backend
