@@ -24,6 +24,10 @@ BATCH_SECONDS = 3e-3
 MAX_BATCH = 100
 
 
+class NotApplicableError(Exception):
+    """A case means nothing on a side: that is no failure. Raised while it is set up."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """One round: the case's value, and per call the host time and the number of kernel launches."""
@@ -175,6 +179,7 @@ class ValueCase(Case):
     """One number per round, measured by the case itself; smaller is better, as everywhere here."""
 
     rounds = 5
+    clock = staticmethod(time.perf_counter)
 
     @abc.abstractmethod
     def measure(self, side, *params):

@@ -22,7 +22,7 @@ import numpy as np
 
 import asv_benchmarks
 from asv_benchmarks import sides
-from asv_benchmarks.case import Case, DeviceCase, Measurement, median, random_array
+from asv_benchmarks.case import Case, DeviceCase, Measurement, NotApplicableError, median, random_array
 
 FIRST = "hot_path"
 COPY_NBYTES = 512 << 20
@@ -38,6 +38,7 @@ class Row:
     peers: dict = dataclasses.field(default_factory=dict)
     share: float | None = None
     errors: dict = dataclasses.field(default_factory=dict)
+    left_out: dict = dataclasses.field(default_factory=dict)
     judged: list = dataclasses.field(default_factory=list)
 
     @property
@@ -100,6 +101,8 @@ def run_case(name, case, params, running, rounds, bandwidth):
             continue
         try:
             measures[side.name] = case.prepare(side, *params)
+        except NotApplicableError as reason:
+            row.left_out[side.name] = str(reason)
         except Exception as error:  # noqa: BLE001 a case that fails on one side is a result, not the end of the run
             row.errors[side.name] = f"{type(error).__name__}: {error}"
     for _, side_name in itertools.product(range(rounds or case.rounds), list(measures)):
@@ -149,6 +152,7 @@ def as_json(row):
         "ratios": row.ratios,
         "share": row.share,
         "errors": row.errors,
+        "left_out": row.left_out,
         "requirements": [{"text": text, "holds": holds} for text, holds in row.judged],
     }
 
@@ -160,7 +164,7 @@ def regressions(cases, meta, baseline, fail_above):
         now = cases.get(name)
         if now is None:
             continue
-        if "oxinp" not in now["sides"]:
+        if "oxinp" in before["sides"] and "oxinp" not in now["sides"]:
             worse.append(f"{name}: ran in the baseline, fails now")
             continue
         shared = [peer for peer in before["ratios"] if now["ratios"].get(peer)]
@@ -184,9 +188,9 @@ def line(row, peers):
         return f"{m.value:.4g} {row.unit}{host}"
 
     verdict = {True: "pass", False: "MISS", None: "not judged"}
-    cells = [f"{row.name:<58}", f"{cell('oxinp', row.ours):>22}"]
+    cells = [f"{row.name:<64}", f"{cell('oxinp', row.ours):>22}"]
     cells += [f"{cell(peer, row.peers.get(peer)):>22}" for peer in peers]
-    cells += [f"{row.ratios[peer]:>9.2f}" if peer in row.ratios else f"{'-':>9}" for peer in peers]
+    cells += [f"{row.ratios[peer]:>10.2f}" if peer in row.ratios else f"{'-':>10}" for peer in peers]
     cells.append(f"{100 * row.share:>6.1f} %" if row.share is not None else f"{'-':>8}")
     cells.append("; ".join(f"{text}: {verdict[holds]}" for text, holds in row.judged))
     return " ".join(cells)
@@ -223,15 +227,15 @@ def main(argv=None):
     print(f"device {meta['device']}; copy bandwidth {meta['copy_GB_per_s']:.0f} GB/s (reads plus writes)\n", flush=True)
 
     peers = [side.name for side in running if side.name != "oxinp"]
-    header = [f"{'case':<58}", f"{'oxinp':>22}", *(f"{peer:>22}" for peer in peers)]
-    print(*header, *(f"{peer[:5] + '/us':>9}" for peer in peers), f"{'share':>8}", "must")
+    header = [f"{'case':<64}", f"{'oxinp':>22}", *(f"{peer:>22}" for peer in peers)]
+    print(*header, *(f"{peer + '/ours':>10}" for peer in peers), f"{'share':>8}", "must")
     cases, failed = {}, False
     for name, case, params in discover(quick=options.quick):
         if not re.search(options.filter, name):
             continue
         row = run_case(name, case, params, running, 1 if options.quick else options.rounds, bandwidth)
         print(line(row, peers), flush=True)
-        for side_name, error in row.errors.items():
+        for side_name, error in (row.errors | row.left_out).items():
             print(f"    {side_name}: {error}", flush=True)
         failed = failed or "oxinp" in row.errors
         cases[name] = as_json(row)

@@ -31,6 +31,11 @@ def at_most(limit, unit):
     return Requirement(f"<= {limit:g} {unit}", lambda row: row.ours.value <= limit)
 
 
+def throughput(nbytes, least):
+    """Bytes per second of a case whose unit is the millisecond."""
+    return Requirement(f">= {least / 1e9:g} GB/s", lambda row: nbytes / (1e-3 * row.ours.value) >= least)
+
+
 def launches(count):
     """Kernel launches per call."""
     return Requirement(

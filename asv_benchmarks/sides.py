@@ -58,6 +58,10 @@ class Side:
         """Return how many kernels have been launched so far, None where the library does not count."""
         return
 
+    def transferred_nbytes(self):
+        """Return the bytes copied to the device and from it so far, None where the library does not count."""
+        return
+
     def copy_into(self, target, source):
         """Enqueue the library's fastest contiguous copy."""
         self.xp.copyto(target, source)
@@ -106,6 +110,13 @@ class Cupy(Side):
 
     def device_nbytes(self):
         return self.xp.get_default_memory_pool().used_bytes()
+
+    def peak_device_nbytes(self):
+        # The pool grows to the peak and keeps it.
+        return self.xp.get_default_memory_pool().total_bytes()
+
+    def reset_peak(self):
+        self.release()
 
     def release(self):
         super().release()
@@ -200,6 +211,12 @@ class Oxinp(Side):
 
     def launches(self):
         return None if self.runtime is None else self.xp.cuda.stats().launches
+
+    def transferred_nbytes(self):
+        if self.runtime is None:
+            return None
+        stats = self.xp.cuda.stats()
+        return stats.h2d_bytes, stats.d2h_bytes
 
     def copy_into(self, target, source):
         target[...] = source

@@ -1,0 +1,71 @@
+"""Fused elementwise expressions and the stencil: one launch each, as fast as the bytes can move."""
+
+from asv_benchmarks import requirement
+from asv_benchmarks.case import DeviceCase, random_array
+
+F32_NBYTES = 4
+F64_NBYTES = 8
+
+
+class Elementwise(DeviceCase):
+    """An expression over `num_arrays` contiguous float32 arrays, making one more."""
+
+    params = ((2**27,),)
+    quick_params = ((3000,),)
+    param_names = ("n",)
+    num_arrays = 3
+
+    def inputs(self, n):
+        return [random_array(n, "float32", seed) for seed in range(self.num_arrays)]
+
+    def nbytes_moved(self, n):
+        return (self.num_arrays + 1) * F32_NBYTES * n
+
+    def requirements(self, n):
+        del n
+        return (requirement.launches(1), requirement.share_of_limit(0.85))
+
+
+class MultiplyAdd(Elementwise):
+    """`a*b + c`."""
+
+    def body(self, xp, arrays, n):
+        del xp, n
+        a, b, c = arrays
+        return a * b + c
+
+
+class Norm(Elementwise):
+    """`sqrt(x*x + y*y) / (z + 1)`."""
+
+    def body(self, xp, arrays, n):
+        del n
+        x, y, z = arrays
+        return xp.sqrt(x * x + y * y) / (z + 1)
+
+
+class Stencil(DeviceCase):
+    """A step of the 5-point heat stencil, float64, written through slices into a slice of the other array."""
+
+    params = ((8192,),)
+    quick_params = ((40,),)
+    param_names = ("n",)
+
+    def inputs(self, n):
+        return [random_array((n, n), "float64", seed) for seed in range(2)]
+
+    def body(self, xp, arrays, n):
+        del xp, n
+        u, v = arrays
+        inside = u[1:-1, 1:-1]
+        neighbours = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+        v[1:-1, 1:-1] = inside + 0.2 * (neighbours - 4 * inside)
+        return v
+
+    def nbytes_moved(self, n):
+        # All of u but its corners is read once, the inside of v is written once.
+        return F64_NBYTES * ((n * n - 4) + (n - 2) ** 2)
+
+    def requirements(self, n):
+        del n
+        return (requirement.launches(1), requirement.share_of_limit(0.75))
