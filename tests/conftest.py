@@ -54,13 +54,9 @@ def required_gpu():
 @pytest.fixture
 def config():
     """Return `oxinp.config`; whatever the test sets is put back."""
-    settings = importlib.import_module("oxinp._config").config
-    names = ("backend", "offload_threshold", "fallback", "synchronous", "cache_dir")
-    before = {name: getattr(settings, name) for name in names}
-    yield settings
-    for name, value in before.items():
-        if getattr(settings, name) != value:
-            setattr(settings, name, value)
+    module = importlib.import_module("oxinp._config")
+    with module.config.override(**{row.name: getattr(module.config, row.name) for row in module.SETTINGS}):
+        yield module.config
 
 
 @pytest.fixture(params=[0, 65536, float("inf")], ids=["threshold-0", "threshold-64K", "threshold-inf"])
