@@ -196,6 +196,20 @@ def line(row, peers):
     return " ".join(cells)
 
 
+def load_all(names):
+    """Return the sides that can run here, and say which and why not the others."""
+    running = []
+    for name in names:
+        try:
+            side = sides.load(name)
+        except sides.MissingError as reason:
+            print(f"left out: {reason}")
+            continue
+        running.append(side)
+        print(f"{name} {side.version} on {side.backend}")
+    return running
+
+
 def parse(argv):
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.compare", description=__doc__.split("\n", 1)[0])
@@ -216,11 +230,8 @@ def main(argv=None):
     names = ["oxinp", *(name for name in options.peers.split(",") if name)]
     if unknown := set(names) - set(sides.SIDES):
         sys.exit(f"unknown library {', '.join(sorted(unknown))}; known: {', '.join(sides.SIDES)}")
-    loaded = {name: sides.load(name) for name in names}
-    running = [side for side in loaded.values() if isinstance(side, sides.Side)]
-    for name, side in loaded.items():
-        print(f"left out: {side}" if isinstance(side, str) else f"{name} {side.version} on {side.backend}")
-    if isinstance(loaded["oxinp"], str):
+    running = load_all(names)
+    if not any(side.name == "oxinp" for side in running):
         return 1
     bandwidth = copy_bandwidth(running, quick=options.quick)
     meta = describe(running, bandwidth)

@@ -232,20 +232,29 @@ class Oxinp(Side):
 SIDES = {"oxinp": Oxinp, "cupy": Cupy, "torch": Torch, "numpy": Side}
 
 
+class MissingError(Exception):
+    """A library cannot run here; the message says why."""
+
+
 def load(name):
-    """Return the side called `name`, or the sentence that says why it cannot run here.
+    """Return the side called `name`.
 
     Peers are imported here, by name, because none of them is needed to run the benchmarks.
+
+    Raises
+    ------
+    MissingError
+        The library is not installed, or finds no GPU.
     """
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        return f"{name} is not installed ({error})"
+        raise MissingError(f"{name} is not installed ({error})") from error
     if name == "torch" and not module.cuda.is_available():
-        return "torch finds no GPU"
+        raise MissingError("torch finds no GPU")
     if name == "cupy":
         try:
             module.cuda.runtime.getDeviceCount()
         except module.cuda.runtime.CUDARuntimeError as error:
-            return f"cupy finds no GPU ({error})"
+            raise MissingError(f"cupy finds no GPU ({error})") from error
     return SIDES[name](module)
