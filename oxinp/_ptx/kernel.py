@@ -1,0 +1,200 @@
+"""A finished kernel: its PTX text, parameters and launch shape, and the structured program both come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from oxinp._ptx.isa import Op
+from oxinp._ptx.types import Type
+from oxinp._ptx.value import Immediate, Value
+
+
+class Instr:
+    """One instruction: an instruction form and its operands."""
+
+    __slots__ = ("dst", "op", "src")
+
+    def __init__(self, op: Op, dst: tuple[Value, ...], src: tuple[Value | Immediate, ...]) -> None:
+        self.op = op
+        self.dst = dst
+        self.src = src
+
+    @property
+    def text(self) -> str:
+        """PTX text."""
+        return self.op.text.format(*[operand.text for operand in (*self.dst, *self.src)])
+
+
+class Block:
+    """A list of instructions and nested constructs.
+
+    `is_open` holds while the trace is inside; a value is used only while the block that made it is open.
+    `is_blocking` says that something inside may have to wait for other threads.
+    """
+
+    __slots__ = ("is_blocking", "is_open", "nodes", "parent")
+
+    def __init__(self, parent: Block | None) -> None:
+        self.parent = parent
+        self.nodes: list[Node] = []
+        self.is_open = True
+        self.is_blocking = False
+
+
+class If:
+    """Run `then` where the predicate holds, `orelse` elsewhere."""
+
+    __slots__ = ("orelse", "predicate", "then")
+
+    def __init__(self, predicate: Value, then: Block) -> None:
+        self.predicate = predicate
+        self.then = then
+        self.orelse: Block | None = None
+
+
+class Loop:
+    """Run `body`, then `step`, again and again until `Leave` nodes have taken every lane out."""
+
+    __slots__ = ("body", "step", "used_continue")
+
+    def __init__(self, body: Block, step: Block) -> None:
+        self.body = body
+        self.step = step
+        self.used_continue = False
+
+
+class Leave:
+    """Take lanes out of a loop (``is_break``) or on to its step block, where the predicate holds."""
+
+    __slots__ = ("is_break", "loop", "predicate")
+
+    def __init__(self, predicate: Value, loop: Loop, *, is_break: bool) -> None:
+        self.predicate = predicate
+        self.loop = loop
+        self.is_break = is_break
+
+
+Node = Instr | If | Loop | Leave
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One kernel parameter.
+
+    `type` is the pointed-to type of a pointer, None for a by-value block of `nbytes` bytes aligned to `align`.
+    """
+
+    name: str
+    type: Type | None
+    is_pointer: bool
+    nbytes: int
+    align: int
+    access: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArray:
+    """One shared-memory array; `offset` is where the emulator puts it. Dynamic ones share one extern symbol."""
+
+    name: str
+    nbytes: int
+    align: int
+    offset: int
+    is_dynamic: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A kernel ready to be loaded, or run by the emulator.
+
+    Attributes
+    ----------
+    name, ptx, target : str
+        Entry name, module text, PTX target (``"sm_80"``).
+    params : tuple of Param
+    param_format : str
+        `struct` format whose packing equals the PTX parameter layout.
+    block : tuple of int
+        Threads per block in x, y, z.
+    cluster : tuple of int or None
+        Blocks per cluster.
+    shared_nbytes : int
+        Dynamic shared memory to give at launch.
+    static_shared_nbytes : int
+        Shared memory the module itself declares.
+    """
+
+    name: str
+    ptx: str
+    target: str
+    params: tuple[Param, ...]
+    param_format: str
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] | None
+    shared_nbytes: int
+    static_shared_nbytes: int
+    prologue: Block = field(repr=False)
+    body: Block = field(repr=False)
+    num_registers: int = field(repr=False, default=0)
+    shared: tuple[SharedArray, ...] = field(repr=False, default=())
+
+    @property
+    def num_threads(self) -> int:
+        """Threads per block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+def param_layout(params: tuple[Param, ...]) -> tuple[str, tuple[int, ...]]:
+    """`struct` format and byte offsets of a parameter list: each at its own alignment, in order."""
+    parts, offsets, position = ["<"], [], 0
+    for param in params:
+        padding = -position % param.align
+        if padding:
+            parts.append(f"{padding}x")
+        position += padding
+        offsets.append(position)
+        if param.is_pointer:
+            parts.append("Q")
+        else:
+            parts.append(param.type.struct_code if param.type is not None else f"{param.nbytes}s")
+        position += param.nbytes
+    return "".join(parts), tuple(offsets)
+
+
+def render(block: Block, labels: Iterator[int], lines: list[str], exits: dict[Loop, tuple[str, str]]) -> None:
+    """Append the PTX text of a block."""
+    for node in block.nodes:
+        if isinstance(node, Instr):
+            if node.op.text:
+                lines.append(f"\t{node.text}")
+        elif isinstance(node, If):
+            _render_if(node, labels, lines, exits)
+        elif isinstance(node, Loop):
+            _render_loop(node, labels, lines, exits)
+        else:
+            lines.append(f"\t@{node.predicate.text} bra {exits[node.loop][0 if node.is_break else 1]};")
+
+
+def _render_if(node: If, labels: Iterator[int], lines: list[str], exits: dict[Loop, tuple[str, str]]) -> None:
+    number = next(labels)
+    end = f"$end_{number}"
+    skip = end if node.orelse is None else f"$else_{number}"
+    lines.append(f"\t@!{node.predicate.text} bra {skip};")
+    render(node.then, labels, lines, exits)
+    if node.orelse is not None:
+        lines += [f"\tbra {end};", f"{skip}:"]
+        render(node.orelse, labels, lines, exits)
+    lines.append(f"{end}:")
+
+
+def _render_loop(node: Loop, labels: Iterator[int], lines: list[str], exits: dict[Loop, tuple[str, str]]) -> None:
+    number = next(labels)
+    head, step, end = f"$loop_{number}", f"$step_{number}", f"$done_{number}"
+    exits[node] = (end, step)
+    lines.append(f"{head}:")
+    render(node.body, labels, lines, exits)
+    if node.used_continue:
+        lines.append(f"{step}:")
+    render(node.step, labels, lines, exits)
+    lines += [f"\tbra {head};", f"{end}:"]

@@ -1,0 +1,336 @@
+"""What instructions mean: NumPy functions over arrays of lanes, used as ``ref`` in the instruction table.
+
+Every function takes and returns arrays of the instruction's own types and computes lane by lane. The emulator
+calls them with floating-point warnings off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+# --------------------------------------------------------------------------------------------------------------
+# integers
+
+
+def truncating_divide(a: Array, b: Array) -> Array:
+    """Quotient rounded to zero; all ones where `b` is 0, which is what the hardware gives."""
+    if a.dtype.kind == "u":
+        return np.where(b == 0, ~np.zeros_like(b), a // np.where(b == 0, 1, b).astype(b.dtype))
+    safe = np.where(b == 0, b.dtype.type(1), b)
+    quotient = np.floor_divide(a, safe)
+    # floor and truncation differ where the exact quotient is negative and not whole
+    inexact = quotient * safe != a
+    quotient = quotient + (inexact & ((a < 0) != (safe < 0))).astype(a.dtype)
+    return np.where(b == 0, b.dtype.type(-1), quotient)
+
+
+def truncating_remainder(a: Array, b: Array) -> Array:
+    """Remainder with the sign of `a`; `a` itself where `b` is 0."""
+    return np.where(b == 0, a, a - truncating_divide(a, b) * b)
+
+
+def multiply_high(a: Array, b: Array) -> Array:
+    """Upper half of the double-width product."""
+    bits = a.dtype.itemsize * 8
+    if bits < 64:
+        wide = np.dtype(f"{a.dtype.kind}{bits // 4}")
+        return ((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(a.dtype)
+    ua, ub = a.view(np.uint64), b.view(np.uint64)
+    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a0, a1, b0, b1 = ua & low, ua >> shift, ub & low, ub >> shift
+    middle = a1 * b0 + ((a0 * b0) >> shift)
+    high = a1 * b1 + (middle >> shift) + (((middle & low) + a0 * b1) >> shift)
+    if a.dtype.kind == "i":  # signed = unsigned minus the weights of the two sign bits
+        high = high - np.where(a < 0, ub, np.uint64(0)) - np.where(b < 0, ua, np.uint64(0))
+    return high.view(a.dtype)
+
+
+def multiply_wide(a: Array, b: Array) -> Array:
+    """Full product in the type twice as wide."""
+    wide = np.dtype(f"{a.dtype.kind}{a.dtype.itemsize * 2}")
+    return a.astype(wide) * b.astype(wide)
+
+
+def multiply_add_wide(a: Array, b: Array, c: Array) -> Array:
+    """Full product plus a double-width addend."""
+    return multiply_wide(a, b) + c
+
+
+def shift_left(a: Array, count: Array) -> Array:
+    """Left shift; counts of the width and above give 0."""
+    bits = a.dtype.itemsize * 8
+    shifted = np.left_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
+    return np.where(count >= bits, a.dtype.type(0), shifted)
+
+
+def shift_right(a: Array, count: Array) -> Array:
+    """Right shift, arithmetic for signed types; large counts shift everything out."""
+    bits = a.dtype.itemsize * 8
+    shifted = np.right_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
+    if a.dtype.kind == "i":
+        return shifted
+    return np.where(count >= bits, a.dtype.type(0), shifted)
+
+
+def funnel_shift_left(low: Array, high: Array, count: Array) -> Array:
+    """Upper word of ``high:low`` shifted left by ``count & 31``."""
+    wide = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+    return ((wide << (count & np.uint32(31)).astype(np.uint64)) >> np.uint64(32)).astype(np.uint32)
+
+
+def funnel_shift_right(low: Array, high: Array, count: Array) -> Array:
+    """Lower word of ``high:low`` shifted right by ``count & 31``."""
+    wide = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+    return (wide >> (count & np.uint32(31)).astype(np.uint64)).astype(np.uint32)
+
+
+def population_count(a: Array) -> Array:
+    """Number of one bits."""
+    return np.bitwise_count(a.view(f"u{a.dtype.itemsize}")).astype(np.uint32)
+
+
+def reverse_bits(a: Array) -> Array:
+    """Bits in the opposite order."""
+    value = a.view(f"u{a.dtype.itemsize}")
+    scalar, bits = value.dtype.type, a.dtype.itemsize * 8
+    for shift, pattern in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
+        mask = scalar(pattern & ((1 << bits) - 1))
+        value = ((value >> scalar(shift)) & mask) | ((value & mask) << scalar(shift))
+    return value.byteswap().view(a.dtype)
+
+
+def count_leading_zeros(a: Array) -> Array:
+    """Number of zero bits above the highest one bit; the width for 0."""
+    value = a.view(f"u{a.dtype.itemsize}")
+    bits, filled = a.dtype.itemsize * 8, value.copy()
+    for shift in (1, 2, 4, 8, 16, 32):
+        if shift < bits:
+            filled |= filled >> value.dtype.type(shift)
+    return np.uint32(bits) - np.bitwise_count(filled).astype(np.uint32)
+
+
+def find_leading_one(a: Array) -> Array:
+    """Position of the highest bit that differs from the sign; all ones if there is none."""
+    magnitude = np.where(a < 0, ~a, a).astype(a.dtype) if a.dtype.kind == "i" else a
+    return np.uint32(a.dtype.itemsize * 8 - 1) - count_leading_zeros(magnitude)
+
+
+def extract_bits(a: Array, start: Array, length: Array) -> Array:
+    """Unsigned bit field of `length` bits from bit `start`."""
+    start, length = start & np.uint32(255), length & np.uint32(255)
+    mask = shift_left(np.ones_like(a), length) - a.dtype.type(1)
+    return shift_right(a, start) & mask
+
+
+def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
+    """Four bytes picked from the eight of ``b:a``; selector nibbles, bit 3 replicates the sign."""
+    wide = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
+    result = np.zeros(np.broadcast(a, b, selector).shape, np.uint32)
+    for i in range(4):
+        nibble = (selector >> np.uint32(4 * i)) & np.uint32(15)
+        byte = (wide >> ((nibble & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint8)
+        sign = np.where(byte >= 128, 255, 0).astype(np.uint8)
+        result |= np.where(nibble >= 8, sign, byte).astype(np.uint32) << np.uint32(8 * i)
+    return result
+
+
+def logic3(table: int) -> Callable[[Array, Array, Array], Array]:
+    """Bitwise function of three operands given by its truth table (``lop3``)."""
+
+    def evaluate(a: Array, b: Array, c: Array) -> Array:
+        result = np.zeros(np.broadcast(a, b, c).shape, a.dtype)
+        for i in range(8):
+            if table >> i & 1:
+                result |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+        return result
+
+    return evaluate
+
+
+def absolute(a: Array) -> Array:
+    """Absolute value; clears the sign bit of floats, NaN included."""
+    return np.abs(a)
+
+
+# --------------------------------------------------------------------------------------------------------------
+# floating point
+
+
+def minimum_number(a: Array, b: Array) -> Array:
+    """Smaller of two, the number if one is NaN, -0 below +0."""
+    smaller = np.fmin(a, b)
+    return np.where((a == 0) & (b == 0) & (np.signbit(a) | np.signbit(b)), a.dtype.type(-0.0), smaller)
+
+
+def maximum_number(a: Array, b: Array) -> Array:
+    """Larger of two, the number if one is NaN, +0 above -0."""
+    larger = np.fmax(a, b)
+    return np.where((a == 0) & (b == 0) & ~(np.signbit(a) & np.signbit(b)), a.dtype.type(0.0), larger)
+
+
+def minimum_nan(a: Array, b: Array) -> Array:
+    """Smaller of two, NaN if either is."""
+    return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), minimum_number(a, b))
+
+
+def maximum_nan(a: Array, b: Array) -> Array:
+    """Larger of two, NaN if either is."""
+    return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), maximum_number(a, b))
+
+
+def negate(a: Array) -> Array:
+    """Negation; flips the sign bit of floats, zeros and NaN included."""
+    return np.negative(a)
+
+
+def copy_sign(sign: Array, magnitude: Array) -> Array:
+    """`magnitude` with the sign of the first operand (the order of PTX, not of C)."""
+    return np.copysign(magnitude, sign)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Rounded sum and its exact error."""
+    total = a + b
+    other = total - a
+    return total, (a - (total - other)) + (b - other)
+
+
+def _round_to_odd(total: Array, error: Array) -> Array:
+    """Turn a nearest-rounded f64 sum and its error into the sum rounded to odd."""
+    inexact = (error != 0) & np.isfinite(error) & np.isfinite(total)
+    even = (total.view(np.int64) & 1) == 0
+    # move one unit in the last place toward the error: up in magnitude if both have one sign
+    away = (error > 0) == (total > 0)
+    step = np.where(inexact & even, np.where(away, 1, -1), 0)
+    return (total.view(np.int64) + step).view(np.float64)
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """``a * b + c`` with one rounding, for f16, f32 and f64."""
+    if a.dtype == np.float64:
+        return _fma64(*np.broadcast_arrays(a, b, c))
+    # The product is exact in f64; the sum rounded to odd in f64 rounds once more without harm.
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = np.broadcast_to(c.astype(np.float64), np.broadcast(product, c).shape)
+    total, error = two_sum(product, addend)
+    return _round_to_odd(total, error).astype(a.dtype)
+
+
+_SPLITTER = 134217729.0  # 2**27 + 1
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    spread = a * _SPLITTER
+    high = spread - (spread - a)
+    return high, a - high
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Rounded f64 product and its exact error (no overflow or underflow)."""
+    product = a * b
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(b)
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _fma64(a: Array, b: Array, c: Array) -> Array:
+    """f64 FMA by error-free transformations (Boldo and Melquiond 2008); exact integers near the range's ends."""
+    product, product_error = two_product(a, b)
+    upper, lower = two_sum(c, product_error)
+    total, total_error = two_sum(product, upper)
+    tail, tail_error = two_sum(total_error, lower)
+    result = total + _round_to_odd(tail, tail_error)
+    plain = a * b + c
+    special = ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c) | (a == 0) | (b == 0)
+    result = np.where(special, plain, result)
+    # Safe where the product, its 106 bits and the addend stay far from overflow and underflow.
+    exponent_ab = np.frexp(a)[1] + np.frexp(b)[1]
+    exponent_c = np.frexp(c)[1]
+    safe = (np.abs(exponent_ab) < 900) & ((np.abs(exponent_c) < 900) | (c == 0))
+    safe &= (np.abs(np.frexp(a)[1]) < 900) & (np.abs(np.frexp(b)[1]) < 900)
+    for lane in np.flatnonzero(~(special | safe)):
+        result[lane] = fma_exact(float(a[lane]), float(b[lane]), float(c[lane]))
+    return result
+
+
+def fma_exact(a: float, b: float, c: float) -> float:
+    """f64 FMA of three finite numbers in rational arithmetic."""
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c if a * b == 0 or c == 0 else 0.0
+    try:
+        rounded = float(exact)
+    except OverflowError:
+        rounded = float("inf") if exact > 0 else float("-inf")
+    return -0.0 if rounded == 0 and exact < 0 else rounded
+
+
+# --------------------------------------------------------------------------------------------------------------
+# conversions
+
+_ROUND = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}
+
+
+def bf16_to_f32(a: Array) -> Array:
+    """The f32 of bf16 bits."""
+    return (a.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def f32_to_bf16(a: Array) -> Array:
+    """bf16 bits of f32, to nearest even; NaN becomes 0x7FFF."""
+    bits = a.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(a), np.uint32(0x7FFF), rounded).astype(np.uint16)
+
+
+def float_to_integer(to: np.dtype, rounding: str) -> Callable[[Array], Array]:
+    """Saturating conversion; NaN gives 0, or the top bit alone where PTX says so."""
+    info, round_ = np.iinfo(to), _ROUND[rounding]
+
+    def convert(a: Array) -> Array:
+        rounded = round_(a.astype(np.float64))
+        # 2**63 - 1 is not a float: compare against the power of two above it
+        too_big = rounded >= float(info.max) + (0 if to.itemsize < 8 else 1)
+        too_small = rounded <= float(info.min)
+        if_nan = 1 << (to.itemsize * 8 - 1) if a.dtype == np.float64 or to.itemsize == 8 else 0
+        safe = np.where(too_big | too_small | np.isnan(rounded), 0.0, rounded)
+        result = safe.astype(np.int64).astype(to) if info.min < 0 else safe.astype(np.uint64).astype(to)
+        result = np.where(too_big, to.type(info.max), np.where(too_small, to.type(info.min), result))
+        return np.where(np.isnan(rounded), np.array(if_nan, np.uint64).astype(to), result)
+
+    return convert
+
+
+def round_to_integral(rounding: str) -> Callable[[Array], Array]:
+    """Round to an integral value of the same type."""
+    return _ROUND[rounding]
+
+
+def convert(to: np.dtype) -> Callable[[Array], Array]:
+    """Conversion that NumPy and PTX agree on: between integers, to floats, between floats."""
+
+    def astype(a: Array) -> Array:
+        return a.astype(to)
+
+    return astype
+
+
+def pack_words(low: Array, high: Array) -> Array:
+    """The word twice as wide made of two."""
+    bits = low.dtype.itemsize * 8
+    wide = np.dtype(f"u{low.dtype.itemsize * 2}")
+    return low.astype(wide) | (high.astype(wide) << wide.type(bits))
+
+
+def unpack_words(word: Array) -> tuple[Array, Array]:
+    """The lower and upper half of a word."""
+    half = np.dtype(f"u{word.dtype.itemsize // 2}")
+    return word.astype(half), (word >> word.dtype.type(half.itemsize * 8)).astype(half)

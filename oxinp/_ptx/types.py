@@ -1,0 +1,99 @@
+"""The machine types: what a register or a memory element holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Type:
+    """One machine type. Types are singletons and compare by identity.
+
+    Attributes
+    ----------
+    name : str
+        NumPy-like name, ``"f32"``.
+    ptx : str
+        Type suffix of instructions, ``"s32"`` for ``i32``.
+    bits : int
+        Width of the value; 1 for ``pred``, which occupies one byte in memory.
+    kind : str
+        ``"p"`` predicate, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` floating point.
+    dtype : numpy.dtype
+        How the emulator and host arrays hold it. ``bf16`` is held as its 16 bits.
+    register : str
+        Register class: ``"p"``, ``"h"`` (16 bits), ``"r"`` (32) or ``"d"`` (64).
+    """
+
+    name: str
+    ptx: str
+    bits: int
+    kind: str
+    dtype: np.dtype
+    register: str
+    struct_code: str
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one element in memory."""
+        return self.dtype.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer type."""
+        return self.kind in "iu"
+
+    @property
+    def untyped(self) -> str:
+        """Suffix of the bit type of this width, ``"b32"``; ``"pred"`` for predicates."""
+        return "pred" if self.kind == "p" else f"b{self.bits}"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+pred = Type("pred", "pred", 1, "p", np.dtype(np.bool_), "p", "?")
+i8 = Type("i8", "s8", 8, "i", np.dtype(np.int8), "h", "b")
+i16 = Type("i16", "s16", 16, "i", np.dtype(np.int16), "h", "h")
+i32 = Type("i32", "s32", 32, "i", np.dtype(np.int32), "r", "i")
+i64 = Type("i64", "s64", 64, "i", np.dtype(np.int64), "d", "q")
+u8 = Type("u8", "u8", 8, "u", np.dtype(np.uint8), "h", "B")
+u16 = Type("u16", "u16", 16, "u", np.dtype(np.uint16), "h", "H")
+u32 = Type("u32", "u32", 32, "u", np.dtype(np.uint32), "r", "I")
+u64 = Type("u64", "u64", 64, "u", np.dtype(np.uint64), "d", "Q")
+f16 = Type("f16", "f16", 16, "f", np.dtype(np.float16), "h", "e")
+bf16 = Type("bf16", "bf16", 16, "f", np.dtype(np.uint16), "h", "H")
+f32 = Type("f32", "f32", 32, "f", np.dtype(np.float32), "r", "f")
+f64 = Type("f64", "f64", 64, "f", np.dtype(np.float64), "d", "d")
+
+ALL = (pred, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64)
+BY_NAME = {type_.name: type_ for type_ in ALL}
+
+# The 2x wider and the same-width companions that some instructions name.
+WIDER = {i8: i16, i16: i32, i32: i64, u8: u16, u16: u32, u32: u64}
+UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
+SIGNED = {8: i8, 16: i16, 32: i32, 64: i64}
+
+_BY_DTYPE = {type_.dtype: type_ for type_ in ALL if type_ is not bf16}
+
+
+def from_dtype(dtype: np.dtype | type) -> Type:
+    """Machine type that holds a NumPy dtype in registers (``bool`` gives ``pred``).
+
+    Raises
+    ------
+    TypeError
+        No machine type holds it (object, str, complex, non-native byte order, ...).
+    """
+    dtype = np.dtype(dtype)
+    try:
+        return _BY_DTYPE[dtype]
+    except KeyError:
+        raise TypeError(f"no machine type holds dtype {dtype}") from None

@@ -1,0 +1,288 @@
+"""Run-time values of a kernel being traced, and their operators."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from oxinp._ptx.types import Type, bf16, pred
+
+if TYPE_CHECKING:
+    from oxinp._ptx.builder import Builder
+    from oxinp._ptx.kernel import Block
+
+Scalar = bool | int | float | np.generic
+
+
+class Immediate:
+    """A constant written into an instruction.
+
+    Parameters
+    ----------
+    value : scalar
+        Python or NumPy scalar that `type` can hold.
+    type : Type
+        Operand type.
+
+    Raises
+    ------
+    TypeError, OverflowError
+        `value` is not representable: a float for an integer type, or an integer out of range.
+    """
+
+    __slots__ = ("array", "text", "type", "value")
+
+    def __init__(self, value: Scalar, type: Type) -> None:
+        self.type = type
+        if type.is_float:
+            number: int | float = float(value)
+        elif isinstance(value, (bool, int, np.integer, np.bool_)):
+            number = int(value)
+        else:
+            raise TypeError(f"{value!r} is not an integer, and a {type} operand is needed: convert it yourself")
+        self.value = number
+        if type is bf16:
+            self.array = (np.asarray([number], np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        else:
+            self.array = np.asarray([number], dtype=type.dtype)  # OverflowError where it does not fit
+        self.text = _literal(self.array, type)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _literal(array: np.ndarray[Any, Any], type: Type) -> str:
+    if type.is_float:
+        if type.bits == 32:
+            return f"0f{struct.unpack('<I', array.tobytes())[0]:08X}"
+        if type.bits == 64:
+            return f"0d{struct.unpack('<Q', array.tobytes())[0]:016X}"
+        return f"{struct.unpack('<H', array.tobytes())[0]:#06x}"
+    number = int(array[0])
+    return f"{number}U" if number >= 1 << 63 else str(number)
+
+
+Operand = "Value | Scalar"
+
+
+class Value:
+    """One run-time value: a register that is written once.
+
+    Operators are the IEEE round-to-nearest or the integer instruction of the operands' common type and are never
+    contracted. Both operands have one type; Python and NumPy scalars take the type of the other side. ``/`` and
+    ``%`` on integers truncate as in C. Comparisons give `pred`; ``&``, ``|``, ``^`` and ``~`` combine them.
+    """
+
+    __slots__ = ("block", "builder", "index", "text", "type")
+
+    def __init__(self, builder: Builder, index: int, type: Type, text: str, block: Block) -> None:
+        self.builder = builder
+        self.index = index
+        self.type = type
+        self.text = text
+        self.block = block
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.text}>"
+
+    # -- arithmetic
+
+    def __add__(self, other: Any) -> Value:
+        return self.builder.emit("add", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return self.builder.emit("add", other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return self.builder.emit("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return self.builder.emit("sub", other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.builder.emit("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.builder.emit("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self.builder.emit("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.builder.emit("div", other, self)
+
+    def __mod__(self, other: Any) -> Value:
+        return self.builder.emit("rem", self, other)
+
+    def __rmod__(self, other: Any) -> Value:
+        return self.builder.emit("rem", other, self)
+
+    def __neg__(self) -> Value:
+        return self.builder.neg(self)
+
+    def __abs__(self) -> Value:
+        return self.builder.abs(self)
+
+    # -- bits
+
+    def __and__(self, other: Any) -> Value:
+        return self.builder.emit("and_", self, other)
+
+    def __rand__(self, other: Any) -> Value:
+        return self.builder.emit("and_", other, self)
+
+    def __or__(self, other: Any) -> Value:
+        return self.builder.emit("or_", self, other)
+
+    def __ror__(self, other: Any) -> Value:
+        return self.builder.emit("or_", other, self)
+
+    def __xor__(self, other: Any) -> Value:
+        return self.builder.emit("xor_", self, other)
+
+    def __rxor__(self, other: Any) -> Value:
+        return self.builder.emit("xor_", other, self)
+
+    def __invert__(self) -> Value:
+        return self.builder.emit("not_", self)
+
+    def __lshift__(self, count: Any) -> Value:
+        return self.builder.shl(self, count)
+
+    def __rshift__(self, count: Any) -> Value:
+        return self.builder.shr(self, count)
+
+    # -- comparisons
+
+    def __lt__(self, other: Any) -> Value:
+        return self.builder.emit("lt", self, other)
+
+    def __le__(self, other: Any) -> Value:
+        return self.builder.emit("le", self, other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.builder.emit("gt", self, other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self.builder.emit("ge", self, other)
+
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+        return self.builder.compare("eq", self, other)
+
+    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+        return self.builder.compare("ne", self, other)
+
+    __hash__ = object.__hash__
+
+    # -- what a value is not
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a run-time value has no truth value while the kernel is being built: "
+            "use k.when(p), k.where(p, a, b), or & and | instead of `if`, `and`, `or`"
+        )
+
+    def __index__(self) -> int:
+        raise TypeError("a run-time value is not known while the kernel is being built: use k.range, or k.where")
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a run-time value cannot be iterated: use `with k.range(n) as i:`")
+
+    def __float__(self) -> float:
+        raise TypeError("a run-time value is not known while the kernel is being built: use k.cast(value, f64)")
+
+    def __int__(self) -> int:
+        raise TypeError("a run-time value is not known while the kernel is being built: use k.cast(value, i32)")
+
+
+class Var(Value):
+    """The only assignable thing of a kernel: ``v.set(x)``, or ``v += x``, ``v *= x``, ...
+
+    Used as an operand it is its value at that moment. ``v.get()`` is a copy that later assignments leave alone.
+    """
+
+    __slots__ = ()
+
+    def set(self, value: Any) -> None:
+        """Assign `value` in the lanes that are active here."""
+        self.builder.assign(self, value)
+
+    def get(self) -> Value:
+        """Copy of the present value."""
+        return self.builder.emit("mov", self)
+
+    def __iadd__(self, other: Any) -> Var:  # type: ignore[misc]
+        self.set(self + other)
+        return self
+
+    def __isub__(self, other: Any) -> Var:  # type: ignore[misc]
+        self.set(self - other)
+        return self
+
+    def __imul__(self, other: Any) -> Var:  # type: ignore[misc]
+        self.set(self * other)
+        return self
+
+    def __iand__(self, other: Any) -> Var:  # type: ignore[misc]
+        self.set(self & other)
+        return self
+
+    def __ior__(self, other: Any) -> Var:  # type: ignore[misc]
+        self.set(self | other)
+        return self
+
+    def __ixor__(self, other: Any) -> Var:  # type: ignore[misc]
+        self.set(self ^ other)
+        return self
+
+    def __ilshift__(self, count: Any) -> Var:  # type: ignore[misc]
+        self.set(self << count)
+        return self
+
+    def __irshift__(self, count: Any) -> Var:  # type: ignore[misc]
+        self.set(self >> count)
+        return self
+
+
+class Coordinate(Value):
+    """A thread or block coordinate: itself is ``x``; ``.y`` and ``.z`` are the others."""
+
+    __slots__ = ("_register",)
+
+    def __init__(self, value: Value, register: str) -> None:
+        super().__init__(value.builder, value.index, value.type, value.text, value.block)
+        self._register = register
+
+    @property
+    def x(self) -> Value:
+        """The same as the coordinate itself."""
+        return self
+
+    @property
+    def y(self) -> Value:
+        """Second axis."""
+        return self.builder.special(self._register + ".y")
+
+    @property
+    def z(self) -> Value:
+        """Third axis."""
+        return self.builder.special(self._register + ".z")
+
+
+def as_operand(value: Any, type: Type) -> Value | Immediate:
+    """`value` as an operand of exactly `type`.
+
+    Raises
+    ------
+    TypeError
+        A run-time value of another type (nothing is cast silently).
+    """
+    if isinstance(value, (Value, Immediate)):
+        if value.type is not type:
+            raise TypeError(f"operand is {value.type} where {type} is needed: use k.cast(value, {type})")
+        return value
+    if type is pred and not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{value!r} is not a truth value")
+    return Immediate(value, type)
