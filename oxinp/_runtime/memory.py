@@ -316,9 +316,9 @@ class Pool:
             format_nbytes, (now.used_nbytes, now.cached_nbytes, now.free_nbytes, now.total_nbytes)
         )
         return (
-            f"the device is out of memory: {format_nbytes(nbytes)} asked for, {used} in use by arrays, {cached} cached, "
-            f"{free} free of {total}; delete arrays that are no longer needed, work in smaller pieces, or end other "
-            "processes that use the device"
+            f"the device is out of memory: {format_nbytes(nbytes)} asked for, {used} in use by arrays, {cached} "
+            f"cached, {free} free of {total}; delete arrays that are no longer needed, work in smaller pieces, or end "
+            "other processes that use the device"
         )
 
     def trim(self) -> None:
