@@ -1,0 +1,94 @@
+"""Generate a program: the table of rules, and the profiles of sizes."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from tests.fuzz import rules_make, rules_read, rules_write
+from tests.fuzz.draw import Draw, RandomDraw
+from tests.fuzz.program import Program
+from tests.fuzz.scope import Scope
+
+# How often each kind of statement comes up.
+RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
+    (rules_make.compute, 20),
+    (rules_make.view, 14),
+    (rules_write.part, 12),
+    (rules_write.whole, 10),
+    (rules_write.overlap, 8),
+    (rules_read.reduce, 9),
+    (rules_make.create, 7),
+    (rules_write.out, 7),
+    (rules_make.delete, 6),
+    (rules_read.to_python, 6),
+    (rules_read.element, 5),
+    (rules_make.convert, 4),
+    (rules_write.fancy_read, 3),
+    (rules_write.fancy_write, 4),
+    (rules_read.loop, 3),
+    (rules_read.rows, 2),
+    (rules_read.reduce_into, 3),
+    (rules_make.create_empty, 2),
+    (rules_make.alias, 2),
+    (rules_make.host_array, 4),
+    (rules_make.rearrange, 3),
+    (rules_write.fancy_failing, 1),
+)
+RULE_FUNCTIONS = tuple(rule for rule, _ in RULES)
+RULE_WEIGHTS = tuple(accumulate(weight for _, weight in RULES))
+# Percent of statements followed by a comparison, which flushes: mostly none, so that chains grow long.
+CHECK_PERCENTS = (0, 0, 0, 0, 15, 15, 15, 100)
+
+
+@dataclass(frozen=True)
+class SizeProfile:
+    """The dimensions programs are made of: shapes are tails of one of these, some dimensions replaced by 1 or 0."""
+
+    name: str
+    weight: int
+    dims: tuple[tuple[int, ...], ...]
+    max_size: int
+    max_statements: int
+
+
+PROFILES = (
+    SizeProfile("small", 60, ((5,), (7, 5), (3, 4), (4, 4), (2, 3, 5), (2, 1, 3, 4), (17,), (1,)), 2000, 24),
+    SizeProfile("medium", 26, ((33,), (129,), (31, 33), (32, 32), (64, 20), (7, 9, 11), (3, 5, 4, 6)), 6000, 18),
+    # 64 KB is 8192 float64, 16384 float32: both sides of the threshold.
+    SizeProfile("large", 14, ((8192,), (8193,), (16385,), (91, 97), (3, 2731), (5, 41, 43), (128, 128)), 40000, 10),
+)  # fmt: skip
+PROFILE_WEIGHTS = tuple(accumulate(profile.weight for profile in PROFILES))
+
+
+def generate(draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = PROFILES) -> Program:
+    """Return a random program.
+
+    Parameters
+    ----------
+    draw : Draw
+        The choices.
+    origin : str
+        Where the program comes from, for the report.
+    profiles : tuple of SizeProfile
+        The sizes to choose from.
+    """
+    profile = draw.weighted(profiles, tuple(accumulate(row.weight for row in profiles)))
+    scope = Scope(draw, draw.choice(profile.dims), profile.max_size)
+    check_percent = draw.choice(CHECK_PERCENTS)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(draw.integer(1, 3)):
+            rules_make.create(scope)
+        for _ in range(draw.integer(2, profile.max_statements)):
+            draw.weighted(RULE_FUNCTIONS, RULE_WEIGHTS)(scope)
+            if draw.chance(check_percent):
+                scope.check()
+    return scope.program(origin)
+
+
+def generate_seeded(seed: int, index: int) -> Program:
+    """Return program `index` of a seed: always the same one."""
+    return generate(RandomDraw(f"{seed}/{index}"), f"program {index} of seed {seed}")

@@ -1,0 +1,130 @@
+"""Shorten a program while its difference stays: delete statements, then simplify expressions."""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tests.fuzz.program import CHECK, Program
+
+Parts = Callable[[ast.expr], list[ast.expr]]
+Differs = Callable[[Program], bool]
+# A judge may start a process for each question: enough to finish small programs, bounded for large ones.
+MAX_QUESTIONS = 600
+
+
+class _Budget:
+    """Counts the questions asked."""
+
+    def __init__(self, differs: Differs) -> None:
+        self._differs = differs
+        self.left = MAX_QUESTIONS
+
+    def __call__(self, program: Program) -> bool:
+        self.left -= 1
+        return self.left >= 0 and self._differs(program)
+
+
+def minimise(program: Program, differs: Differs) -> Program:
+    """Return a program as short as deletion and simplification make it.
+
+    Parameters
+    ----------
+    program : Program
+        One that differs.
+    differs : callable(Program) -> bool
+        The judge. It must be False for a program that is not valid.
+
+    Returns
+    -------
+    Program
+        One for which `differs` was True (or `program` itself).
+    """
+    budget = _Budget(differs)
+    before = None
+    while program != before:
+        before = program
+        program = _simplify(_delete(program, budget), budget)
+    return program
+
+
+def _delete(program: Program, differs: _Budget) -> Program:
+    """Delete runs of statements, halving their length, until no single one can go."""
+    length = max(len(program.statements) // 2, 1)
+    while length:
+        position = len(program.statements) - length
+        while position >= 0:
+            shorter = program.without(range(position, position + length))
+            if differs(shorter):
+                program = shorter
+            position -= length
+            position = min(position, len(program.statements) - length)
+        length //= 2
+    return program
+
+
+def _simplify(program: Program, differs: _Budget) -> Program:
+    """Replace expressions by parts of themselves, statement by statement."""
+    for i, statement in enumerate(program.statements):
+        # The records of reductions name their operands, which must not change; random data must stay seeded.
+        if statement.kind == CHECK or statement.exact or statement.bounded or "random" in statement.code:
+            continue
+        # What makes an array must go on to make one, so only its data get shorter.
+        parts = _halves if statement.kind in ("create", "host_array") else _parts
+        changed = True
+        while changed:
+            changed = False
+            for code in _simpler(program.statements[i].code, parts):
+                statements = list(program.statements)
+                statements[i] = replace(statements[i], code=code)
+                candidate = Program(tuple(statements), program.origin)
+                if differs(candidate):
+                    program, changed = candidate, True
+                    break
+    return program
+
+
+def _simpler(code: str, parts: Parts) -> Iterator[str]:
+    """Yield the code with one expression replaced by a part of it, largest first."""
+    tree = ast.parse(code)
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if isinstance(value, ast.expr) and not isinstance(getattr(value, "ctx", None), ast.Store):
+                for part in parts(value):
+                    setattr(parent, name, part)
+                    yield ast.unparse(tree)
+                setattr(parent, name, value)
+            elif isinstance(value, list) and value and isinstance(value[0], ast.expr):
+                yield from _simpler_items(tree, value, parts)
+
+
+def _simpler_items(tree: ast.AST, items: list[ast.expr], parts: Parts) -> Iterator[str]:
+    for i, item in enumerate(items):
+        for part in parts(item):
+            items[i] = part
+            yield ast.unparse(tree)
+        items[i] = item
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """Return the expressions that may stand for one: its operands."""
+    match node:
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return [left, right]
+        case ast.UnaryOp(operand=operand):
+            return [operand]
+        case ast.Call(func=ast.Attribute(value=ast.Name()), args=args):
+            return list(args)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return [value]
+        case ast.Subscript(value=value):
+            return [value]
+    return _halves(node)
+
+
+def _halves(node: ast.expr) -> list[ast.expr]:
+    """Return the halves of a list."""
+    match node:
+        case ast.List(elts=[_, _, *_] as items):
+            half = len(items) // 2
+            return [ast.List(items[:half], ast.Load()), ast.List(items[half:], ast.Load())]
+    return []

@@ -1,0 +1,396 @@
+"""Dtypes, shapes, data, indices and expressions over the live names of a scope."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.program import Reduction
+from tests.fuzz.scope import Scope
+
+DTYPES = ("np.float64", "np.float32", "np.int64", "np.int32", "np.float32", "np.float64", "np.int32", "np.bool_")
+INTEGERS = ("0", "1", "2", "3", "-1", "-4", "7", "100")
+FLOATS = ("0.0", "1.0", "2.0", "0.5", "-1.5", "3.0", "-0.0", "0.1", "1e-3", "-7.0")
+SPECIAL_FLOATS = (
+    "numpy.nan",
+    "numpy.inf",
+    "-numpy.inf",
+    "-0.0",
+    "0.0",
+    "5e-324",
+    "1e-45",
+    "-1e-310",
+    "1e-38",
+    "3e38",
+    "1.7e308",
+    "16777217.0",
+    "2147483648.0",
+    "-2147483649.0",
+    "9.3e18",
+    "0.1",
+    "-2.5",
+)
+SPECIAL_INTEGERS = ("2147483647", "-2147483648", "0", "-1", "65536", "16777217")
+SPECIAL_INT64 = ("9223372036854775807", "-9223372036854775808", "9007199254740993", "4294967296", "-2147483649")
+PYTHON_SCALARS = (
+    "2",
+    "1",
+    "0",
+    "-1",
+    "3",
+    "2.0",
+    "0.5",
+    "-1.5",
+    "0.1",
+    "True",
+    "numpy.inf",
+    "numpy.nan",
+    "-0.0",
+    "2147483648",
+    "-2147483649",
+    "9223372036854775808",
+    "10**30",
+    "1e300",
+    "1e-320",
+)
+NUMPY_SCALARS = (
+    "np.float32(2.5)",
+    "np.float64(0.1)",
+    "np.int32(3)",
+    "np.int64(-2)",
+    "np.bool_(True)",
+    "np.float32(numpy.nan)",
+    "np.int32(2147483647)",
+    "np.int64(4294967296)",
+    "np.float64(-0.0)",
+)
+ARRAY_NAME = re.compile(r"\ba\d+")
+STEPS = ("", "", "", ":2", ":-1", ":-1", ":3", ":-2")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A piece of code, NumPy's value of it, and the reductions in it that must be exact.
+
+    Where NumPy raises, `fails` is True and there is no value.
+    """
+
+    code: str
+    value: Any
+    exact: tuple[Reduction, ...] = ()
+    fails: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return () if self.fails else np.shape(self.value)
+
+
+# Shapes and data ------------------------------------------------------------------------------------------------------
+
+
+def shape(scope: Scope) -> tuple[int, ...]:
+    """Return a shape made of the program's dimensions: a tail of them, some replaced by 1."""
+    ndim = scope.draw.integer(0, len(scope.dims))
+    dims = list(scope.dims[len(scope.dims) - ndim :])
+    for i in range(ndim):
+        if scope.draw.chance(12):
+            dims[i] = 1
+        elif scope.draw.chance(3):
+            dims[i] = 0
+    return tuple(dims)
+
+
+def dtype(scope: Scope) -> str:
+    """Return a dtype as code."""
+    return scope.draw.choice(DTYPES)
+
+
+def data(scope: Scope, dtype_code: str) -> str:
+    """Return a list of values for a dtype as code; `numpy.resize` repeats it to any size."""
+    draw = scope.draw
+    count = draw.integer(1, 11)
+    if dtype_code == "np.bool_":
+        values = [draw.choice(("True", "False")) for _ in range(count)]
+    elif dtype_code in ("np.int32", "np.int64"):
+        special = SPECIAL_INTEGERS + (SPECIAL_INT64 if dtype_code == "np.int64" else ())
+        values = [draw.choice(special if draw.chance(30) else INTEGERS) for _ in range(count)]
+    else:
+        special = draw.chance(60)
+        values = [draw.choice(SPECIAL_FLOATS if special and draw.chance(60) else FLOATS) for _ in range(count)]
+    return f"[{', '.join(values)}]"
+
+
+# Indices --------------------------------------------------------------------------------------------------------------
+
+
+def position(scope: Scope, size: int) -> int:
+    """Return an index into a dimension, rarely out of bounds."""
+    if size == 0 or scope.draw.chance(1):
+        return scope.draw.choice((size, -size - 1))
+    return scope.draw.integer(-size, size - 1)
+
+
+def slice_code(scope: Scope, size: int) -> str:
+    """Return a slice of one dimension."""
+    draw = scope.draw
+    if draw.chance(35):
+        return draw.choice((":", "::-1", "1:", ":-1", "::2"))
+    bounds = [str(draw.integer(-size - 1, size + 1)) if draw.chance(40) else "" for _ in range(2)]
+    return f"{bounds[0]}:{bounds[1]}{draw.choice(STEPS)}"
+
+
+def basic_index(scope: Scope, dims: tuple[int, ...], integers: int = 25) -> str:
+    """Return a basic index: slices, integers (that many of 100), newaxis, ellipsis."""
+    draw = scope.draw
+    items = [str(position(scope, size)) if draw.chance(integers) else slice_code(scope, size) for size in dims]
+    if draw.chance(15) and items:
+        start = draw.integer(0, len(items) - 1)
+        items[start : draw.integer(start, len(items))] = ["..."]
+    elif draw.chance(30):
+        del items[draw.integer(0, len(items)) :]
+    for _ in range(2):
+        if draw.chance(8) and len(items) < 5:
+            items.insert(draw.integer(0, len(items)), "None")
+    return ", ".join(items) or "..."
+
+
+def element_index(scope: Scope, dims: tuple[int, ...]) -> str:
+    """Return the index of one element."""
+    return ", ".join(str(position(scope, size)) for size in dims) or "()"
+
+
+def fancy_index(scope: Scope, dims: tuple[int, ...]) -> str:
+    """Return an index with one integer list or array, among basic ones."""
+    draw = scope.draw
+    axis = draw.integer(0, len(dims) - 1)
+    size = dims[axis]
+    places = [str(draw.integer(-size, size - 1)) for _ in range(draw.integer(1, 7))] if size else []
+    listed = f"[{', '.join(places)}]" if places else "np.zeros(0, dtype=np.int64)"
+    if draw.chance(30) and places:
+        listed = f"np.array({listed})"
+    before = [slice_code(scope, dims[i]) if draw.chance(30) else ":" for i in range(axis)]
+    after = [slice_code(scope, dims[axis + 1])] if axis + 1 < len(dims) and draw.chance(30) else []
+    return ", ".join([*before, listed, *after])
+
+
+def mask_code(scope: Scope, name: str) -> str:
+    """Return a boolean mask for an array: a comparison of it or a live bool array that fits."""
+    dims = np.shape(scope.values[name])
+    masks = [other for other in scope.arrays() if _is_mask(scope.values[other], dims)]
+    if masks and scope.draw.chance(40):
+        return scope.draw.choice(masks)
+    return f"{name} {scope.draw.choice(('>', '<=', '==', '!='))} {scope.draw.choice(PYTHON_SCALARS[:9])}"
+
+
+def _is_mask(value: Any, dims: tuple[int, ...]) -> bool:
+    return bool(value.dtype == np.bool_ and 0 < value.ndim <= len(dims) and value.shape == dims[: value.ndim])
+
+
+def of_arrays(scope: Scope, depth: int) -> "Operand":
+    """Return an expression that gives one of our arrays (or scalars): one of NumPy arrays only is copied into ours."""
+    x = expression(scope, depth)
+    names = set(ARRAY_NAME.findall(x.code))
+    if x.fails or any(isinstance(scope.values[name], np.ndarray) for name in names):
+        return x
+    return replace(x, code=f"np.array({x.code})", value=np.array(x.value))
+
+
+# Expressions ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row of the table of operations that expressions are made of.
+
+    Attributes
+    ----------
+    template : str
+        Code, with {x}, {y}, {z} for the operands.
+    weight : int
+        How often.
+    accepts : callable(*values) or None
+        Whether NumPy's result for these operands is well defined.
+    """
+
+    template: str
+    weight: int
+    accepts: Callable[..., bool] | None = None
+    arity: int = field(default=0)
+
+    def with_arity(self) -> "Operation":
+        """Return the row with its number of operands."""
+        return replace(self, arity=sum(f"{{{name}}}" in self.template for name in "xyz"))
+
+
+def _one_zero(*values: Any) -> bool:
+    """NumPy's choice between +0 and -0 depends on its vector width."""
+    zeros = [np.signbit(np.asarray(v))[np.asarray(v) == 0] for v in values if np.asarray(v).dtype.kind == "f"]
+    return np.unique(np.concatenate([np.atleast_1d(z).ravel() for z in zeros])).size <= 1 if zeros else True
+
+
+def _all_integers(*values: Any) -> bool:
+    return all(is_integer(v) for v in values)
+
+
+OPERATIONS = tuple(
+    row.with_arity()
+    for row in (
+        Operation("({x} + {y})", 30),
+        Operation("({x} - {y})", 22),
+        Operation("({x} * {y})", 26),
+        Operation("({x} / {y})", 14),
+        Operation("np.add({x}, {y})", 4),
+        Operation("np.subtract({x}, {y})", 2),
+        Operation("np.multiply({x}, {y})", 2),
+        Operation("np.true_divide({x}, {y})", 2),
+        Operation("np.add({x}, {y}, dtype=np.float64)", 2),
+        Operation("np.multiply({x}, {y}, dtype=np.float32)", 1),
+        Operation("(lambda x: x * x + x)({x})", 4),
+        Operation("np.sqrt({x})", 10),
+        Operation("({x} < {y})", 4),
+        Operation("({x} <= {y})", 3),
+        Operation("({x} > {y})", 4),
+        Operation("({x} >= {y})", 3),
+        Operation("({x} == {y})", 4),
+        Operation("({x} != {y})", 3),
+        Operation("np.less({x}, {y})", 1),
+        Operation("np.where({x}, {y}, {z})", 8),
+        Operation("np.where({x} > {y}, {x}, {y})", 3),
+        Operation("({x}).astype(np.float64)", 3),
+        Operation("({x}).astype(np.float32)", 5),
+        Operation("({x}).astype(np.int64)", 3),
+        Operation("({x}).astype(np.int32)", 4),
+        Operation("({x}).astype(bool)", 3),
+        Operation("(-{x})", 4),
+        Operation("abs({x})", 3),
+        Operation("({x} ** 2)", 2),
+        Operation("np.maximum({x}, {y})", 2, _one_zero),
+        Operation("np.minimum({x}, {y})", 2, _one_zero),
+        Operation("({x} // {y})", 2),
+        Operation("({x} % {y})", 2),
+        Operation("({x} & {y})", 1),
+        Operation("(~{x})", 1),
+        Operation("np.floor({x})", 1),
+        Operation("np.isnan({x})", 2),
+        Operation("np.clip({x}, -2, 5)", 1, _all_integers),
+        Operation("numpy.add({x}, {y})", 2),
+        Operation("numpy.sqrt({x})", 1),
+        Operation("(numpy.where({x}, {y}, {z}) * 1)", 1),
+    )
+)
+OPERATION_WEIGHTS = tuple(accumulate(row.weight for row in OPERATIONS))
+
+
+def scalar(scope: Scope) -> Operand:
+    """Return a Python or NumPy scalar."""
+    code = scope.draw.choice(PYTHON_SCALARS if scope.draw.chance(70) else NUMPY_SCALARS)
+    return Operand(code, scope.evaluate(code))
+
+
+def named(scope: Scope, like: tuple[int, ...] | None = None) -> Operand:
+    """Return a live name or a view of one, whose shape broadcasts with `like` where one does."""
+    names = scope.operands()
+    if like is not None:
+        fitting = [name for name in names if _broadcasts(np.shape(scope.values[name]), like)]
+        names = names if not fitting or scope.draw.chance(2) else fitting
+    if not names:
+        return scalar(scope)
+    name = scope.pick(names)
+    value = scope.values[name]
+    if not isinstance(value, np.ndarray) or not scope.draw.chance(30):
+        return Operand(name, value)
+    code = f"{name}.T" if scope.draw.chance(25) else f"{name}[{basic_index(scope, value.shape, integers=10)}]"
+    view, has_value = scope.try_evaluate(code)
+    if not has_value or (like is not None and not _broadcasts(np.shape(view), like)):
+        return Operand(name, value)
+    return Operand(code, view)
+
+
+def expression(scope: Scope, depth: int, like: tuple[int, ...] | None = None) -> Operand:
+    """Return an expression of at most `depth` levels whose shape broadcasts with `like` (mostly)."""
+    draw = scope.draw
+    if depth == 0 or draw.chance(10):
+        return scalar(scope) if draw.chance(20) else named(scope, like)
+    if draw.chance(5):
+        reduced = inner_reduction(scope, depth - 1, like)
+        if reduced is not None:
+            return reduced
+    row = draw.weighted(OPERATIONS, OPERATION_WEIGHTS)
+    x = expression(scope, depth - 1, like)
+    operands = [x]
+    while len(operands) < row.arity:
+        if draw.chance(8):
+            operands.append(operands[0])  # one node used twice
+        else:
+            operands.append(expression(scope, draw.integer(0, depth - 1), like or operands[0].shape or None))
+    return combine(scope, row, operands)
+
+
+def combine(scope: Scope, row: Operation, operands: list[Operand]) -> Operand:
+    """Return the operation of the operands, or the first operand where that is undefined or raises (mostly)."""
+    failing = next((x for x in operands if x.fails), None)
+    if failing is not None:
+        return failing
+    names = dict(zip("xyz", operands, strict=False))
+    values = {name: x.value for name, x in names.items()}
+    if row.accepts is not None and not row.accepts(*values.values()):
+        return operands[0]
+    code = row.template.format(**{name: x.code for name, x in names.items()})
+    exact = sum((x.exact for x in operands), ())
+    if np.prod(np.broadcast_shapes(*_shapes_or_none(operands)), dtype=object) > scope.max_size:
+        return operands[0]
+    value, has_value = scope.try_evaluate(
+        row.template.format(x="_x", y="_y", z="_z"), **{f"_{name}": value for name, value in values.items()}
+    )
+    if not has_value:
+        return Operand(code, None, exact, fails=True) if scope.draw.chance(25) else operands[0]
+    if np.asarray(value).dtype == object:
+        return operands[0]
+    return Operand(code, value, exact)
+
+
+def _shapes_or_none(operands: list[Operand]) -> list[tuple[int, ...]]:
+    shapes = [x.shape for x in operands]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return []
+    return shapes
+
+
+def inner_reduction(scope: Scope, depth: int, like: tuple[int, ...] | None) -> Operand | None:
+    """Return an exact reduction to broadcast back, like x / x.sum(), or None."""
+    x = expression(scope, depth, like)
+    if x.fails or not isinstance(x.value, np.ndarray) or x.value.size == 0:
+        return None
+    name = scope.draw.choice(("sum", "max"))
+    axis = scope.draw.integer(-x.value.ndim, x.value.ndim - 1) if x.value.ndim and scope.draw.chance(50) else None
+    needed = reduction(name, x, None, axis, keepdims=True)
+    if not needed.is_exact(x.value):
+        return None
+    code = f"np.{name}({x.code}, axis={axis}, keepdims=True)" if axis is not None else f"({x.code}).{name}()"
+    return Operand(code, scope.evaluate(code), (*x.exact, needed))
+
+
+def reduction(name: str, x: Operand, dtype_code: str | None, axis: Any, *, keepdims: bool) -> Reduction:
+    """Return the record of a reduction, with the dtype it accumulates in where that is a float."""
+    accumulated = np.dtype(eval(dtype_code, {"np": np})) if dtype_code else np.asarray(x.value).dtype  # noqa: S307
+    return Reduction(name, x.code, str(accumulated) if accumulated.kind == "f" else None, axis, keepdims)
+
+
+def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1], strict=False))
+
+
+def weighted_index(scope: Scope, weights: list[int]) -> int:
+    """Return an index, index i with weight weights[i]."""
+    return scope.draw.weighted(range(len(weights)), tuple(accumulate(weights)))
+
+
+def is_integer(value: Any) -> bool:
+    """Tell whether a value is of an integer or bool dtype."""
+    return np.asarray(value).dtype.kind in "bi"

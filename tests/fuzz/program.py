@@ -1,0 +1,153 @@
+"""A program: a list of statements, each the NumPy code that it is."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.tolerances import REDUCTIONS, Axis
+
+CHECK = "check"
+SCALED_BITS = 10  # floats that are multiples of 2^-10 add exactly while their sum fits the mantissa
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction inside a statement, as far as its exactness is concerned.
+
+    Attributes
+    ----------
+    name : str
+        Row of `REDUCTIONS`.
+    operand : str
+        Code of what is reduced, evaluated before the statement.
+    dtype : str or None
+        Float dtype that is accumulated; None where every order gives the same bits (integers).
+    axis : int, tuple or None
+        The axes.
+    keepdims : bool
+        As NumPy's.
+    """
+
+    name: str
+    operand: str
+    dtype: str | None
+    axis: Axis
+    keepdims: bool
+
+    def is_exact(self, value: object) -> bool:
+        """Tell whether every order of reduction gives the same bits."""
+        if self.dtype is None:
+            return True
+        with np.errstate(all="ignore"):
+            x = np.asarray(value).astype(self.dtype)
+            if self.name != "sum":
+                return bool(np.all(x != 0)) or np.unique(np.signbit(x[x == 0])).size <= 1
+            scaled = x[np.isfinite(x)].astype(np.float64) * 2.0**SCALED_BITS
+            limit = 2.0 ** np.finfo(self.dtype).nmant
+            return bool(np.all(scaled == np.rint(scaled)) and np.sum(np.abs(scaled)) < limit)
+
+    def has_bound(self, value: object) -> bool:
+        """Tell whether an error bound holds: no order of reduction may overflow."""
+        with np.errstate(all="ignore"):
+            x = np.asarray(value).astype(self.dtype)
+            return bool(np.sum(np.abs(x[np.isfinite(x)]), dtype=np.float64) < np.finfo(x.dtype).max / 4)
+
+    def bound(self, value: object) -> np.ndarray:
+        """Return the largest difference from NumPy's result that is allowed."""
+        with np.errstate(all="ignore"):
+            return REDUCTIONS[self.name].bound(np.asarray(value).astype(self.dtype), self.axis, self.keepdims)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement.
+
+    Attributes
+    ----------
+    kind : str
+        The rule that made it; `CHECK` compares all live names.
+    code : str
+        NumPy code, one or several lines.
+    exact : tuple of Reduction
+        Reductions in it that must be exact for the result to be compared bit for bit.
+    bounded : tuple of (str, Reduction)
+        Names bound by it that are compared by an error bound (and never used again).
+    """
+
+    kind: str
+    code: str = ""
+    exact: tuple[Reduction, ...] = ()
+    bounded: tuple[tuple[str, Reduction], ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A list of statements; the live names are compared at each check and at the end."""
+
+    statements: tuple[Statement, ...]
+    origin: str = ""
+
+    def kinds(self) -> Counter[str]:
+        """Count the statements of each kind."""
+        return Counter(statement.kind for statement in self.statements)
+
+    def without(self, removed: Iterable[int]) -> "Program":
+        """Return the program without the statements of these positions."""
+        gone = set(removed)
+        return Program(tuple(s for i, s in enumerate(self.statements) if i not in gone), self.origin)
+
+    def listing(self) -> str:
+        """Return the statements as NumPy code."""
+        return "\n".join(s.code if s.kind != CHECK else "check()" for s in self.statements)
+
+    def script(self, settings: dict[str, object], raising: frozenset[int]) -> str:
+        """Return a script that runs the program under both libraries and compares the live names.
+
+        Parameters
+        ----------
+        settings : dict
+            Attributes to set on `oxinp.config`.
+        raising : frozenset of int
+            Positions of the statements that raise under NumPy.
+        """
+        body = [_indented(s, i in raising) for i, s in enumerate((*self.statements, Statement(CHECK)))]
+        values = {
+            name: f"float({str(value)!r})" if value == float("inf") else repr(value) for name, value in settings.items()
+        }
+        lines = [
+            f"# {self.origin}",
+            "import copy, math, operator, pickle, warnings",
+            "import numpy",
+            "import oxinp",
+            "from tests.comparator import assert_same",
+            "",
+            *(f"oxinp.config.{name} = {value}" for name, value in values.items()),
+            'numpy.seterr(all="ignore")',
+            'warnings.simplefilter("ignore")',
+            "",
+            "def check(names):",
+            "    return {k: v for k, v in names.items() if k not in ('np', 'error')}",
+            "",
+            "def program(np):",
+            *body,
+            "",
+            "for ours, numpys in zip(program(oxinp), program(numpy)):",
+            "    for name in numpys:",
+            "        assert_same(ours[name], numpys[name], where=name)",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _indented(statement: Statement, is_raising: bool) -> str:
+    if statement.kind == CHECK:
+        return "    yield check(locals())"
+    if not is_raising:
+        return textwrap.indent(statement.code, "    ")
+    return (
+        "    try:\n"
+        + textwrap.indent(statement.code, "        ")
+        + "\n    except Exception as error:\n        print(type(error))"
+    )

@@ -1,0 +1,176 @@
+"""Rules that bind names: creation, views, expressions, copies, deletions."""
+
+import numpy as np
+
+from tests.fuzz import operands
+from tests.fuzz.scope import Scope
+
+CONVERSIONS = (
+    "{a}.copy()", "np.array({a})", "np.asarray({a})", "np.array({a}, dtype={dtype})", "{a}.astype({dtype})",
+    "{a}.astype({dtype}, copy=False)", "np.asarray({a}, dtype={dtype})", "np.ascontiguousarray({a})",
+    "np.zeros_like({a})", "np.ones_like({a}, dtype={dtype})", "np.full_like({a}, 3)", "+{a}", "copy.copy({a})",
+    "copy.deepcopy({a})", "pickle.loads(pickle.dumps({a}))", "np.array({a}, copy=False, ndmin=2)",
+    "{a}.astype({dtype}, casting='same_kind')", "{a}.astype({dtype}, order='F')", "np.array({a}, order='F')",
+)  # fmt: skip
+REARRANGEMENTS = (
+    "np.concatenate([{a}, {b}])", "np.stack([{a}, {a}])", "np.concatenate([{a}, {b}], axis=-1)", "np.flip({a})",
+    "np.roll({a}, 1)", "np.repeat({a}, 2)", "np.tile({a}, 2)", "np.sort({a} + 0, axis=None)", "np.hstack([{a}, {b}])",
+    "numpy.concatenate([{a}, {b}])", "numpy.stack([{a}, {a}], axis=-1)", "numpy.flip({a})", "np.cumsum({a} > 1)",
+    "np.argsort({a}, axis=None, kind='stable')", "np.take({a}, [0, -1])", "np.nonzero({a})[0]",
+    "np.all({a} > 0, axis=0)",    "np.any({a})", "np.unique({a} > 1)", "np.dot({a} > 0, {a} > 0)", "np.argmax({a})",
+    "np.broadcast_arrays({a}, {b})[0] + 1",    "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})", "np.triu({a})", "np.count_nonzero({a})",
+)  # fmt: skip
+
+
+def create(scope: Scope) -> None:
+    """Bind a new array."""
+    draw = scope.draw
+    dims, dtype = operands.shape(scope), operands.dtype(scope)
+    size = int(np.prod(dims))
+    start, step = draw.choice((0, 1, -3)), draw.choice((1, 1, 2))
+    filled = f"numpy.resize({operands.data(scope, dtype)}, {dims})"
+    counted = f"np.arange({start}, {start + step * size}, {step}, dtype={dtype})"
+    if dtype == "np.bool_":
+        counted = f"(np.arange({start}, {start + size}) > {size // 2})"
+    forms = (
+        (f"np.array({filled}, dtype={dtype})", 10),
+        (f"np.asarray({filled}, dtype={dtype})", 2),
+        (f"np.array({operands.data(scope, dtype)}, dtype={dtype})", 2),
+        (f"{counted}.reshape({dims})", 8),
+        (f"np.array(numpy.random.RandomState({draw.integer(0, 9)}).randint(-9, 10, {dims}), dtype={dtype})", 8),
+        (f"np.array(numpy.random.RandomState({draw.integer(0, 9)}).standard_normal({dims}), dtype={dtype})", 4),
+        (f"np.zeros({dims}, dtype={dtype})", 3),
+        (f"np.ones({dims}, dtype={dtype})", 3),
+        (f"np.full({dims}, {draw.choice(operands.PYTHON_SCALARS)}, dtype={dtype})", 2),
+        (f"np.full({dims}, {draw.choice(operands.PYTHON_SCALARS)})", 1),
+        (f"np.arange({draw.choice(('7', '5.0', '2, 9', '9, 2, -1', '0.5, 4', '0'))})", 2),
+        (f"np.zeros({dims}, dtype={dtype}, order='F')", 1),
+    )
+    code = forms[operands.weighted_index(scope, [weight for _, weight in forms])][0]
+    scope.emit("create", f"{scope.target()} = {code}")
+
+
+def create_empty(scope: Scope) -> None:
+    """Bind an uninitialised array and fill it at once."""
+    name = scope.target()
+    value = scope.draw.choice(operands.INTEGERS)
+    fill = scope.draw.choice(
+        (f"{name}[...] = {value}", f"{name}.fill({value})", f"np.copyto({name}, {value}, casting='unsafe')")
+    )
+    scope.emit("create_empty", f"{name} = np.empty({operands.shape(scope)}, dtype={operands.dtype(scope)})\n{fill}")
+
+
+def view(scope: Scope) -> None:
+    """Bind a view (or what NumPy returns in its place)."""
+    draw = scope.draw
+    names = scope.arrays()
+    if not names:
+        return
+    name = scope.pick(names)
+    dims = np.shape(scope.values[name])
+    axes = list(range(len(dims)))
+    order = tuple(draw.sample(axes, len(axes)))
+    forms = [
+        (f"{name}[{operands.basic_index(scope, dims)}]", 40),
+        (f"{name}.T", 8),
+        (f"{name}.reshape({reshaped(scope, dims)})", 12),
+        (f"np.reshape({name}, {reshaped(scope, dims)})", 2),
+        (f"{name}.ravel()", 5),
+        (f"{name}[...]", 3),
+        (f"np.broadcast_to({name}, {(draw.integer(1, 3), *dims)})", 5),
+        (f"np.expand_dims({name}, {draw.integer(0, len(dims))})", 2),
+        (f"np.squeeze({name})", 2),
+        (f"np.atleast_2d({name})", 1),
+        (f"{name}.view()", 2),
+        (f"{name}.flatten()", 2),
+    ]
+    if dims:
+        a, b = draw.choice(axes), draw.choice(axes)
+        forms += [
+            (f"{name}.transpose({order})", 6),
+            (f"np.transpose({name}, {order})", 2),
+            (f"np.swapaxes({name}, {a}, {b})", 3),
+            (f"np.moveaxis({name}, {a}, {b})", 2),
+            (f"np.flip({name}, {a})", 2),
+        ]
+    if len(dims) > 1:
+        forms += [(f"np.diagonal({name})", 2), (f"{name}.diagonal()", 1), (f"np.rot90({name})", 1)]
+    code = forms[operands.weighted_index(scope, [weight for _, weight in forms])][0]
+    scope.emit("view", f"{scope.target()} = {code}")
+
+
+def reshaped(scope: Scope, dims: tuple[int, ...]) -> str:
+    """Return a shape for an array of a shape: its axes merged, split or with ones; rarely one that does not fit."""
+    draw = scope.draw
+    size = int(np.prod(dims))
+    if draw.chance(25):
+        return "-1"
+    if draw.chance(4):
+        return str((size + 1, 1))
+    merged = list(dims)
+    if len(merged) > 1 and draw.chance(60):
+        i = draw.integer(0, len(merged) - 2)
+        merged[i : i + 2] = [merged[i] * merged[i + 1]]
+    else:
+        divisors = [d for d in (2, 3, 5, 7, 1) if size and size % d == 0]
+        merged = [draw.choice(divisors), -1] if divisors else [0, *dims]
+        merged = merged[:: draw.choice((1, -1))]
+    return str(tuple(merged))
+
+
+def compute(scope: Scope) -> None:
+    """Bind an expression."""
+    x = operands.of_arrays(scope, scope.draw.integer(1, 3))
+    scope.emit("compute", f"{scope.target()} = {x.code}", x.exact)
+
+
+def convert(scope: Scope) -> None:
+    """Bind a copy, a cast or an array like another."""
+    names = scope.arrays()
+    if names:
+        code = scope.draw.choice(CONVERSIONS).format(a=scope.pick(names), dtype=operands.dtype(scope))
+        scope.emit("convert", f"{scope.target()} = {code}")
+
+
+def rearrange(scope: Scope) -> None:
+    """Bind what one of NumPy's other functions makes of an array."""
+    names = [name for name in scope.arrays() if np.size(scope.values[name]) * 4 <= scope.max_size]
+    if not names:
+        return
+    a = scope.pick(names)
+    code = scope.draw.choice(REARRANGEMENTS).format(a=a, b=scope.draw.choice((a, scope.pick(names))))
+    scope.emit("rearrange", f"{scope.target()} = {code}")
+
+
+def alias(scope: Scope) -> None:
+    """Bind a second name to an array."""
+    names = scope.arrays()
+    if names:
+        scope.emit("alias", f"{scope.fresh()} = {scope.pick(names)}")
+
+
+def delete(scope: Scope) -> None:
+    """Delete a name; views of it live on."""
+    names = scope.live()
+    if len(names) > 1:
+        scope.emit("delete", f"del {scope.draw.choice(names)}")
+
+
+def host_array(scope: Scope) -> None:
+    """Bind a NumPy array made from ours, or mix one with ours."""
+    names = scope.arrays()
+    if not names:
+        return
+    a = scope.pick(names)
+    hosts = [name for name in scope.operands() if name[0] == "h"]
+    if not hosts or scope.draw.chance(20):
+        scope.emit("host_array", f"{scope.fresh('h')} = numpy.array({a})")
+        return
+    h = scope.draw.choice(hosts)
+    fitting = [name for name in names if np.shape(scope.values[name]) == np.shape(scope.values[h])]
+    a = scope.pick(fitting) if fitting else a
+    code = scope.draw.choice((
+        f"{h} += {a}", f"{h}[...] = {a}", f"{a}[...] = {h}", f"{a} *= {h}", f"np.add({a}, {h}, out={a})", f"{h} *= 2",
+        f"{h}[...] = 5", f"{a} = np.array({h})", f"{a} = {a} + {h}", f"{a} = {h} - {a}", f"np.add({a}, 1, out={h})",
+    ))  # fmt: skip
+    scope.emit("host_array", code)

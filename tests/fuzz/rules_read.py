@@ -1,0 +1,187 @@
+"""Rules that reduce, read elements, loop over elements and convert to Python objects."""
+
+import numpy as np
+
+from tests.fuzz import operands
+from tests.fuzz.program import Reduction
+from tests.fuzz.scope import Scope
+
+ELEMENT_CONVERSIONS = (
+    "float({e})", "int({e})", "bool({e})", "complex({e})", "repr({e})", "str({e})", "hash({e}) == hash({e}.item())",
+    "{e}.item()", "{e}.dtype", "{e}.shape", "f'{{{e}}}'", "f'{{float({e}):.3f}}'", "round(float({e}), 2)", "{e} == 3",
+    "{e} + 1", "1.5 * {e}", "{e} / {e}", "isinstance({e}, np.floating)", "isinstance({e}, np.integer)", "max({e}, {e})",
+    "operator.index({e})", "[10, 20, 30][{e}]", "'%s' % {e}", "-{e}", "{e} < 2", "not {e}", "math.isfinite({e})",
+    "{{1: 'a', 0: 'b'}}.get({e})", "{e} is {e}", "abs({e})", "{e}.astype(np.float32)", "np.sqrt({e})", "len({e})",
+)  # fmt: skip
+ARRAY_CONVERSIONS = (
+    "float({a})", "int({a})", "bool({a})", "len({a})", "repr({a})", "str({a})", "{a}.tolist()", "{a}.item()",
+    "{a}.shape", "{a}.dtype", "{a}.size", "{a}.ndim", "{a}.nbytes", "{a}.itemsize", "{a}.flags.writeable",
+    "{a}.flags.c_contiguous", "{a}.flags.f_contiguous", "[float(v) for v in {a}]", "list({a})", "3 in {a}",
+    "np.array_equal({a}, {b})", "{a} is {b}", "numpy.shape({a})", "np.shares_memory({a}, {b})", "np.size({a})",
+    "({a} == {b}).all()", "[v.shape for v in {a}]", "np.isscalar({a})", "{a}.tobytes()",
+    "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()", "np.result_type({a}, {b}, 2)", "operator.index({a})",
+    "np.can_cast({a}.dtype, {b}.dtype)", "np.ndim({a})", "[bool(v) for v in {a}.flat]", "sum(v > 0 for v in {a})",
+)  # fmt: skip
+LOOPS = (
+    "for i in range({n}):\n    {a}[{i}] = {a}[{j}] * 2 + 1",
+    "for i in range({n}):\n    {a}[{i}] += {a}[{j}]",
+    "for i in range({n}):\n    {a}[{i}] = i",
+    "for i in range({n}):\n    {a}[{i}], {a}[{j}] = {a}[{j}], {a}[{i}]",
+    "for i in range({n}):\n    if {a}[{i}] > {a}[{j}]:\n        {a}[{i}] = {a}[{j}]",
+    "{t} = 0\nfor i in range({n}):\n    {t} += {a}[{i}]",
+    "{t} = [{a}[{i}] for i in range({n})]",
+    "{t} = [float({a}[{i}]) + i for i in range({n})]",
+    "for i in range({n}):\n    {a}[{i}] = {b}[{bi}] + i",
+)
+ROW_LOOPS = (
+    "for row in {a}:\n    row += 1",
+    "for i, row in enumerate({a}):\n    row[...] = row * 2 + i",
+    "for i in range(len({a})):\n    {a}[i] = {a}[-1 - i]",
+    "for row in {a}[::-1]:\n    row -= {a}[0]",
+    "{t} = [row.shape for row in {a}]",
+    "{t} = [row + 1 for row in {a}]",
+    "for row in {a}:\n    {a} = {a} + row",
+)
+MAX_ROWS = 40
+
+
+def reduce(scope: Scope) -> None:
+    """Bind a sum or a maximum over any axes, of an array or an expression."""
+    draw = scope.draw
+    x = operands.of_arrays(scope, draw.choice((0, 0, 1, 2)))
+    if x.fails or not isinstance(x.value, np.ndarray):
+        return
+    name = draw.choice(("sum", "sum", "max", "max", "min"))
+    axis = _axis(scope, x.value.ndim)
+    keepdims = draw.chance(25)
+    dtype = operands.dtype(scope) if name == "sum" and draw.chance(25) else None
+    record = operands.reduction(name, x, dtype, axis, keepdims=keepdims)
+    arguments = [f"axis={axis}"] * (axis is not None) + [f"dtype={dtype}"] * (dtype is not None)
+    arguments += ["keepdims=True"] * keepdims
+    form = draw.choice(("np.{name}({x}{comma}{arguments})", "({x}).{name}({arguments})"))
+    if draw.chance(5):
+        form = "numpy.{name}({x}{comma}{arguments})"
+    if not record.is_exact(x.value):
+        _reduce_inexact(scope, form, x, record, arguments)
+        return
+    target = ""
+    if draw.chance(20):
+        target = _out_argument(scope, arguments)
+    code = form.format(name=name, x=x.code, comma=", " * bool(arguments), arguments=", ".join(arguments))
+    scope.emit("reduce", f"{target or scope.target()} = {code}", (*x.exact, record))
+
+
+def _reduce_inexact(scope: Scope, form: str, x: operands.Operand, record: Reduction, arguments: list[str]) -> None:
+    """Bind a sum that depends on the order to a name that is only compared, never used."""
+    if not record.has_bound(x.value):
+        return
+    target = scope.fresh("s")
+    code = form.format(name=record.name, x=x.code, comma=", " * bool(arguments), arguments=", ".join(arguments))
+    scope.emit("reduce_inexact", f"{target} = {code}", x.exact, ((target, record),))
+
+
+def _axis(scope: Scope, ndim: int) -> int | tuple[int, ...] | None:
+    draw = scope.draw
+    if draw.chance(2):
+        return ndim + 1
+    if ndim == 0 or draw.chance(30):
+        return None
+    if draw.chance(65):
+        return draw.integer(-ndim, ndim - 1)
+    axes = draw.sample(range(ndim), draw.integer(0, ndim))
+    return tuple(axis - ndim if draw.chance(20) else axis for axis in axes)
+
+
+def _out_argument(scope: Scope, arguments: list[str]) -> str:
+    """Add `out=` some array, rarely one that fits; return the name that the result is bound to."""
+    arrays = scope.arrays()
+    if not arrays:
+        return ""
+    arguments.append(f"out={scope.draw.choice(arrays)}")
+    return scope.fresh()
+
+
+def reduce_into(scope: Scope) -> None:
+    """Reduce into an array of the right shape, which may be a part of what is reduced."""
+    draw = scope.draw
+    names = [name for name in scope.arrays() if np.ndim(scope.values[name])]
+    if not names:
+        return
+    name = scope.pick(names)
+    value = scope.values[name]
+    x = operands.Operand(name, value)
+    axis = draw.integer(0, value.ndim - 1)
+    kind = draw.choice(("sum", "max"))
+    record = operands.reduction(kind, x, None, axis, keepdims=False)
+    if not record.is_exact(value) or value.size == 0:
+        return
+    dims = tuple(n for i, n in enumerate(value.shape) if i != axis)
+    fitting = [other for other in scope.arrays() if np.shape(scope.values[other]) == dims]
+    target = draw.choice(fitting) if fitting and draw.chance(50) else f"{name}[{':, ' * axis}0, ...]"
+    scope.emit("reduce_into", f"np.{kind}({name}, axis={axis}, out={target})", (record,))
+
+
+def element(scope: Scope) -> None:
+    """Read or write one element."""
+    draw = scope.draw
+    names = scope.arrays()
+    if not names:
+        return
+    name = scope.pick(names)
+    index = operands.element_index(scope, np.shape(scope.values[name]))
+    value = draw.choice(operands.PYTHON_SCALARS[:12])
+    other = operands.element_index(scope, np.shape(scope.values[name]))
+    code = draw.choice((
+        f"{scope.fresh()} = {name}[{index}]", f"{name}[{index}] = {value}", f"{name}[{index}] += {value}",
+        f"{name}[{index}] = {name}[{other}]", f"{name}[{index}], {name}[{other}] = {name}[{other}], {name}[{index}]",
+        f"{name}[{index}] *= {name}[{other}]", f"{scope.fresh()} = {name}[{index}] + {value}",
+    ))  # fmt: skip
+    scope.emit("element", code)
+
+
+def loop(scope: Scope) -> None:
+    """Loop over elements, often enough to move a device array to a host mirror."""
+    draw = scope.draw
+    names = [name for name in scope.arrays() if np.size(scope.values[name])]
+    if not names:
+        return
+    a, b = scope.pick(names), scope.pick(names)
+    stride, offset = draw.integer(1, 5), draw.integer(0, 9)
+    code = draw.choice(LOOPS).format(
+        n=draw.choice((20, 3, 40)), a=a, b=b, t=scope.fresh("o"),
+        i=_moving_index(scope, a, "i"), j=_moving_index(scope, a, f"(i * {stride} + {offset})"),
+        bi=_moving_index(scope, b, f"(i + {offset})"),
+    )  # fmt: skip
+    scope.emit("loop", code)
+
+
+def _moving_index(scope: Scope, name: str, counter: str) -> str:
+    dims = np.shape(scope.values[name])
+    return ", ".join(f"{counter} % {n}" for n in dims) or "()"
+
+
+def rows(scope: Scope) -> None:
+    """Iterate over an array."""
+    small = [n for n in scope.arrays() if np.ndim(scope.values[n]) and len(scope.values[n]) <= MAX_ROWS]
+    if small:
+        scope.emit("rows", scope.draw.choice(ROW_LOOPS).format(a=scope.pick(small), t=scope.fresh("o")))
+
+
+def to_python(scope: Scope) -> None:
+    """Bind a Python object made from an element or an array."""
+    draw = scope.draw
+    names = scope.operands()
+    arrays = scope.arrays()
+    if not names or not arrays:
+        return
+    name = scope.pick(names)
+    if draw.chance(55):
+        index = operands.element_index(scope, np.shape(scope.values[name]))
+        text = f"{name}[{index}]" if np.ndim(scope.values[name]) else name
+        code = draw.choice(ELEMENT_CONVERSIONS).format(e=text)
+    else:
+        small = [n for n in arrays if np.size(scope.values[n]) <= scope.max_size // 4] or arrays[-1:]
+        code = draw.choice(ARRAY_CONVERSIONS).format(
+            a=draw.choice((scope.pick(small), arrays[0])), b=scope.pick(arrays)
+        )
+    scope.emit("to_python", f"{scope.fresh('o')} = {code}")

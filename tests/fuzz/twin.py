@@ -1,0 +1,183 @@
+"""Run a program under two namespaces in lockstep, and report the first difference."""
+
+import re
+import traceback
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tests.comparator import assert_same, assert_within, is_array, public_type
+from tests.fuzz.program import CHECK, Program, Statement
+from tests.fuzz.scope import MODULES, compiled
+
+BINDING = re.compile(r"(a\d+) = ")
+NAME = re.compile(r"\b[ah]\d+")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs, and after which statement.
+
+    Attributes
+    ----------
+    position : int
+        Index of the statement; the number of statements for the final comparison.
+    message : str
+        What differs.
+    """
+
+    position: int
+    message: str
+
+
+class InvalidProgramError(Exception):
+    """The program's results depend on the order of a sum: it cannot be compared."""
+
+
+class Twin:
+    """One program's names under both namespaces.
+
+    Parameters
+    ----------
+    xp : namespace
+        The one under test.
+    validate : bool
+        Check that the reductions marked exact are (they are when the generator made the program; after statements were
+        deleted they may not be).
+    """
+
+    def __init__(self, xp: ModuleType | Any, *, validate: bool = False) -> None:
+        self.ours: dict[str, Any] = {**MODULES, "np": xp}
+        self.numpys: dict[str, Any] = {**MODULES, "np": np}
+        self._bounds: dict[str, np.ndarray] = {}
+        self._validate = validate
+        self._array_type = xp.ndarray
+
+    def run(self, program: Program) -> Difference | None:
+        """Return the first difference, or None."""
+        position = -1
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                for statement in program.statements:
+                    position += 1
+                    self._step(statement)
+                position += 1
+                self._compare()
+            except AssertionError as error:
+                return Difference(position, str(error))
+        return None
+
+    def _step(self, statement: Statement) -> None:
+        if statement.kind == CHECK:
+            self._compare()
+            return
+        if self._validate and not all(r.is_exact(self._operand(r.operand)) for r in statement.exact):
+            raise InvalidProgramError(statement.code)
+        bounds = {}
+        for name, reduction in statement.bounded:
+            operand = self._operand(reduction.operand)
+            if self._validate and not reduction.has_bound(operand):
+                raise InvalidProgramError(statement.code)
+            bounds[name] = (reduction, operand)
+        should_be_ours = self._makes_ours(statement.code)
+        numpys = _execute(statement.code, self.numpys)
+        ours = _execute(statement.code, self.ours)
+        if numpys is None:
+            # Only where NumPy succeeds is there an axis to take the bound over.
+            self._bounds.update({name: r.bound(operand) for name, (r, operand) in bounds.items()})
+        if ours is None and numpys is None:
+            if should_be_ours:
+                self._assert_is_ours(BINDING.match(statement.code)[1])
+            return
+        if ours is None or numpys is None or public_type(type(ours)) is not public_type(type(numpys)):
+            raise AssertionError(f"NumPy: {_summary(numpys)}; ours: {_summary(ours)}")
+
+    def _makes_ours(self, code: str) -> bool:
+        """Tell whether a statement must bind an array of the namespace: where every array in it is one."""
+        binding = BINDING.match(code)
+        if binding is None or "out=" in code:
+            return False
+        values = [self.ours.get(name) for name in NAME.findall(code[binding.end() :])]
+        arrays = [value for value in values if is_array(value) and value.ndim]
+        return all(type(value) is self._array_type for value in arrays) if arrays else " = np." in code
+
+    def _assert_is_ours(self, name: str) -> None:
+        if is_array(self.numpys[name]):
+            assert type(self.ours[name]) is self._array_type, f"{name} is {type(self.ours[name])}"
+
+    def _operand(self, code: str) -> Any:
+        try:
+            return eval(compiled(code, "eval"), self.numpys)  # noqa: S307 - our own code
+        except Exception as error:
+            raise InvalidProgramError(code) from error
+
+    def _compare(self) -> None:
+        """Compare all live names."""
+        missing, extra = self.numpys.keys() - self.ours.keys(), self.ours.keys() - self.numpys.keys()
+        assert not missing, f"names not bound: {sorted(missing)}"
+        assert not extra, f"names bound that NumPy does not bind: {sorted(extra)}"
+        for name, expected in self.numpys.items():
+            if name in MODULES or name in ("np", "__builtins__"):
+                continue
+            given = self.ours[name]
+            try:
+                if name in self._bounds:
+                    assert_within(given, expected, self._bounds[name], where=name)
+                else:
+                    assert_same(given, expected, where=name)
+            except AssertionError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever reading an array raises is a difference
+                raise AssertionError(f"reading {name}: {_summary(error)}") from None
+        self._compare_identity()
+
+    def _compare_identity(self) -> None:
+        """Names bound to one array under NumPy must be bound to one under ours."""
+        names = [name for name, value in self.numpys.items() if is_array(value)]
+        for i, a in enumerate(names):
+            for b in names[:i]:
+                same = self.ours[a] is self.ours[b]
+                assert same == (self.numpys[a] is self.numpys[b]), f"{a} is {b}: {same}, not so in NumPy"
+
+
+def find_difference(program: Program, xp: ModuleType | Any, *, validate: bool = False) -> Difference | None:
+    """Return the first difference of a program under `xp` from NumPy, or None.
+
+    Raises
+    ------
+    InvalidProgramError
+        If `validate` and a sum that should be exact is not.
+    """
+    return Twin(xp, validate=validate).run(program)
+
+
+def raising_statements(program: Program) -> frozenset[int]:
+    """Return the positions of the statements that raise under NumPy."""
+    names: dict[str, Any] = {**MODULES, "np": np}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return frozenset(
+            i for i, s in enumerate(program.statements) if s.kind != CHECK and _execute(s.code, names) is not None
+        )
+
+
+def _execute(code: str, names: dict[str, Any]) -> Exception | None:
+    """Run a statement; return what it raises."""
+    try:
+        exec(compiled(code, "exec"), names)  # noqa: S102 - our own code
+    except Exception as error:  # noqa: BLE001 - the exception is the outcome
+        error.add_note("".join(traceback.format_tb(error.__traceback__)[-3:]))
+        # The frames would keep the arrays of the failed statement alive.
+        return error.with_traceback(None)
+    return None
+
+
+def _summary(error: Exception | None) -> str:
+    if error is None:
+        return "no exception"
+    notes = "\n".join(getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {error}" + (f"\n{notes}" if notes else "")
