@@ -1,0 +1,110 @@
+"""What the pages say is so: the map names what exists, the README's commands are CI's, every example runs."""
+
+import doctest
+import importlib
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import LAYERS, modules
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+PATH = re.compile(r"`((?:_driver|oxinp|tests|asv_benchmarks|examples|docs|\.ci)/[\w./*-]*)`")
+
+
+def page_id(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_the_list_of_modules_is_the_tree():
+    module_map = runpy.run_path(str(ROOT / "docs" / "module_map.py"))
+    assert module_map["render"](ARCHITECTURE) == ARCHITECTURE, "run: python docs/module_map.py"
+
+
+def test_the_list_of_modules_notices_a_missing_one():
+    module_map = runpy.run_path(str(ROOT / "docs" / "module_map.py"))
+    row = next(line for line in ARCHITECTURE.splitlines() if line.startswith("| `conftest.py`"))
+    assert module_map["render"](ARCHITECTURE.replace(row + "\n", "")) == ARCHITECTURE
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name in modules()])
+def test_every_layer_has_its_row(name):
+    path = name.replace(".", "/")
+    path += "/" if (ROOT / path).is_dir() else ".py"
+    assert re.search(rf"^\| `{re.escape(path)}` \|", ARCHITECTURE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_pages_name_what_exists(page):
+    text = page.read_text(encoding="utf-8")
+    named = set(PATH.findall(text))
+    links = {str((page.parent / link).resolve().relative_to(ROOT)) for link in re.findall(r"\]\(([\w./-]+)\)", text)}
+    missing = [name for name in sorted(named | links) if not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_modules_say_what_they_hold():
+    silent = [
+        name for name, path in modules().items() if not path.read_text(encoding="utf-8").lstrip().startswith('"""')
+    ]
+    assert not silent
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="CI's script is for bash")
+def test_ci_runs_the_commands_of_the_readme():
+    listed = subprocess.run([ROOT / ".ci" / "run", "--list"], capture_output=True, text=True, check=True).stdout
+    commands = listed.splitlines()
+    fenced = [line for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+    assert commands == fenced
+    example, tests = commands
+    assert "python -m pip install . &&" in example
+    assert "examples/heat_equation.py" in example
+    assert 'python -m pip install ".[test]" &&' in tests
+    assert "python -m pytest" in tests
+
+
+def test_package_data():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dependencies"] == ["numpy>=2.0", "scipy"]
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {name.split(".", maxsplit=1)[0] for name in modules()} == set(wheel)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstring_examples(name):
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(module, optionflags=OPTIONS, report=True)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_page_examples(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for i, block in enumerate(blocks):
+        if ">>>" in block:
+            test = doctest.DocTestParser().get_doctest(block, {}, f"{page.name}[{i}]", str(page), 0)
+            assert doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
+        else:
+            exec(compile(block, f"{page.name}[{i}]", "exec"), {})  # noqa: S102 that is what an example is for
+
+
+def test_heat_equation_example(tmp_path):
+    picture = tmp_path / "heat.png"
+    command = [sys.executable, ROOT / "examples" / "heat_equation.py", "--size", "48", "--steps", "100"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--picture", picture], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    error = float(re.search(r"largest error .*: (\S+) ", done.stdout)[1])
+    assert error < 5e-3, done.stdout
