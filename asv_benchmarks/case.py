@@ -83,8 +83,9 @@ class Case(abc.ABC):
     def track_oxinp(self, *params):
         """Measure oxinp alone; this is what asv calls."""
         side = sides.load("oxinp")
-        measure = self.prepare(side, *params)
-        value = median([measure() for _ in range(self.rounds)]).value
+        with side.measuring():
+            measure = self.prepare(side, *params)
+            value = median([measure() for _ in range(self.rounds)]).value
         side.release()
         return value
 
@@ -99,6 +100,14 @@ class DeviceCase(Case):
     @abc.abstractmethod
     def body(self, xp, arrays, *params):
         """Run one call on a side's arrays and return the array it made or wrote."""
+
+    def verify(self, side, *params):
+        """Assert that a side computes what NumPy does; sums may differ by their order."""
+        hosts = self.inputs(*params)
+        ours = side.to_host(self.body(side.xp, [side.asarray(host) for host in hosts], *params))
+        # NumPy works on copies: a body may write into its inputs.
+        numpys = self.body(np, [host.copy() for host in hosts], *params)
+        np.testing.assert_allclose(ours, numpys, rtol=1e-5)
 
     def prepare(self, side, *params):
         hosts = self.inputs(*params)

@@ -8,6 +8,7 @@ limit (bytes that must move over this run's own copy bandwidth), and whether the
 """
 
 import argparse
+import contextlib
 import dataclasses
 import importlib
 import itertools
@@ -92,7 +93,7 @@ def copy_bandwidth(running, *, quick=False):
     return best
 
 
-def run_case(name, case, params, running, rounds, bandwidth):
+def run_case(name, case, params, running, bandwidth, *, rounds=None, verify=False):
     """Measure one case on every side that it speaks of, a round of each in turn."""
     row = Row(name, case.unit)
     measures, samples = {}, {}
@@ -100,6 +101,8 @@ def run_case(name, case, params, running, rounds, bandwidth):
         if side.name != "oxinp" and side.name not in case.peers:
             continue
         try:
+            if verify and isinstance(case, DeviceCase):
+                case.verify(side, *params)
             measures[side.name] = case.prepare(side, *params)
         except NotApplicableError as reason:
             row.left_out[side.name] = str(reason)
@@ -219,6 +222,7 @@ def parse(argv):
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE", help="a baseline written by --json")
     parser.add_argument("--fail-above", type=float, default=1.05, help="worst allowed slowdown (default: %(default)s)")
     parser.add_argument("--rounds", type=int, help="rounds per side instead of the case's own")
+    parser.add_argument("--verify", action="store_true", help="also compare results with NumPy's (--quick always does)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs, measures nothing")
     return parser.parse_args(argv)
 
@@ -244,7 +248,12 @@ def main(argv=None):
     for name, case, params in discover(quick=options.quick):
         if not re.search(options.filter, name):
             continue
-        row = run_case(name, case, params, running, 1 if options.quick else options.rounds, bandwidth)
+        rounds = 1 if options.quick else options.rounds
+        verify = options.verify or options.quick
+        with contextlib.ExitStack() as stack:
+            for side in running:
+                stack.enter_context(side.measuring())
+            row = run_case(name, case, params, running, bandwidth, rounds=rounds, verify=verify)
         print(line(row, peers), flush=True)
         for side_name, error in (row.errors | row.left_out).items():
             print(f"    {side_name}: {error}", flush=True)

@@ -11,7 +11,7 @@ class TransposedCopy(DeviceCase):
     """`ascontiguousarray(x.T)`, float32."""
 
     params = ((8192,), (16384,))
-    quick_params = ((48,), (70,))
+    quick_params = ((140,), (150,))
     param_names = ("rows", "columns")
 
     def inputs(self, rows, columns):
@@ -33,7 +33,7 @@ class StridedCopy(DeviceCase):
     """`ascontiguousarray(x[::step])`, float32: whole sectors move, wanted or not."""
 
     params = ((2**27,), (2, 3, 5))
-    quick_params = ((3000,), (2, 3))
+    quick_params = ((20_000,), (2, 3))
     param_names = ("n", "step")
 
     def inputs(self, n, step):
@@ -59,7 +59,7 @@ class SlicedRows(DeviceCase):
     """`ascontiguousarray(x[1:-1, 1:-1])`, float32: rows that begin unaligned."""
 
     params = ((8192,), (16384,))
-    quick_params = ((48,), (70,))
+    quick_params = ((140,), (150,))
     param_names = ("rows", "columns")
 
     def inputs(self, rows, columns):

@@ -11,7 +11,7 @@ class Elementwise(DeviceCase):
     """An expression over `num_arrays` contiguous float32 arrays, making one more."""
 
     params = ((2**27,),)
-    quick_params = ((3000,),)
+    quick_params = ((20_000,),)
     param_names = ("n",)
     num_arrays = 3
 
@@ -48,7 +48,7 @@ class Stencil(DeviceCase):
     """A step of the 5-point heat stencil, float64, written through slices into a slice of the other array."""
 
     params = ((8192,),)
-    quick_params = ((40,),)
+    quick_params = ((100,),)
     param_names = ("n",)
 
     def inputs(self, n):

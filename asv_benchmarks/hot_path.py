@@ -4,6 +4,8 @@ Chains of 1, 2, 4 and 8 operations on arrays of 128 KB, large enough to live on 
 kernel (about 2 us) hides behind the host. Every iteration materialises its chain, and the launches are counted.
 """
 
+import numpy as np
+
 from asv_benchmarks import requirement
 from asv_benchmarks.case import HostCase, random_array
 
@@ -38,8 +40,9 @@ class Chain(HostCase):
 
     def iteration(self, side, operations):
         chain, _ = CHAINS[operations]
-        leaves = [side.asarray(random_array(NUM_ELEMENTS, "float32", seed)) for seed in range(9)]
-        leaves = leaves[: operations + 1]
+        hosts = [random_array(NUM_ELEMENTS, "float32", seed) for seed in range(operations + 1)]
+        leaves = [side.asarray(host) for host in hosts]
+        assert np.array_equal(side.to_host(chain(*leaves)), chain(*hosts))
         materialise = side.materialise
         if materialise is None:
             return lambda: chain(*leaves)

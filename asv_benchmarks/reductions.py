@@ -12,7 +12,7 @@ class Vector(DeviceCase):
     """A reduction of a whole vector."""
 
     params = (("sum", "max"), ("float32", "float64"), (2**29,))
-    quick_params = (("sum", "max"), ("float32", "float64"), (12000,))
+    quick_params = (("sum", "max"), ("float32", "float64"), (80_000,))
     param_names = ("operation", "dtype", "nbytes")
 
     def inputs(self, operation, dtype, nbytes):
@@ -36,7 +36,7 @@ class Matrix(DeviceCase):
     """A reduction of a C-ordered float32 matrix over one axis."""
 
     params = (("sum", "max"), (0, 1), (8192,), (16384,))
-    quick_params = (("sum", "max"), (0, 1), (48,), (70,))
+    quick_params = (("sum", "max"), (0, 1), (140,), (150,))
     param_names = ("operation", "axis", "rows", "columns")
 
     def inputs(self, operation, axis, rows, columns):

@@ -4,6 +4,7 @@ A side supplies its NumPy-like namespace, a clock on its own device timeline, an
 differently. Peers are optional: `load` says what is missing instead of failing.
 """
 
+import contextlib
 import gc
 import importlib
 import time
@@ -31,6 +32,10 @@ class Side:
     def __init__(self, xp):
         self.xp = xp
         self.version = str(getattr(xp, "__version__", ""))
+
+    def measuring(self):
+        """Return the context that the library is measured in."""
+        return contextlib.nullcontext()
 
     def asarray(self, host):
         """Copy a NumPy array to where the library computes."""
@@ -190,6 +195,10 @@ class Oxinp(Side):
         self.backend = "host" if self.runtime is None else self.runtime.name
         self.materialise = oxinp.evaluate
 
+    def measuring(self):
+        # What NumPy had to do must not pass for device work.
+        return self.xp.config.override(fallback="error")
+
     def asarray(self, host):
         return self.xp.asarray(host)
 
@@ -221,6 +230,15 @@ class Oxinp(Side):
     def copy_into(self, target, source):
         target[...] = source
         self.materialise(target)
+
+    def device_nbytes(self):
+        return None if self.runtime is None else self.runtime.memory_stats().used_nbytes
+
+    def peak_device_nbytes(self):
+        return None if self.runtime is None else self.runtime.memory_stats().peak_nbytes
+
+    def reset_peak(self):
+        self.runtime.reset_peak()
 
     def release(self):
         super().release()
