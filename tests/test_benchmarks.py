@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from asv_benchmarks import compare, requirement
+from asv_benchmarks import compare, requirement, table
 from asv_benchmarks.case import Measurement, median
 
 
@@ -40,6 +40,21 @@ def test_filter_and_rounds(capsys):
     printed = capsys.readouterr().out
     assert "host_path.Small[operation=add]" in printed
     assert "elementwise" not in printed
+
+
+def test_table(quick_run, tmp_path):
+    _, result = quick_run
+    measured, page = tmp_path / "measured.json", tmp_path / "page.md"
+    measured.write_text(json.dumps(result))
+    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    table.main([str(measured), "--page", str(page)])
+    written = page.read_text()
+    assert written.startswith("before\n")
+    assert written.endswith("\nafter\n")
+    assert "old" not in written
+    rows = [line for line in written.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(result["cases"])
+    assert len({row.count("|") for row in rows}) == 1
 
 
 def test_unknown_library():

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import os
 import re
 import runpy
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from asv_benchmarks import table
 from tests.test_layers import LAYERS, modules
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 PATH = re.compile(r"`((?:_driver|oxinp|tests|asv_benchmarks|examples|docs|\.ci)/[\w./*-]*)`")
@@ -51,6 +54,15 @@ def test_pages_name_what_exists(page):
     links = {str((page.parent / link).resolve().relative_to(ROOT)) for link in re.findall(r"\]\(([\w./-]+)\)", text)}
     missing = [name for name in sorted(named | links) if not (ROOT / name).exists()]
     assert not missing
+
+
+def test_performance_is_what_was_measured():
+    baseline = ROOT / "asv_benchmarks" / "baseline" / "h200.json"
+    if not baseline.exists():
+        assert "Not yet measured." in PERFORMANCE
+        return
+    measured = json.loads(baseline.read_text(encoding="utf-8"))
+    assert table.render(PERFORMANCE, measured) == PERFORMANCE, f"run: python -m asv_benchmarks.table {baseline}"
 
 
 def test_modules_say_what_they_hold():
