@@ -20,7 +20,7 @@ def _devices():
     errors = importlib.import_module("_driver.errors")
     try:
         return [device.compute_capability for device in device_module.list_devices()], ""
-    except errors.CudaError as error:
+    except errors.Unavailable as error:
         return [], str(error)
 
 
