@@ -104,7 +104,7 @@ class SharedArray:
     is_dynamic: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Kernel:
     """A kernel ready to be loaded, or run by the emulator.
 

@@ -63,7 +63,8 @@ class Access:
 
 
 def _load(frame: Any, op: Op, address: Any, offset: Any) -> Any:
-    return frame.load(op.detail, address, offset)
+    rows = frame.load(op.detail, address, offset)
+    return rows[0] if len(rows) == 1 else rows
 
 
 def _store(frame: Any, op: Op, address: Any, offset: Any, *values: Any) -> None:

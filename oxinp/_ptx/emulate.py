@@ -1,0 +1,357 @@
+"""Running kernels on the host, lane by lane in meaning and all lanes at once in NumPy.
+
+A launch starts as one fiber that holds every thread of the grid. Where lanes part at something that may block, the
+fiber splits; fibers that meet at the same place become one again. A fiber runs until it blocks, spins or joins; the
+others get their turn then. If all of them block, that is a deadlock.
+
+It does not show memory ordering, proxy fences, the bits of approximate instructions, or occupancy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from oxinp._ptx.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
+from oxinp._ptx.frame import WARP, Frame
+from oxinp._ptx.kernel import Kernel, param_layout
+from oxinp._ptx.program import CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
+from oxinp._ptx.races import Epochs
+from oxinp._ptx.space import Memory, Space
+
+__all__ = ["AccessError", "DeadlockError", "DivergenceError", "EmulationError", "Memory", "RaceError", "run"]
+
+Array = npt.NDArray[Any]
+
+_DYNAMIC_ALIGN = 1024
+_IDLE_ROUNDS = 4096  # rounds in which spinning fibers see no write before that counts as a deadlock
+_PROGRAMS: WeakKeyDictionary[Kernel, Program] = WeakKeyDictionary()
+
+FINISHED, BLOCKED, SPUN, JOINED = "finished", "blocked", "spun", "joined"
+_BRANCH, _BODY, _STEP = "branch", "body", "step"
+
+
+class Machine:
+    """One launch.
+
+    Attributes
+    ----------
+    lanes_per_block : int
+        Threads per block rounded up to warps; lane numbers count blocks in these.
+    block_threads, num_threads : int
+        Threads of a block, and of the launch.
+    shared : Space
+        Shared memory of all blocks, `shared_stride` bytes each.
+    state : dict
+        For the modules of asynchronous instructions: what they keep during a launch.
+    """
+
+    def __init__(self, kernel: Kernel, memory: Memory, grid: tuple[int, int, int], param_bytes: bytes) -> None:
+        self.kernel, self.memory, self.grid, self.param_bytes = kernel, memory, grid, param_bytes
+        num_blocks = grid[0] * grid[1] * grid[2]
+        self.block_threads = kernel.num_threads
+        self.lanes_per_block = -(-self.block_threads // WARP) * WARP
+        self.num_threads = num_blocks * self.block_threads
+        self.param_offsets = param_layout(kernel.params)[1]
+        self.epochs = Epochs(memory.clock + 1, num_blocks, self.lanes_per_block)
+        self.num_writes = 0
+        self.num_fibers = 1
+        self.state: dict[Any, Any] = {}
+        self._barriers: dict[int, tuple[Array, Array]] = {}
+        self._num_blocks = num_blocks
+        self._lay_out_shared()
+
+    def _lay_out_shared(self) -> None:
+        kernel = self.kernel
+        self.dynamic_base = -(-kernel.static_shared_nbytes // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN
+        end = self.dynamic_base + kernel.shared_nbytes if kernel.shared_nbytes else kernel.static_shared_nbytes
+        # a gap behind each block's part
+        self.shared_stride = -(-(end + 16) // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN if end else 0
+        self.shared = Space(self.shared_stride * self._num_blocks)
+        self.shared_start = np.arange(self._num_blocks, dtype=np.int64) * self.shared_stride
+        if end:
+            state = self.shared.state.reshape(self._num_blocks, self.shared_stride)
+            for array in kernel.shared:
+                start = array.offset + (self.dynamic_base if array.is_dynamic else 0)
+                state[:, start : start + array.nbytes] = 1
+
+    def barrier(self, number: int) -> tuple[Array, Array]:
+        """Arrivals and generation of barrier `number`, per block."""
+        pair = self._barriers.get(number)
+        if pair is None:
+            pair = np.zeros(self._num_blocks, np.int64), np.zeros(self._num_blocks, np.int64)
+            self._barriers[number] = pair
+        return pair
+
+    def existing_lanes(self, warps: Array) -> Array:
+        """Words of the lanes that are threads, (warps, 1)."""
+        first = warps % (self.lanes_per_block // WARP) * WARP
+        count = np.minimum(self.block_threads - first, WARP).astype(np.uint64)
+        return ((np.uint64(1) << count) - np.uint64(1)).astype(np.uint32)[:, None]
+
+    def all_lanes(self) -> Array:
+        """Lane numbers of every thread."""
+        lanes = np.arange(self._num_blocks * self.lanes_per_block, dtype=np.int64)
+        if self.lanes_per_block == self.block_threads:
+            return lanes
+        return lanes[lanes % self.lanes_per_block < self.block_threads]
+
+
+class Entry:
+    """Where a fiber is in one list of nodes."""
+
+    __slots__ = ("kind", "loop", "nodes", "position")
+
+    def __init__(self, nodes: list[Any], kind: str = _BRANCH, loop: LoopNode | None = None, position: int = 0) -> None:
+        self.nodes = nodes
+        self.kind = kind
+        self.loop = loop
+        self.position = position
+
+
+class Fiber(Frame):
+    """Lanes in lockstep with a place in the program."""
+
+    def __init__(self, machine: Machine, lanes: Array, registers: list[Any], stack: list[Entry]) -> None:
+        super().__init__(machine, lanes, registers)
+        self.stack = stack
+        self.waiting: WaitNode | None = None
+        self.token: Any = None
+
+    def place(self) -> tuple[Any, ...]:
+        """Equal for fibers at the same point of the program."""
+        return tuple((id(entry.nodes), entry.position) for entry in self.stack)
+
+    def part(self, chosen: Array) -> Fiber:
+        """Move the `chosen` lanes to a new fiber at the same place."""
+        machine, num = self.machine, self.num_lanes
+        stack = [Entry(e.nodes, e.kind, e.loop, e.position) for e in self.stack]
+        other = Fiber(machine, self.lanes[chosen], _take(self.registers, chosen, num), stack)
+        other.waiting, other.token = self.waiting, _take([self.token], chosen, num)[0]
+        rest = ~chosen
+        waiting, token = self.waiting, _take([self.token], rest, num)[0]
+        Frame.__init__(self, machine, self.lanes[rest], _take(self.registers, rest, num))
+        self.waiting, self.token = waiting, token
+        machine.num_fibers += 1
+        return other
+
+
+def _take(arrays: list[Any], chosen: Array, num: int) -> list[Any]:
+    return [a if a is None or len(a) != num else a[chosen] for a in arrays]
+
+
+def _merge(fibers: list[Fiber]) -> Fiber:
+    """One fiber of several at the same place."""
+    first = fibers[0]
+    lanes = np.concatenate([fiber.lanes for fiber in fibers])
+    order = np.argsort(lanes)
+    registers = []
+    for arrays in zip(*[fiber.registers for fiber in fibers], strict=True):
+        if all(a is arrays[0] for a in arrays) and (arrays[0] is None or len(arrays[0]) == 1):
+            registers.append(arrays[0])
+        elif any(a is None for a in arrays):
+            registers.append(None)
+        else:
+            spread = [np.broadcast_to(a, f.shape) for a, f in zip(arrays, fibers, strict=True)]
+            registers.append(np.concatenate(spread)[order])
+    first.machine.num_fibers -= len(fibers) - 1
+    return Fiber(first.machine, lanes[order], registers, first.stack)
+
+
+def _is_complete(fiber: Fiber, node: CollectiveNode) -> bool:
+    """Whether every group of lanes that the instruction needs is here."""
+    if fiber.is_everyone:
+        return True
+    size, machine = node.instr.op.collective, fiber.machine
+    if size == WARP and fiber.whole_warps:
+        return True
+    if size == WARP:
+        members = fiber.to_warps(fiber.registers[node.sources[-1]])
+        wanted = members & machine.existing_lanes(np.unique(fiber.lanes // WARP))
+        present = fiber.active_warps()
+        words = np.packbits(present, axis=1, bitorder="little").view(np.uint32)
+        return not bool((present & ((wanted & ~words) != 0)).any())
+    _, counts = np.unique(fiber.lanes // size, return_counts=True)
+    return bool((counts == size).all())
+
+
+class Scheduler:
+    """Runs the fibers of one launch."""
+
+    def __init__(self, machine: Machine, root: Fiber) -> None:
+        self.machine = machine
+        self.fibers = [root]
+
+    def run(self) -> None:
+        """Run to the end of the kernel.
+
+        Raises
+        ------
+        DeadlockError
+        """
+        idle = 0
+        while self.fibers:
+            num_writes, num_fibers = self.machine.num_writes, len(self.fibers)
+            outcomes, following = set(), []
+            for fiber in self._merged():
+                spawned: list[Fiber] = []
+                outcome = self._advance(fiber, spawned)
+                outcomes.add(outcome)
+                following += spawned if outcome == FINISHED else [fiber, *spawned]
+            self.fibers = following
+            if JOINED in outcomes or FINISHED in outcomes or len(following) != num_fibers:
+                idle = 0
+            elif self.machine.num_writes != num_writes:
+                idle = 0
+            elif SPUN not in outcomes or idle > _IDLE_ROUNDS:
+                self._report_deadlock()
+            else:
+                idle += 1
+
+    def _merged(self) -> list[Fiber]:
+        if len(self.fibers) == 1:
+            return self.fibers
+        groups: dict[tuple[Any, ...], list[Fiber]] = {}
+        for fiber in self.fibers:
+            place = (id(fiber),) if fiber.waiting is not None else fiber.place()
+            groups.setdefault(place, []).append(fiber)
+        return [group[0] if len(group) == 1 else _merge(group) for group in groups.values()]
+
+    def _advance(self, fiber: Fiber, spawned: list[Fiber]) -> str:
+        """Run one fiber until it blocks, spins, joins others or ends; new fibers go to `spawned`."""
+        while fiber.stack:
+            entry = fiber.stack[-1]
+            if entry.position == len(entry.nodes):
+                if self._leave_block(fiber, entry):
+                    return SPUN if entry.kind != _BRANCH else JOINED
+                continue
+            node = entry.nodes[entry.position]
+            if isinstance(node, WaitNode):
+                outcome = self._wait(fiber, node, spawned)
+                if outcome is not None:
+                    return outcome
+            elif isinstance(node, CollectiveNode):
+                if not _is_complete(fiber, node):
+                    fiber.instr = node.instr
+                    return BLOCKED
+                entry.position += 1
+                node.run(fiber)
+            elif isinstance(node, IfNode):
+                entry.position += 1
+                self._branch(fiber, node, spawned)
+            elif isinstance(node, LoopNode):
+                entry.position += 1
+                fiber.stack.append(Entry(node.body, _BODY, node))
+            elif isinstance(node, LeaveNode):
+                entry.position += 1
+                self._leave(fiber, node, spawned)
+            else:
+                entry.position += 1
+                node(fiber)
+        self.machine.num_fibers -= 1
+        return FINISHED
+
+    def _leave_block(self, fiber: Fiber, entry: Entry) -> bool:
+        """Go on behind a finished list of nodes; whether the others should have their turn."""
+        fiber.stack.pop()
+        if entry.kind == _BODY and entry.loop is not None and entry.loop.step:
+            fiber.stack.append(Entry(entry.loop.step, _STEP, entry.loop))
+            return False
+        if entry.kind != _BRANCH and entry.loop is not None:
+            fiber.stack.append(Entry(entry.loop.body, _BODY, entry.loop))
+            return True
+        return self.machine.num_fibers > 1 and bool(fiber.stack)
+
+    def _wait(self, fiber: Fiber, node: WaitNode, spawned: list[Fiber]) -> str | None:
+        """Arrive, and pass those lanes that may; None if the fiber goes on at once."""
+        op, operands = node.instr.op, node.operands(fiber)
+        fiber.instr = node.instr
+        if fiber.waiting is None:
+            fiber.waiting = node
+            fiber.token = op.ref.arrive(fiber, op, *operands)
+        ready = np.broadcast_to(op.ref.ready(fiber, op, fiber.token, *operands), fiber.shape)
+        if not ready.any():
+            return BLOCKED
+        through = fiber if ready.all() else fiber.part(ready)
+        through.waiting = through.token = None
+        through.stack[-1].position += 1
+        if through is not fiber:
+            spawned.append(through)
+            return BLOCKED
+        # let those that passed with it join it
+        return JOINED if self.machine.num_fibers > 1 else None
+
+    @staticmethod
+    def _branch(fiber: Fiber, node: IfNode, spawned: list[Fiber]) -> None:
+        holds = fiber.registers[node.predicate]
+        if holds.all():
+            fiber.stack.append(Entry(node.then))
+            return
+        if holds.any():
+            other = fiber.part(np.broadcast_to(holds, fiber.shape))
+            other.stack.append(Entry(node.then))
+            spawned.append(other)
+        if node.orelse:
+            fiber.stack.append(Entry(node.orelse))
+
+    @staticmethod
+    def _leave(fiber: Fiber, node: LeaveNode, spawned: list[Fiber]) -> None:
+        going = fiber.registers[node.predicate]
+        if not going.any():
+            return
+        leaver = fiber
+        if not going.all():
+            leaver = fiber.part(np.broadcast_to(going, fiber.shape))
+            spawned.append(leaver)
+        while leaver.stack[-1].loop is not node.loop:
+            leaver.stack.pop()
+        leaver.stack.pop()
+        if not node.is_break:
+            leaver.stack.append(Entry(node.loop.step, _STEP, node.loop))
+
+    def _report_deadlock(self) -> None:
+        lines = []
+        for fiber in self.fibers:
+            text = fiber.instr.text if fiber.instr is not None else "?"
+            verb = "waits at" if fiber.waiting is not None else "spins, or waits for the rest of its warp, near"
+            lines.append(f"{fiber.num_lanes} threads, among them {fiber.describe(fiber.lanes[0])}: {verb} `{text}`")
+        raise DeadlockError(f"kernel {self.machine.kernel.name} cannot go on: " + "; ".join(lines))
+
+
+def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes: bytes) -> None:
+    """Run a kernel to its end.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    memory : Memory
+        Global memory; pointers in `param_bytes` are its addresses.
+    grid : int or tuple of int
+        Blocks in x, y, z.
+    param_bytes : bytes
+        Parameters packed with ``kernel.param_format``.
+
+    Raises
+    ------
+    EmulationError
+        The kernel did something that is wrong on the device: see `oxinp._ptx.faults`.
+    """
+    extents = (grid, 1, 1) if isinstance(grid, int) else (*grid, 1, 1)[:3]
+    if min(extents) < 1:
+        raise ValueError(f"grid {extents} has no blocks")
+    program = _PROGRAMS.get(kernel)
+    if program is None:
+        program = _PROGRAMS[kernel] = Program(kernel)
+    machine = Machine(kernel, memory, extents, bytes(param_bytes))
+    memory.tracker.begin_launch()
+    root = Fiber(machine, machine.all_lanes(), program.registers(), [Entry(program.body)])
+    try:
+        with np.errstate(all="ignore"):
+            for step in program.prologue:
+                step(root)
+            Scheduler(machine, root).run()
+    finally:
+        memory.clock = machine.epochs.now
