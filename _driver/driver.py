@@ -1,0 +1,136 @@
+"""The driver, callable: its functions with their results checked, started once per process."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from _driver import errors
+from _driver.api import FUNCTIONS, MINIMUM_VERSION
+from _driver.library import find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _driver.library import Library
+
+__all__ = ["Driver", "load", "start"]
+
+
+class Driver:
+    """The functions of a driver library as attributes; a result that is not CUDA_SUCCESS raises.
+
+    Parameters
+    ----------
+    library : Library
+        Where functions are looked up.
+    recover : Callable, optional
+        Makes a context current in the calling thread. A call that finds none there is repeated after it.
+
+    Raises
+    ------
+    CudaError
+        From every call: what the result stands for; `DriverTooOld` where the library lacks the function.
+    """
+
+    def __init__(self, library: Library, recover: Callable[[], None] | None = None) -> None:
+        self.library = library
+        self._recover = recover
+
+    @cached_property
+    def version(self) -> int:
+        """CUDA version the driver offers, 12040 for 12.4."""
+        version = ctypes.c_int()
+        self.cuDriverGetVersion(ctypes.byref(version))
+        return version.value
+
+    def raw(self, name: str) -> Callable[..., int]:
+        """Return a function that gives its CUresult and checks nothing."""
+        row = FUNCTIONS[name]
+        try:
+            return self.library.bind(row)
+        except AttributeError:
+            # Asked for as a function of its own: the version may be what is missing.
+            found = "of an unknown version" if name == "cuDriverGetVersion" else errors.version_text(self.version)
+            raise errors.DriverTooOld(
+                f"{name} needs a driver for CUDA {errors.version_text(row.since)} or newer; this one is {found}. "
+                "Install a newer NVIDIA driver.",
+                call=name,
+            ) from None
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name not in FUNCTIONS:
+            raise AttributeError(f"the table of driver functions has no {name!r}")
+        raw, recover = self.raw(name), self._recover
+
+        def call(*arguments: object) -> None:
+            result = raw(*arguments)
+            if result == errors.INVALID_CONTEXT and recover is not None:
+                recover()
+                result = raw(*arguments)
+            if result:
+                raise self.error(result, name)
+
+        setattr(self, name, call)
+        return call
+
+    def query(self, name: str, handle: int) -> bool:
+        """Return True for CUDA_SUCCESS and False for CUDA_ERROR_NOT_READY."""
+        try:
+            getattr(self, name)(handle)
+        except errors.NotReady:
+            return False
+        return True
+
+    def error(self, result: int, name: str, detail: str = "") -> errors.CudaError:
+        """Return the exception for a result of a function."""
+        if self.library.is_forked:
+            return errors.ForkedProcess(
+                f"{name} cannot work in this process: it was forked from one that already used the GPU, and CUDA does "
+                "not survive that. Start it with multiprocessing.get_context('spawn') (or 'forkserver'), or "
+                "use the GPU only after the fork.",
+                code=result,
+                call=name,
+            )
+        return errors.from_result(result, name, detail)
+
+
+def start(library: Library) -> Driver:
+    """Check the version of a library, initialise it and return its functions.
+
+    Raises
+    ------
+    Unavailable
+        It is too old, finds no device, or cannot work; says why.
+    """
+    driver = Driver(library)
+    if driver.version < MINIMUM_VERSION:
+        raise errors.DriverTooOld(
+            f"The NVIDIA driver offers CUDA {errors.version_text(driver.version)}, needed is "
+            f"{errors.version_text(MINIMUM_VERSION)} or newer. Install a newer NVIDIA driver.",
+            call="cuDriverGetVersion",
+        )
+    driver.cuInit(0)
+    library.watch_fork()
+    return driver
+
+
+_lock = Lock()
+_loaded: Driver | None = None
+
+
+def load() -> Driver:
+    """Return the driver of this machine, loaded and initialised by the first call.
+
+    Raises
+    ------
+    Unavailable
+        There is none that can be used; says why and what would help.
+    """
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = start(find())
+        return _loaded

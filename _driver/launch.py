@@ -1,0 +1,234 @@
+"""Kernel launches, with everything that can be done beforehand done beforehand.
+
+The hottest path of all that stands on this package: a launch packs its parameters into one buffer, makes one driver
+call and compares its result. Measured with an empty C function: 0.30 us, against 0.55 us if the call converts plain
+ints each time. The driver itself takes 3.3 us.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import struct
+from typing import TYPE_CHECKING, Protocol
+
+from _driver import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _driver.module import Function
+
+__all__ = ["LaunchAttribute", "LaunchConfig", "LaunchCounter", "Launcher", "split_format"]
+
+_PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
+_CLUSTER_DIMENSION = 4
+_PORTABLE_CLUSTER_SIZE = 8
+_PARAM_ALIGN = 64  # tensor maps are passed by value and want this much
+
+_CALL = "cuLaunchKernelEx"
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute: a number, and a value of 64 bytes whose meaning depends on it."""
+
+    _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_nbytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("num_attributes", ctypes.c_uint),
+    )
+
+
+class LaunchCounter(Protocol):
+    """Something that counts launches."""
+
+    launches: int
+
+
+class _NoCounter:
+    __slots__ = ("launches",)
+
+    def __init__(self) -> None:
+        self.launches = 0
+
+
+def split_format(param_format: str, num_varying: int) -> tuple[str, str]:
+    """Return the `struct` format of the leading parameters, and the whole with one code per parameter.
+
+    Parameters
+    ----------
+    param_format : str
+        Byte order, then codes and padding ("<QQ4xI"); no alignment is added to it.
+    num_varying : int
+        How many parameters lead.
+
+    Examples
+    --------
+    >>> from _driver.launch import split_format
+    >>> split_format("<2QI4x128s", 3)
+    ('<QQI', '<QQI4x128s')
+    """
+    order = param_format[:1] if param_format[:1] in "<>=!@" else ""
+    parts: list[str] = []
+    is_value: list[bool] = []
+    for count, code in re.findall(r"(\d*)([a-zA-Z?])", param_format):
+        single = code in "xsp"  # one item, its count is a length
+        parts += [count + code] if single else [code] * int(count or 1)
+        is_value += [code != "x"] if single else [True] * int(count or 1)
+    end, seen = 0, 0
+    while seen < num_varying:
+        seen += is_value[end]
+        end += 1
+    # "<" where none is given: "@" would align by itself, and differently for the part than for the whole.
+    order = "<" if order in {"", "@"} else order
+    return order + "".join(parts[:end]), order + "".join(parts)
+
+
+class Launcher:
+    """A kernel with its launch shape and its constant parameters, ready to go.
+
+    Parameters
+    ----------
+    function : Function
+    grid, block : (int, int, int)
+        Blocks, and threads per block, along x, y and z.
+    shared_nbytes : int
+        Dynamic shared memory per block.
+    param_format : str
+        `struct` format of all parameters, laid out as the kernel declares them, padding spelled out.
+    num_varying : int
+        How many leading parameters each launch gives.
+    constants : tuple
+        The values of all others.
+    cluster : (int, int, int), optional
+        Blocks per cluster; not needed where the kernel itself requires it.
+    stream : int
+        Handle of the stream to launch on; the default stream if not given.
+    counter : LaunchCounter, optional
+        Its `launches` grows by one with every launch.
+
+    Attributes
+    ----------
+    launch : Callable
+        Takes the varying parameters. The fastest way to launch: keep it (it keeps all it needs alive) and call it.
+    nbytes : int
+        Size of the parameters.
+
+    Notes
+    -----
+    The parameters are packed into memory that belongs to the Launcher, and the driver reads it before the call returns.
+    Threads may share one only under a lock.
+
+    In a thread that has no current context the first launch makes the function's own current and tries again, so that
+    no launch pays for a test.
+    """
+
+    __slots__ = ("_attribute", "_buffer", "_config", "_extra", "_size", "function", "launch", "nbytes")
+
+    def __init__(
+        self,
+        function: Function,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_nbytes: int,
+        param_format: str,
+        num_varying: int,
+        constants: tuple[object, ...],
+        *,
+        cluster: tuple[int, int, int] | None = None,
+        stream: int = 0,
+        counter: LaunchCounter | None = None,
+    ) -> None:
+        self.function = function
+        varying_format, whole_format = split_format(param_format, num_varying)
+        varying, whole = struct.Struct(varying_format), struct.Struct(whole_format)
+        self.nbytes = whole.size
+        self._buffer = _aligned(whole.size)
+        _pack_constants(self._buffer, varying, whole, constants)
+        self._size = ctypes.c_size_t(whole.size)
+        self._extra = (ctypes.c_void_p * 5)(
+            _PARAM_BUFFER_POINTER,
+            ctypes.addressof(self._buffer),
+            _PARAM_BUFFER_SIZE,
+            ctypes.addressof(self._size),
+            _PARAM_END,
+        )
+        self._config = LaunchConfig(grid=grid, block=block, shared_nbytes=shared_nbytes, stream=stream)
+        self._attribute = LaunchAttribute(id=_CLUSTER_DIMENSION)
+        if cluster is not None:
+            self._attribute.value[:3] = cluster
+            self._config.attributes = ctypes.addressof(self._attribute)
+            self._config.num_attributes = 1
+            if cluster[0] * cluster[1] * cluster[2] > _PORTABLE_CLUSTER_SIZE:
+                function.set_attribute("allows_nonportable_cluster", 1)
+        function.reserve_dynamic_shared(shared_nbytes)
+        counter = _NoCounter() if counter is None else counter
+        self.launch = self._prepare(functools.partial(varying.pack_into, self._buffer, 0), counter)
+
+    def _prepare(self, pack: Callable[..., None], counter: LaunchCounter) -> Callable[..., None]:
+        raw = self.function.driver.raw(_CALL)
+        as_pointer = ctypes.c_void_p.from_param
+        call = functools.partial(
+            raw,
+            as_pointer(ctypes.addressof(self._config)),
+            as_pointer(self.function.handle),
+            None,
+            as_pointer(ctypes.addressof(self._extra)),
+        )
+        fail = self._fail
+
+        def launch(*varying: object) -> None:
+            pack(*varying)
+            result = call()
+            if result:
+                fail(result, call)
+            counter.launches += 1
+
+        return launch
+
+    def __call__(self, *varying: object) -> None:
+        """Launch with these leading parameters."""
+        self.launch(*varying)
+
+    def _fail(self, result: int, call: Callable[[], int]) -> None:
+        if result == errors.INVALID_CONTEXT:
+            self.function.module.context.make_current()
+            result = call()
+            if not result:
+                return
+        config = self._config
+        detail = (
+            f"kernel {self.function.name}, grid {tuple(config.grid)}, block {tuple(config.block)}, "
+            f"{config.shared_nbytes} bytes of dynamic shared memory"
+        )
+        if config.num_attributes:
+            detail += f", cluster {tuple(self._attribute.value[:3])}"
+        raise self.function.driver.error(result, _CALL, detail)
+
+    def __repr__(self) -> str:
+        return f"<Launcher of {self.function.name}, grid {tuple(self._config.grid)}>"
+
+
+def _aligned(nbytes: int) -> ctypes.Array[ctypes.c_char]:
+    """Return zeroed memory whose address is a multiple of `_PARAM_ALIGN`."""
+    memory = ctypes.create_string_buffer(nbytes + _PARAM_ALIGN)
+    offset = -ctypes.addressof(memory) % _PARAM_ALIGN
+    return (ctypes.c_char * max(nbytes, 1)).from_buffer(memory, offset)
+
+
+def _pack_constants(
+    buffer: ctypes.Array[ctypes.c_char], varying: struct.Struct, whole: struct.Struct, constants: tuple[object, ...]
+) -> None:
+    """Write the trailing parameters, leaving the leading ones zero."""
+    leading = varying.unpack(bytes(varying.size))
+    whole.pack_into(buffer, 0, *leading, *constants)

@@ -1,0 +1,149 @@
+"""Modules, which hold the code of kernels, and the functions in them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from _driver.handle import Handle
+from _driver.jit import JitOptions
+
+if TYPE_CHECKING:
+    from _driver.context import Context
+
+__all__ = ["ATTRIBUTES", "Function", "Module"]
+
+ATTRIBUTES = {
+    "max_threads_per_block": 0,
+    "static_shared_nbytes": 1,
+    "constant_nbytes": 2,
+    "local_nbytes": 3,  # per thread; spilled registers among them
+    "num_registers": 4,
+    "ptx_version": 5,
+    "binary_version": 6,
+    "max_dynamic_shared_nbytes": 8,
+    "preferred_shared_carveout": 9,
+    "allows_nonportable_cluster": 14,
+}
+"""Numbers of the CU_FUNC_ATTRIBUTE_* that `Function` knows, by the names used here."""
+
+
+class Module(Handle):
+    """Code loaded into a context.
+
+    Made by `from_ptx` or `from_cubin`.
+
+    Attributes
+    ----------
+    context : Context
+    log : str
+        What the compiler said; empty for a cubin.
+    """
+
+    __slots__ = ("context", "log")
+
+    destroyer = "cuModuleUnload"
+
+    def __init__(self, context: Context, handle: int, log: str) -> None:
+        super().__init__(context.driver, handle)
+        self.context = context
+        self.log = log
+
+    @classmethod
+    def from_ptx(cls, context: Context, ptx: str, *, is_verbose: bool = False) -> Module:
+        """Compile PTX with the driver's compiler and load it.
+
+        Parameters
+        ----------
+        context : Context
+        ptx : str
+        is_verbose : bool
+            Whether the log names registers, spills and shared memory per kernel.
+
+        Raises
+        ------
+        CompileError
+            It does not compile; the message and `log` hold what the compiler said.
+        DriverTooOld
+            It is written in a newer PTX than the driver knows.
+        """
+        return cls._load(context, ptx.encode() + b"\0", is_verbose=is_verbose)
+
+    @classmethod
+    def from_cubin(cls, context: Context, cubin: bytes) -> Module:
+        """Load machine code made for this device.
+
+        Raises
+        ------
+        CompileError
+            It is damaged, or for another compute capability.
+        """
+        return cls._load(context, cubin, is_verbose=False)
+
+    @classmethod
+    def _load(cls, context: Context, image: bytes, *, is_verbose: bool) -> Module:
+        options = JitOptions(is_verbose=is_verbose)
+        handle = ctypes.c_void_p()
+        with options.reporting():
+            # The image as a char pointer: no copy, and `image` outlives the call.
+            address = ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p)
+            context.driver.cuModuleLoadDataEx(ctypes.byref(handle), address, *options.arguments)
+        return cls(context, handle.value or 0, options.info_log)
+
+    def function(self, name: str) -> Function:
+        """Return a kernel of the module.
+
+        Raises
+        ------
+        NotFound
+            It has none of that name.
+        """
+        return Function(self, name)
+
+
+class Function:
+    """A kernel, as long as this object lives: it holds its module.
+
+    Attributes
+    ----------
+    module : Module
+    name : str
+    handle : int
+    """
+
+    __slots__ = ("_dynamic_shared_nbytes", "driver", "handle", "module", "name")
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module = module
+        self.driver = module.driver
+        self.name = name
+        handle = ctypes.c_void_p()
+        self.driver.cuModuleGetFunction(ctypes.byref(handle), module.handle, name.encode())
+        self.handle = handle.value or 0
+        self._dynamic_shared_nbytes = 0
+
+    def attribute(self, name: str) -> int:
+        """Return one of `ATTRIBUTES`."""
+        value = ctypes.c_int()
+        self.driver.cuFuncGetAttribute(ctypes.byref(value), ATTRIBUTES[name], self.handle)
+        return value.value
+
+    def set_attribute(self, name: str, value: int) -> None:
+        """Set one of `ATTRIBUTES`; only the last three can be."""
+        self.driver.cuFuncSetAttribute(self.handle, ATTRIBUTES[name], value)
+
+    def reserve_dynamic_shared(self, nbytes: int) -> None:
+        """Let launches ask for that much dynamic shared memory; what was reserved before stays.
+
+        Raises
+        ------
+        InvalidValue
+            With the static shared memory it is more than a block may have.
+        """
+        # Without asking, 48 KiB are granted, less what is static: so ask whenever it grows.
+        if nbytes > self._dynamic_shared_nbytes:
+            self.set_attribute("max_dynamic_shared_nbytes", nbytes)
+            self._dynamic_shared_nbytes = nbytes
+
+    def __repr__(self) -> str:
+        return f"<Function {self.name}>"
