@@ -4,36 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx.isa import find
-from oxinp._ptx.kernel import Block, If, Instr, Leave, Loop
+from oxinp._ptx.kernel import If, Instr, Leave, Loop
+from oxinp._ptx.tracer import Tracer
 from oxinp._ptx.types import Type, i32, pred, u32
 from oxinp._ptx.value import Value, Var
 
 
-class ControlFlow:
+class ControlFlow(Tracer):
     """The part of `Builder` that records branches, loops and assignments."""
-
-    if TYPE_CHECKING:
-        _current: Block
-        _loops: list[Loop]
-
-        def inside(self, block: Block) -> AbstractContextManager[None]: ...
-        def nested(self) -> Block: ...
-        def emit(self, name: str, *args: Any) -> Any: ...
-        def cast(self, value: Any, to: Type) -> Value: ...
-        def operand(self, value: Any, type: Type) -> Any: ...
-        def as_value(self, value: Any, type: Type) -> Value: ...
-        def new_value(self, type: Type) -> Value: ...
-        @property
-        def tid(self) -> Value: ...
-        @property
-        def ntid(self) -> Value: ...
-        @property
-        def ctaid(self) -> Value: ...
-        @property
-        def nctaid(self) -> Value: ...
 
     # -- variables
 
@@ -108,7 +89,8 @@ class ControlFlow:
             raise TypeError("k.break_if and k.continue_if belong inside a k.loop, k.range or k.grid_stride")
         loop = self._loops[-1]
         loop.used_continue |= not is_break
-        self._current.nodes.append(Leave(self.operand(predicate, pred), loop, is_break=is_break))
+        self.operand(predicate, pred)
+        self._current.nodes.append(Leave(predicate, loop, is_break=is_break))
 
     @contextmanager
     def range(self, start: Any, stop: Any = None, step: Any = 1) -> Iterator[Value]:

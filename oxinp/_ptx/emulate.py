@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from oxinp._ptx.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
 from oxinp._ptx.frame import WARP, Frame
-from oxinp._ptx.kernel import Kernel, param_layout
+from oxinp._ptx.kernel import Kernel, param_layout, three_extents
 from oxinp._ptx.program import CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
 from oxinp._ptx.races import Epochs
 from oxinp._ptx.space import Memory, Space
@@ -90,7 +90,8 @@ class Machine:
         """Words of the lanes that are threads, (warps, 1)."""
         first = warps % (self.lanes_per_block // WARP) * WARP
         count = np.minimum(self.block_threads - first, WARP).astype(np.uint64)
-        return ((np.uint64(1) << count) - np.uint64(1)).astype(np.uint32)[:, None]
+        words: Array = ((np.uint64(1) << count) - np.uint64(1)).astype(np.uint32)
+        return words[:, None]
 
     def all_lanes(self) -> Array:
         """Lane numbers of every thread."""
@@ -202,9 +203,8 @@ class Scheduler:
                 outcomes.add(outcome)
                 following += spawned if outcome == FINISHED else [fiber, *spawned]
             self.fibers = following
-            if JOINED in outcomes or FINISHED in outcomes or len(following) != num_fibers:
-                idle = 0
-            elif self.machine.num_writes != num_writes:
+            has_moved = outcomes & {JOINED, FINISHED} or len(following) != num_fibers
+            if has_moved or self.machine.num_writes != num_writes:
                 idle = 0
             elif SPUN not in outcomes or idle > _IDLE_ROUNDS:
                 self._report_deadlock()
@@ -339,7 +339,7 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
     EmulationError
         The kernel did something that is wrong on the device: see `oxinp._ptx.faults`.
     """
-    extents = (grid, 1, 1) if isinstance(grid, int) else (*grid, 1, 1)[:3]
+    extents = three_extents(grid)
     if min(extents) < 1:
         raise ValueError(f"grid {extents} has no blocks")
     program = _PROGRAMS.get(kernel)

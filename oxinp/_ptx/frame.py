@@ -13,7 +13,6 @@ from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
 
 if TYPE_CHECKING:
     from oxinp._ptx.emulate import Machine
-    from oxinp._ptx.isa import Op
     from oxinp._ptx.kernel import Instr, SharedArray
     from oxinp._ptx.memory import Access
 
@@ -164,6 +163,9 @@ class Frame:
         """Memory space by PTX name."""
         return self.machine.memory if name == "global" else self.machine.shared
 
+    def _address(self, space: str, offset: int) -> int:
+        return offset + Memory.BASE if space == "global" else offset % self.machine.shared_stride
+
     def fail_access(self, position: int, address: int, what: str) -> NoReturn:
         """Raise for a bad access by lane number `position` of the frame."""
         lane = self.describe(self.lanes[position])
@@ -195,15 +197,14 @@ class Frame:
             space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
         except Fault as fault:
             position = int(np.searchsorted(self.lanes, lanes[fault.position]))
-            address = fault.offset + Memory.BASE if space_name == "global" else fault.offset % self.machine.shared_stride
-            self.fail_access(position, address, fault.what)
+            self.fail_access(position, self._address(space_name, fault.offset), fault.what)
         if is_weak:
             spread = np.broadcast_to(positions, lanes.shape) if uniform else positions
             conflict = space.tracker.note(
                 self.machine.epochs, spread, nbytes, lanes, is_write=is_write, is_contiguous=contiguous
             )
             if conflict is not None:
-                address = conflict.offset + (Memory.BASE if space_name == "global" else 0)
+                address = self._address(space_name, conflict.offset)
                 other = "several threads" if conflict.other is None else self.describe(conflict.other)
                 raise RaceError(
                     f"{self.where()}: {conflict.kind} at address {address:#x} by {self.describe(conflict.lane)}; "
@@ -311,7 +312,7 @@ class Frame:
         """Active lanes as (warps, 32)."""
         return self.to_warps(np.ones(1, np.bool_) if self.mask is None else self.mask)
 
-    def check_members(self, op: Op, members: Array) -> None:
+    def check_members(self, members: Array) -> None:
         """Raise unless the lanes that `members` names are here and active."""
         if self.mask is None and self.whole_warps:
             return
@@ -331,7 +332,7 @@ class Frame:
     def _warp_numbers(self) -> Array:
         return np.unique(self.lanes // WARP)
 
-    def check_sources(self, op: Op, source: Array) -> None:
+    def check_sources(self, source: Array) -> None:
         """Raise if an active lane reads from an inactive one (columns as (warps, 32))."""
         if self.mask is None and self.whole_warps:
             return

@@ -3,8 +3,8 @@
 A row's `signature` reads ``"destinations <- sources"``. Its words are type names (``u32``, ``pred``) or stand for
 the types the row is bound to: ``t`` and ``s`` are the first and second bound type, ``w`` is the type twice as wide
 as ``t``, ``b`` the unsigned type of its width. `opcode` is a format string over ``{t}``, ``{s}``, ``{w}`` (PTX
-suffixes), ``{b}`` (bit type of ``t``) and ``{r}`` (rounding). `layout` orders the operands; ``None`` is the usual
-comma list, destinations first.
+suffixes) and ``{b}`` (bit type of ``t``); a rounding is part of it, so each has its row. `layout` orders the
+operands; ``None`` is the usual comma list, destinations first.
 
 `ref` is the meaning. For `kind`:
 
@@ -78,7 +78,6 @@ class Row:
     signature: str
     types: tuple[Binding, ...]
     ref: Any
-    roundings: tuple[str, ...] = ()
     sm: int = 80
     ptx: Version = (7, 0)
     layout: str | None = None
@@ -137,7 +136,6 @@ INTEGERS = SIGNED + UNSIGNED_TYPES
 WORDS = (i32, i64, u32, u64)
 FLOATS = (f32, f64)
 
-_FLOAT_ROUNDINGS = ("rn", "rz", "rm", "rp")
 _COMPARISONS = {
     "lt": np.less,
     "le": np.less_equal,
@@ -148,8 +146,11 @@ _COMPARISONS = {
 }
 
 
+_RING: dict[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+
+
 def _arithmetic() -> Iterable[Row]:
-    for name, function in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply)):
+    for name, function in _RING.items():
         # Only rn has a NumPy meaning; directed roundings are added with the first kernel that needs one.
         yield Row(name, f"{name}.rn.{{t}}", "t <- t t", _each(f16, *FLOATS), function)
         low = ".lo" if name == "mul" else ""
@@ -235,7 +236,8 @@ def _conversions() -> Iterable[Row]:
             for to, source in product(whole, (f16, f32, f64))
         )
         yield from (
-            Row("cvt_" + rounding, f"cvt.{rounding}.{{t}}.{{s}}", "t <- s", ((to, to),), ref.round_to_integral(rounding))
+            Row("cvt_" + rounding, f"cvt.{rounding}.{{t}}.{{s}}", "t <- s", ((to, to),),
+                ref.round_to_integral(rounding))
             for to in (f16, f32, f64)
         )
     for to, source in ((f32, f16), (f64, f16), (f64, f32)):

@@ -145,6 +145,12 @@ class Kernel:
         return self.block[0] * self.block[1] * self.block[2]
 
 
+def three_extents(extents: int | tuple[int, ...]) -> tuple[int, int, int]:
+    """Extents in x, y and z; missing ones are 1."""
+    x, y, z = (extents, 1, 1) if isinstance(extents, int) else (*extents, 1, 1)[:3]
+    return x, y, z
+
+
 def param_layout(params: tuple[Param, ...]) -> tuple[str, tuple[int, ...]]:
     """`struct` format and byte offsets of a parameter list: each at its own alignment, in order."""
     parts, offsets, position = ["<"], [], 0

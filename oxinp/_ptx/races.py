@@ -78,7 +78,8 @@ class Epochs:
         same_warp = ~several & (others // 32 == lanes // 32)
         since = np.where(same_block, np.maximum(self.block[blocks], self.grid), self.grid)
         since = np.where(same_warp, np.maximum(since, self.warp[lanes // 32]), since)
-        return (others != lanes) & (times >= since)
+        unordered: Array = (others != lanes) & (times >= since)
+        return unordered
 
 
 @dataclass(slots=True, eq=False)

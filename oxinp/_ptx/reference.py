@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+# An array of lanes; the stubs of NumPy lose the type wherever dtypes are run-time values.
+Array: TypeAlias = Any
 
 
 # --------------------------------------------------------------------------------------------------------------

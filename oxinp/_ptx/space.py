@@ -214,7 +214,7 @@ class Memory(Space):
 
     def _range(self, address: int, nbytes: int) -> slice:
         start = address - self.BASE
-        inside = 0 <= start and start + nbytes <= self.capacity
+        inside = start >= 0 and start + nbytes <= self.capacity
         if nbytes < 0 or not inside or (nbytes and not self.state[start : start + nbytes].all()):
             raise ValueError(f"{nbytes} bytes at {address:#x} do not lie in one allocation")
         return slice(start, start + nbytes)

@@ -6,6 +6,7 @@ from typing import Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row, Wait
+from oxinp._ptx.types import u32
 
 # %-registers of a thread, by name; the emulator provides a value for each.
 SPECIAL_REGISTERS = (
@@ -29,33 +30,33 @@ def special_op(register: str) -> Op:
     if not in_cluster and register not in SPECIAL_REGISTERS:
         raise ValueError(f"no special register {register!r}")
     return Op(
-        "special", f"mov.u32 {{0}}, %{register};", (isa.BY_NAME["u32"],), (), _special, EFFECT,
+        "special", f"mov.u32 {{0}}, %{register};", (u32,), (), _special, EFFECT,
         90 if in_cluster else 80, (7, 8) if in_cluster else (7, 0), detail=register,
     )
 
 
-def _arrive_all(frame: Any, op: Op, number: Any) -> Any:
+def _arrive_all(frame: Any, _op: Op, number: Any) -> Any:
     return frame.arrive_barrier(number, None)
 
 
-def _arrive_some(frame: Any, op: Op, number: Any, count: Any) -> Any:
+def _arrive_some(frame: Any, _op: Op, number: Any, count: Any) -> Any:
     return frame.arrive_barrier(number, count)
 
 
-def _passed(frame: Any, op: Op, token: Any, number: Any, *count: Any) -> Any:
+def _passed(frame: Any, _op: Op, token: Any, number: Any, *_count: Any) -> Any:
     return frame.barrier_passed(token, number)
 
 
-def _arrive_only(frame: Any, op: Op, number: Any, count: Any) -> None:
+def _arrive_only(frame: Any, _op: Op, number: Any, count: Any) -> None:
     frame.arrive_barrier(number, count)
 
 
-def _warp_sync(frame: Any, op: Op, members: Any) -> None:
-    frame.check_members(op, members)
+def _warp_sync(frame: Any, _op: Op, members: Any) -> None:
+    frame.check_members(members)
     frame.synchronize_warps()
 
 
-def _fence(frame: Any, op: Op) -> None:
+def _fence(frame: Any, _op: Op) -> None:
     frame.fence()
 
 

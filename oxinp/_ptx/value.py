@@ -168,10 +168,10 @@ class Value:
     def __ge__(self, other: Any) -> Value:
         return self.builder.emit("ge", self, other)
 
-    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
         return self.builder.compare("eq", self, other)
 
-    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
         return self.builder.compare("ne", self, other)
 
     __hash__ = object.__hash__
@@ -213,35 +213,35 @@ class Var(Value):
         """Copy of the present value."""
         return self.builder.emit("mov", self)
 
-    def __iadd__(self, other: Any) -> Var:  # type: ignore[misc]
+    def __iadd__(self, other: Any) -> Var:
         self.set(self + other)
         return self
 
-    def __isub__(self, other: Any) -> Var:  # type: ignore[misc]
+    def __isub__(self, other: Any) -> Var:
         self.set(self - other)
         return self
 
-    def __imul__(self, other: Any) -> Var:  # type: ignore[misc]
+    def __imul__(self, other: Any) -> Var:
         self.set(self * other)
         return self
 
-    def __iand__(self, other: Any) -> Var:  # type: ignore[misc]
+    def __iand__(self, other: Any) -> Var:
         self.set(self & other)
         return self
 
-    def __ior__(self, other: Any) -> Var:  # type: ignore[misc]
+    def __ior__(self, other: Any) -> Var:
         self.set(self | other)
         return self
 
-    def __ixor__(self, other: Any) -> Var:  # type: ignore[misc]
+    def __ixor__(self, other: Any) -> Var:
         self.set(self ^ other)
         return self
 
-    def __ilshift__(self, count: Any) -> Var:  # type: ignore[misc]
+    def __ilshift__(self, count: Any) -> Var:
         self.set(self << count)
         return self
 
-    def __irshift__(self, count: Any) -> Var:  # type: ignore[misc]
+    def __irshift__(self, count: Any) -> Var:
         self.set(self >> count)
         return self
 

@@ -26,8 +26,8 @@ _LANES = np.arange(WARP, dtype=np.int64)
 def _shuffle(mode: str) -> Callable[..., Any]:
     """Meaning of shfl.sync: `clamp` holds the segment mask in bits 8-12 and the last lane in bits 0-4."""
 
-    def evaluate(frame: Any, op: Op, values: Any, lane: Any, clamp: Any, members: Any) -> Any:
-        frame.check_members(op, members)
+    def evaluate(frame: Any, _op: Op, values: Any, lane: Any, clamp: Any, members: Any) -> Any:
+        frame.check_members(members)
         rows = frame.to_warps(values)
         offset = frame.to_warps(np.broadcast_to(lane, frame.shape)).astype(np.int64) & 31
         clamp = frame.to_warps(np.broadcast_to(clamp, frame.shape)).astype(np.int64)
@@ -43,7 +43,7 @@ def _shuffle(mode: str) -> Callable[..., Any]:
             source = _LANES + offset if mode == "down" else _LANES ^ offset
             legal = source <= bound
         source = np.where(legal, source, _LANES)
-        frame.check_sources(op, source)
+        frame.check_sources(source)
         return frame.from_warps(np.take_along_axis(rows, source, axis=1))
 
     return evaluate
@@ -53,36 +53,36 @@ def _ballot_word(rows: Any) -> Any:
     return (rows.astype(np.uint64) << _LANES.astype(np.uint64)).sum(axis=1, dtype=np.uint64).astype(np.uint32)
 
 
-def _ballot(frame: Any, op: Op, predicate: Any, members: Any) -> Any:
-    frame.check_members(op, members)
+def _ballot(frame: Any, _op: Op, predicate: Any, members: Any) -> Any:
+    frame.check_members(members)
     return frame.spread(_ballot_word(frame.to_warps(predicate) & frame.active_warps()))
 
 
-def _any(frame: Any, op: Op, predicate: Any, members: Any) -> Any:
-    frame.check_members(op, members)
+def _any(frame: Any, _op: Op, predicate: Any, members: Any) -> Any:
+    frame.check_members(members)
     return frame.spread((frame.to_warps(predicate) & frame.active_warps()).any(axis=1))
 
 
-def _all(frame: Any, op: Op, predicate: Any, members: Any) -> Any:
-    frame.check_members(op, members)
+def _all(frame: Any, _op: Op, predicate: Any, members: Any) -> Any:
+    frame.check_members(members)
     return frame.spread((frame.to_warps(predicate) | ~frame.active_warps()).all(axis=1))
 
 
-def _active_mask(frame: Any, op: Op) -> Any:
+def _active_mask(frame: Any, _op: Op) -> Any:
     return frame.spread(_ballot_word(frame.active_warps()))
 
 
 def _redux(function: np.ufunc, identity: Callable[[np.dtype[Any]], int]) -> Callable[..., Any]:
-    def evaluate(frame: Any, op: Op, values: Any, members: Any) -> Any:
-        frame.check_members(op, members)
+    def evaluate(frame: Any, _op: Op, values: Any, members: Any) -> Any:
+        frame.check_members(members)
         rows = np.where(frame.active_warps(), frame.to_warps(values), values.dtype.type(identity(values.dtype)))
         return frame.spread(function.reduce(rows, axis=1, dtype=values.dtype))
 
     return evaluate
 
 
-def _match_any(frame: Any, op: Op, values: Any, members: Any) -> Any:
-    frame.check_members(op, members)
+def _match_any(frame: Any, _op: Op, values: Any, members: Any) -> Any:
+    frame.check_members(members)
     rows, active = frame.to_warps(values), frame.active_warps()
     same = (rows[:, :, None] == rows[:, None, :]) & active[:, None, :]
     words = (same.astype(np.uint64) << _LANES.astype(np.uint64)).sum(axis=2, dtype=np.uint64)
