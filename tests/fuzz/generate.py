@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from tests.fuzz import rules_make, rules_read, rules_write
+from tests.fuzz import rules_fail, rules_make, rules_read, rules_write
 from tests.fuzz.draw import Draw, RandomDraw
 from tests.fuzz.program import Program
 from tests.fuzz.scope import Scope
@@ -18,6 +18,7 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_make.view, 14),
     (rules_write.part, 12),
     (rules_write.whole, 10),
+    (rules_write.late_write, 8),
     (rules_write.overlap, 8),
     (rules_read.reduce, 9),
     (rules_make.create, 7),
@@ -35,7 +36,9 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_make.alias, 2),
     (rules_make.host_array, 4),
     (rules_make.rearrange, 3),
-    (rules_write.fancy_failing, 1),
+    (rules_fail.failing, 3),
+    (rules_fail.failing_index, 1),
+    (rules_write.mutate, 4),
 )
 RULE_FUNCTIONS = tuple(rule for rule, _ in RULES)
 RULE_WEIGHTS = tuple(accumulate(weight for _, weight in RULES))

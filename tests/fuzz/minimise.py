@@ -1,6 +1,7 @@
 """Shorten a program while its difference stays: delete statements, then simplify expressions."""
 
 import ast
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -8,20 +9,22 @@ from tests.fuzz.program import CHECK, Program
 
 Parts = Callable[[ast.expr], list[ast.expr]]
 Differs = Callable[[Program], bool]
-# A judge may start a process for each question: enough to finish small programs, bounded for large ones.
-MAX_QUESTIONS = 600
+# A judge may start a process for each question: enough to finish most programs, bounded for the rest.
+MAX_QUESTIONS = 2000
+MAX_SECONDS = 150.0
 
 
 class _Budget:
-    """Counts the questions asked."""
+    """Asks the judge until questions or time run out; from then on nothing differs any more."""
 
     def __init__(self, differs: Differs) -> None:
         self._differs = differs
-        self.left = MAX_QUESTIONS
+        self._left = MAX_QUESTIONS
+        self._deadline = time.monotonic() + MAX_SECONDS
 
     def __call__(self, program: Program) -> bool:
-        self.left -= 1
-        return self.left >= 0 and self._differs(program)
+        self._left -= 1
+        return self._left >= 0 and time.monotonic() < self._deadline and self._differs(program)
 
 
 def minimise(program: Program, differs: Differs) -> Program:
@@ -112,7 +115,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
             return [left, right]
         case ast.UnaryOp(operand=operand):
             return [operand]
-        case ast.Call(func=ast.Attribute(value=ast.Name()), args=args):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy")), args=args):
             return list(args)
         case ast.Call(func=ast.Attribute(value=value)):
             return [value]

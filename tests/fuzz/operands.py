@@ -68,6 +68,7 @@ NUMPY_SCALARS = (
     "np.float64(-0.0)",
 )
 ARRAY_NAME = re.compile(r"\ba\d+")
+SHORT = range(1, 8)  # dimensions for which a list is written out
 STEPS = ("", "", "", ":2", ":-1", ":-1", ":3", ":-2")
 
 
@@ -109,10 +110,10 @@ def dtype(scope: Scope) -> str:
     return scope.draw.choice(DTYPES)
 
 
-def data(scope: Scope, dtype_code: str) -> str:
+def data(scope: Scope, dtype_code: str, count: int | None = None) -> str:
     """Return a list of values for a dtype as code; `numpy.resize` repeats it to any size."""
     draw = scope.draw
-    count = draw.integer(1, 11)
+    count = count or draw.integer(1, 11)
     if dtype_code == "np.bool_":
         values = [draw.choice(("True", "False")) for _ in range(count)]
     elif dtype_code in ("np.int32", "np.int64"):
@@ -196,6 +197,8 @@ def of_arrays(scope: Scope, depth: int) -> "Operand":
     names = set(ARRAY_NAME.findall(x.code))
     if x.fails or any(isinstance(scope.values[name], np.ndarray) for name in names):
         return x
+    if np.asarray(x.value).dtype == object:
+        return Operand("np.ones(2)", np.ones(2))
     return replace(x, code=f"np.array({x.code})", value=np.array(x.value))
 
 
@@ -272,6 +275,7 @@ OPERATIONS = tuple(
         Operation("np.minimum({x}, {y})", 2, _one_zero),
         Operation("({x} // {y})", 2),
         Operation("({x} % {y})", 2),
+        Operation("({x} == None)", 1),
         Operation("({x} & {y})", 1),
         Operation("(~{x})", 1),
         Operation("np.floor({x})", 1),
@@ -299,6 +303,9 @@ def named(scope: Scope, like: tuple[int, ...] | None = None) -> Operand:
         names = names if not fitting or scope.draw.chance(2) else fitting
     if not names:
         return scalar(scope)
+    if like and like[-1] in SHORT and scope.draw.chance(3):
+        code = data(scope, "np.int32", like[-1])
+        return Operand(code, scope.evaluate(code))
     name = scope.pick(names)
     value = scope.values[name]
     if not isinstance(value, np.ndarray) or not scope.draw.chance(30):
@@ -310,24 +317,40 @@ def named(scope: Scope, like: tuple[int, ...] | None = None) -> Operand:
     return Operand(code, view)
 
 
-def expression(scope: Scope, depth: int, like: tuple[int, ...] | None = None) -> Operand:
-    """Return an expression of at most `depth` levels whose shape broadcasts with `like` (mostly)."""
+def expression(scope: Scope, depth: int, like: tuple[int, ...] | None = None, scalars: int = 15) -> Operand:
+    """Return an expression of at most `depth` levels whose shape broadcasts with `like` (mostly).
+
+    An expression of no level is a scalar in `scalars` of 100 cases, else a name or a view of one.
+    """
     draw = scope.draw
     if depth == 0 or draw.chance(10):
-        return scalar(scope) if draw.chance(20) else named(scope, like)
+        return scalar(scope) if draw.chance(scalars) else named(scope, like)
     if draw.chance(5):
         reduced = inner_reduction(scope, depth - 1, like)
         if reduced is not None:
             return reduced
     row = draw.weighted(OPERATIONS, OPERATION_WEIGHTS)
-    x = expression(scope, depth - 1, like)
-    operands = [x]
+    operands = [expression(scope, depth - 1, like, scalars=6)]
     while len(operands) < row.arity:
         if draw.chance(8):
             operands.append(operands[0])  # one node used twice
         else:
-            operands.append(expression(scope, draw.integer(0, depth - 1), like or operands[0].shape or None))
+            shared = like or operands[0].shape or None
+            operands.append(expression(scope, draw.integer(0, depth - 1), shared, scalars=35))
     return combine(scope, row, operands)
+
+
+def reading(scope: Scope, name: str) -> Operand:
+    """Return an operation with a name (or a view of it) as one operand."""
+    row = scope.draw.weighted(OPERATIONS, OPERATION_WEIGHTS)
+    x = Operand(name, scope.values[name])
+    if scope.draw.chance(30):
+        code = f"{name}[{basic_index(scope, x.shape, integers=10)}]"
+        view, has_value = scope.try_evaluate(code)
+        x = Operand(code, view) if has_value else x
+    others = [expression(scope, 0, x.shape, scalars=35) for _ in range(row.arity - 1)]
+    others.insert(scope.draw.integer(0, len(others)), x)
+    return combine(scope, row, others)
 
 
 def combine(scope: Scope, row: Operation, operands: list[Operand]) -> Operand:
@@ -335,6 +358,8 @@ def combine(scope: Scope, row: Operation, operands: list[Operand]) -> Operand:
     failing = next((x for x in operands if x.fails), None)
     if failing is not None:
         return failing
+    if any(isinstance(x.value, list) for x in operands) and not any(isinstance(x.value, np.ndarray) for x in operands):
+        return scalar(scope)  # lists alone add up to longer lists
     names = dict(zip("xyz", operands, strict=False))
     values = {name: x.value for name, x in names.items()}
     if row.accepts is not None and not row.accepts(*values.values()):
@@ -370,7 +395,7 @@ def inner_reduction(scope: Scope, depth: int, like: tuple[int, ...] | None) -> O
     name = scope.draw.choice(("sum", "max"))
     axis = scope.draw.integer(-x.value.ndim, x.value.ndim - 1) if x.value.ndim and scope.draw.chance(50) else None
     needed = reduction(name, x, None, axis, keepdims=True)
-    if not needed.is_exact(x.value):
+    if not is_exact(needed, x):
         return None
     code = f"np.{name}({x.code}, axis={axis}, keepdims=True)" if axis is not None else f"({x.code}).{name}()"
     return Operand(code, scope.evaluate(code), (*x.exact, needed))
@@ -380,6 +405,11 @@ def reduction(name: str, x: Operand, dtype_code: str | None, axis: Any, *, keepd
     """Return the record of a reduction, with the dtype it accumulates in where that is a float."""
     accumulated = np.dtype(eval(dtype_code, {"np": np})) if dtype_code else np.asarray(x.value).dtype  # noqa: S307
     return Reduction(name, x.code, str(accumulated) if accumulated.kind == "f" else None, axis, keepdims)
+
+
+def is_exact(record: Reduction, x: Operand) -> bool:
+    """Tell whether every order of reduction gives the same bits."""
+    return record.dtype is None or record.is_exact(x.value)
 
 
 def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

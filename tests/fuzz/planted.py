@@ -5,6 +5,7 @@ that a lazy array library with views is prone to.
 """
 
 import functools
+import os
 import weakref
 from typing import Any
 
@@ -173,9 +174,14 @@ class WrongAxisOrder(Sound):
         return np.ndarray.sum(self, axis, *arguments, **options)
 
 
-BUGS = tuple(
-    bug for bug in list(globals().values()) if isinstance(bug, type) and bug.__module__ == __name__ and bug is not Sound
-)
+BUGS = tuple(bug for bug in list(globals().values()) if isinstance(bug, type) and issubclass(bug, Sound))[1:]
+
+
+class Crashing(Sound):
+    """`a *= b` ends the process, as a fault in a driver may."""
+
+    def __imul__(self, other: Any) -> Any:
+        os._exit(3)
 
 
 def _is_basic(key: Any) -> bool:
@@ -205,14 +211,38 @@ class Planted:
 
     def __getattr__(self, name: str) -> Any:
         attribute = PASSING_SUBCLASSES.get(name) or getattr(np, name)
-        if not callable(attribute) or isinstance(attribute, type):
-            return attribute
+        return (
+            Function(attribute, self.ndarray) if callable(attribute) and not isinstance(attribute, type) else attribute
+        )
 
-        def call(*arguments: Any, **options: Any) -> Any:
+
+class Function:
+    """One of NumPy's functions, whose arrays are of one class.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's.
+    array_type : type
+        Subclass of `numpy.ndarray`.
+    """
+
+    def __init__(self, function: Any, array_type: type) -> None:
+        self._function = function
+        self._array_type = array_type
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        name = getattr(self._function, "__name__", "")
+        if name in ("sum", "max") and isinstance(arguments[0], self._array_type):
             # Reductions reach the class's methods, as ours do.
-            method = getattr(arguments[0], name, None) if name in ("sum", "max") else None
-            if isinstance(arguments[0], self.ndarray) and method is not None:
-                return method(*arguments[1:], **options)
-            return _as_class(attribute(*arguments, **options), self.ndarray)
+            return getattr(arguments[0], name)(*arguments[1:], **options)
+        return _as_class(self._function(*arguments, **options), self._array_type)
 
-        return call
+    def __getattr__(self, name: str) -> Any:
+        return Function(getattr(self._function, name), self._array_type)
+
+
+# For the command line: `--namespace tests.fuzz.planted:late_reader`.
+sound = Planted(Sound)
+late_reader = Planted(LateReader)
+crashing = Planted(Crashing)

@@ -1,6 +1,6 @@
 """Many programs over many processes, and one process that can be asked about single programs."""
 
-import importlib
+import pkgutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Settings:
     Attributes
     ----------
     namespace : str
-        Module to import.
+        Module, or module:object, to import.
     config : dict
         Attributes to set on its `config`.
     """
@@ -36,7 +36,7 @@ class Settings:
 
     def load(self) -> Any:
         """Import the namespace and configure it."""
-        xp = importlib.import_module(self.namespace)
+        xp = pkgutil.resolve_name(self.namespace)
         for name, value in self.config.items():
             setattr(xp.config, name, value)
         return xp

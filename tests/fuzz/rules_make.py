@@ -17,8 +17,16 @@ REARRANGEMENTS = (
     "np.roll({a}, 1)", "np.repeat({a}, 2)", "np.tile({a}, 2)", "np.sort({a} + 0, axis=None)", "np.hstack([{a}, {b}])",
     "numpy.concatenate([{a}, {b}])", "numpy.stack([{a}, {a}], axis=-1)", "numpy.flip({a})", "np.cumsum({a} > 1)",
     "np.argsort({a}, axis=None, kind='stable')", "np.take({a}, [0, -1])", "np.nonzero({a})[0]",
-    "np.all({a} > 0, axis=0)",    "np.any({a})", "np.unique({a} > 1)", "np.dot({a} > 0, {a} > 0)", "np.argmax({a})",
-    "np.broadcast_arrays({a}, {b})[0] + 1",    "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})", "np.triu({a})", "np.count_nonzero({a})",
+    "np.all({a} > 0, axis=0)", "np.any({a})", "np.unique({a} > 1)", "np.dot({a} > 0, {a} > 0)", "np.argmax({a})",
+    "np.broadcast_arrays({a}, {b})[0] + 1", "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})",
+    "np.triu({a})", "np.count_nonzero({a})", "np.add.reduce({a} > 1)", "np.add.accumulate({a} > 1)",
+    "np.argwhere({a})", "np.add.outer({a}[..., :2], {a}[:2])", "np.logical_or.reduce({a} > 1, axis=None)",
+    "np.isin({a}, [1, 2])", "np.array([{a}, {a}])", "np.array([v for v in {a}])", "np.array([{a}.max(), 1])",
+    "np.array(list({a}))", "np.apply_along_axis(lambda v: v[::-1], 0, {a})", "np.maximum.reduce({a} > 1, axis=-1)",
+    "np.select([{a} > 1], [{a}])", "np.pad({a}, 1)", "np.delete({a}, 0, axis=0)", "np.append({a}, {b})",
+    "np.bincount(({a} > 1).ravel())", "np.searchsorted([1, 2, 3], {a})", "np.einsum('i...->...i', {a})",
+    "np.tensordot({a} > 1, {a} > 1, axes=0)[..., :3]", "np.vectorize(lambda v: v * 2, otypes=[float])({a})",
+    "np.array_split({a}, 2)[0]", "np.atleast_1d({a}, {b})[-1]",
 )  # fmt: skip
 
 
@@ -42,7 +50,7 @@ def create(scope: Scope) -> None:
         (f"np.zeros({dims}, dtype={dtype})", 3),
         (f"np.ones({dims}, dtype={dtype})", 3),
         (f"np.full({dims}, {draw.choice(operands.PYTHON_SCALARS)}, dtype={dtype})", 2),
-        (f"np.full({dims}, {draw.choice(operands.PYTHON_SCALARS)})", 1),
+        (f"np.full({dims}, {draw.choice(operands.PYTHON_SCALARS[:16])})", 1),
         (f"np.arange({draw.choice(('7', '5.0', '2, 9', '9, 2, -1', '0.5, 4', '0'))})", 2),
         (f"np.zeros({dims}, dtype={dtype}, order='F')", 1),
     )

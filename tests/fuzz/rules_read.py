@@ -9,9 +9,10 @@ from tests.fuzz.scope import Scope
 ELEMENT_CONVERSIONS = (
     "float({e})", "int({e})", "bool({e})", "complex({e})", "repr({e})", "str({e})", "hash({e}) == hash({e}.item())",
     "{e}.item()", "{e}.dtype", "{e}.shape", "f'{{{e}}}'", "f'{{float({e}):.3f}}'", "round(float({e}), 2)", "{e} == 3",
-    "{e} + 1", "1.5 * {e}", "{e} / {e}", "isinstance({e}, np.floating)", "isinstance({e}, np.integer)", "max({e}, {e})",
-    "operator.index({e})", "[10, 20, 30][{e}]", "'%s' % {e}", "-{e}", "{e} < 2", "not {e}", "math.isfinite({e})",
-    "{{1: 'a', 0: 'b'}}.get({e})", "{e} is {e}", "abs({e})", "{e}.astype(np.float32)", "np.sqrt({e})", "len({e})",
+    "{e} + 1", "1.5 * {e}", "{e} / {e}", "isinstance({e}, np.floating)", "isinstance({e}, np.integer)",
+    "max({e}, {e})", "operator.index({e})", "[10, 20, 30][{e}]", "'%s' % {e}", "-{e}", "{e} < 2", "not {e}",
+    "math.isfinite({e})", "{{1: 'a', 0: 'b'}}.get({e})", "{e} is {e}", "abs({e})", "{e}.astype(np.float32)",
+    "np.sqrt({e})", "len({e})",
 )  # fmt: skip
 ARRAY_CONVERSIONS = (
     "float({a})", "int({a})", "bool({a})", "len({a})", "repr({a})", "str({a})", "{a}.tolist()", "{a}.item()",
@@ -20,6 +21,8 @@ ARRAY_CONVERSIONS = (
     "np.array_equal({a}, {b})", "{a} is {b}", "numpy.shape({a})", "np.shares_memory({a}, {b})", "np.size({a})",
     "({a} == {b}).all()", "[v.shape for v in {a}]", "np.isscalar({a})", "{a}.tobytes()",
     "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()", "np.result_type({a}, {b}, 2)", "operator.index({a})",
+    "sorted({a}.ravel() > 1)", "max({a}.ravel())", "[x.shape for x in np.nonzero({a})]", "{a}.T.tolist()",
+    "float(np.max({a}))", "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()",
     "np.can_cast({a}.dtype, {b}.dtype)", "np.ndim({a})", "[bool(v) for v in {a}.flat]", "sum(v > 0 for v in {a})",
 )  # fmt: skip
 LOOPS = (
@@ -41,6 +44,10 @@ ROW_LOOPS = (
     "{t} = [row.shape for row in {a}]",
     "{t} = [row + 1 for row in {a}]",
     "for row in {a}:\n    {a} = {a} + row",
+    "for row in {a}:\n    {a}[...] = {a}[::-1]",
+    "for i, row in enumerate({a}):\n    {a}[-1 - i] = row",
+    "for row in {a}.flat:\n    {a}[0] = row",
+    "first, *rest = {a}\n{a}[-1] = first",
 )
 MAX_ROWS = 40
 
@@ -58,10 +65,12 @@ def reduce(scope: Scope) -> None:
     record = operands.reduction(name, x, dtype, axis, keepdims=keepdims)
     arguments = [f"axis={axis}"] * (axis is not None) + [f"dtype={dtype}"] * (dtype is not None)
     arguments += ["keepdims=True"] * keepdims
+    if draw.chance(6):
+        arguments.append({"sum": "initial=3", "max": "initial=-2", "min": "initial=9"}[name])
     form = draw.choice(("np.{name}({x}{comma}{arguments})", "({x}).{name}({arguments})"))
     if draw.chance(5):
         form = "numpy.{name}({x}{comma}{arguments})"
-    if not record.is_exact(x.value):
+    if not operands.is_exact(record, x):
         _reduce_inexact(scope, form, x, record, arguments)
         return
     target = ""
@@ -113,7 +122,7 @@ def reduce_into(scope: Scope) -> None:
     axis = draw.integer(0, value.ndim - 1)
     kind = draw.choice(("sum", "max"))
     record = operands.reduction(kind, x, None, axis, keepdims=False)
-    if not record.is_exact(value) or value.size == 0:
+    if not operands.is_exact(record, x) or value.size == 0:
         return
     dims = tuple(n for i, n in enumerate(value.shape) if i != axis)
     fitting = [other for other in scope.arrays() if np.shape(scope.values[other]) == dims]

@@ -23,24 +23,43 @@ UFUNCS = (
     "multiply",
 )
 UNARY = ("sqrt", "negative")
+SPECIAL_INDICES = (
+    "{ones}", "np.nonzero({a})", "{a}.ravel()[0] > 0", "True", "np.False_", "..., [0, 0]", "[[0, -1], [-1, 0]]", "[]",
+    "{a} != {a}", "np.arange(len({a}))[::-1]", "np.argmax({a} > 1) % len({a})", "([0, -1],)",
+    "..., {a}.reshape(-1)[:1] > 0", "[True] * len({a})", "None, [0]", "[0], None, ..., [0]", "np.int64(0)",
+    "np.int32(-1), ...", "(np.arange(3) % len({a}), ...)",
+)  # fmt: skip
+# Functions and methods that change their argument.
+MUTATIONS = (
+    "{a}.fill({s})", "np.copyto({a}, {x})", "np.copyto({a}, {x}, where={a} > 1)",
+    "np.copyto({a}, {x}, casting='unsafe')", "np.put({a}, [0, -1], {s})", "{a}.put([0, -1], [1, 2])",
+    "np.putmask({a}, {a} > 1, {s})", "np.place({a}, {a} > 1, [1, 2])", "{a}.sort(axis=0)",
+    "np.add.at({a}, [0, 0, -1], {s})", "{a}.flat[1:3] = {s}", "{a}.flat = {x}", "np.fill_diagonal({a}, {s})",
+    "{a}.itemset is None", "numpy.copyto({a}, {x})", "numpy.add({a}, {x}, out={a})", "{a}.flags.writeable = False",
+    "{a}.setflags(write=True)", "{a}.shape = (-1,)", "{a}[...] = [[1, 2], [3, 4]]", "{a}[:2] = [1, 2]",
+    "{a}[-1] = {a}.tolist()[0]", "np.put_along_axis({a}, np.argsort({a} > 1, axis=0, kind='stable'), {s}, axis=0)",
+    "np.clip({a}, 0, 5, out={a})", "np.concatenate([{a}[:1], {a}[1:]], out={a})",
+    "np.take({a}, [0], axis=0, out={a}[:1])", "numpy.random.RandomState(3).shuffle({a})", "np.rint({a}, out={a})",
+    "{a}.partition(0)",
+)  # fmt: skip
 
 
-def whole(scope: Scope) -> None:
+def whole(scope: Scope, name: str | None = None) -> None:
     """Apply an in-place operator to a whole array (or view held by a name)."""
     names = scope.operands()
     if not names:
         return
-    name = scope.pick(names)
+    name = name or scope.pick(names)
     x = _value(scope, np.shape(scope.values[name]))
     scope.emit("whole", f"{name} {scope.draw.choice(OPERATORS)} {x.code}", x.exact)
 
 
-def part(scope: Scope) -> None:
+def part(scope: Scope, name: str | None = None) -> None:
     """Assign to a slice, or apply an in-place operator to it."""
     names = scope.arrays()
     if not names:
         return
-    name = scope.pick(names)
+    name = name or scope.pick(names)
     target = f"{name}[{operands.basic_index(scope, np.shape(scope.values[name]))}]"
     if scope.draw.chance(10):
         target = f"{name}.T[...]"
@@ -50,13 +69,12 @@ def part(scope: Scope) -> None:
     scope.emit("part", f"{target} {sign} {x.code}", x.exact)
 
 
-def overlap(scope: Scope) -> None:
+def overlap(scope: Scope, name: str | None = None) -> None:
     """Write a part of an array from an overlapping part of it, by assignment, operator or `out=`."""
     draw = scope.draw
-    names = [name for name in scope.arrays() if np.ndim(scope.values[name])]
-    if not names:
+    name = name or _indexable(scope)
+    if name is None or not np.ndim(scope.values[name]):
         return
-    name = scope.pick(names)
     prefix = ":, " * draw.integer(0, np.ndim(scope.values[name]) - 1)
     into, source = draw.choice(OVERLAPS)
     target, read = f"{name}[{prefix}{into}]", f"{name}[{prefix}{source}]"
@@ -77,6 +95,23 @@ def overlap(scope: Scope) -> None:
         scope.emit("overlap", f"{target} {sign} {value}", exact)
 
 
+def late_write(scope: Scope) -> None:
+    """Bind what reads an array, then write into that array (or a view of it): the reader must not see it."""
+    draw = scope.draw
+    names = scope.arrays()
+    if not names:
+        return
+    name = scope.pick(names)
+    x = operands.reading(scope, name)
+    scope.emit("late_write", f"{scope.fresh()} = {x.code}", x.exact)
+    if draw.chance(30):
+        view = scope.fresh()
+        scope.emit("late_write", f"{view} = {name}[{operands.basic_index(scope, np.shape(scope.values[name]))}]")
+        name = view if isinstance(scope.values.get(view), np.ndarray) else name
+    for _ in range(draw.integer(1, 2)):
+        draw.choice((part, part, whole, overlap))(scope, name)
+
+
 def out(scope: Scope) -> None:
     """Call a ufunc with `out=`: another array, an input, a view overlapping an input."""
     draw = scope.draw
@@ -91,10 +126,24 @@ def out(scope: Scope) -> None:
     inputs = [_value(scope, dims) for _ in range(1 if ufunc in UNARY else 2)]
     if ufunc == "maximum" and not all(operands.is_integer(x.value) for x in inputs if not x.fails):
         ufunc = "add"
-    casting = ", casting='unsafe'" if draw.chance(12) else ""
+    options = ", casting='unsafe'" if draw.chance(12) else ""
+    if draw.chance(10):
+        options += f", where={operands.mask_code(scope, name)}"
     arguments = ", ".join(x.code for x in inputs)
     bound = f"{scope.fresh()} = " if draw.chance(20) else ""
-    scope.emit("out", f"{bound}np.{ufunc}({arguments}, out={target}{casting})", sum((x.exact for x in inputs), ()))
+    given = draw.choice(("out={}", "out={}", "out={}", "{}", "out=({},)")).format(target)
+    scope.emit("out", f"{bound}np.{ufunc}({arguments}, {given}{options})", sum((x.exact for x in inputs), ()))
+
+
+def mutate(scope: Scope) -> None:
+    """Call a function or method that changes an array."""
+    names = scope.arrays()
+    if not names:
+        return
+    a = scope.pick(names)
+    x = _value(scope, np.shape(scope.values[a]))
+    code = scope.draw.choice(MUTATIONS).format(a=a, x=x.code, s=scope.draw.choice(operands.INTEGERS))
+    scope.emit("mutate", code, x.exact)
 
 
 def fancy_read(scope: Scope) -> None:
@@ -120,28 +169,19 @@ def fancy_write(scope: Scope) -> None:
     scope.emit("fancy_write", f"{target} {draw.choice(('=', '=', '+=', '*='))} {x.code}", x.exact)
 
 
-def fancy_failing(scope: Scope) -> None:
-    """Read or write out of bounds: IndexError, nothing written.
-
-    The reading is fetched in the same statement, because a device may report a bad index as late as that.
-    """
-    name = _indexable(scope)
-    if name is None:
-        return
-    index = f"[0, {len(np.asarray(scope.values[name])) + 3}]"
-    code = scope.draw.choice((f"str({name}[{index}])", f"{name}[{index}] = 1\nstr({name})"))
-    scope.emit("fancy_failing", code)
-
-
 def _indexable(scope: Scope) -> str | None:
     names = [name for name in scope.arrays() if np.ndim(scope.values[name])]
     return scope.pick(names) if names else None
 
 
 def _advanced(scope: Scope, name: str) -> str:
-    if scope.draw.chance(50):
+    dims = np.shape(scope.values[name])
+    form = scope.draw.integer(0, 9)
+    if form < 4:
         return operands.mask_code(scope, name)
-    return operands.fancy_index(scope, np.shape(scope.values[name]))
+    if form < 8:
+        return operands.fancy_index(scope, dims)
+    return scope.draw.choice(SPECIAL_INDICES).format(a=name, ones=", ".join("[0, -1]" for _ in dims))
 
 
 def _value(scope: Scope, dims: tuple[int, ...]) -> Operand:

@@ -15,7 +15,7 @@ from tests.fuzz.program import CHECK, Program, Reduction, Statement
 
 MAX_NAMES = 12
 KEEP_RAISING_PERCENT = 30
-PARTLY_DONE = frozenset({"loop", "rows", "element", "create_empty", "fancy_failing"})
+PARTLY_DONE = frozenset({"loop", "rows", "element", "create_empty", "failing", "failing_index"})
 LEADING_NAME = re.compile(r"\w*")  # what a statement binds or writes comes first in it
 MODULES = {"copy": copy, "math": math, "numpy": np, "operator": operator, "pickle": pickle}
 

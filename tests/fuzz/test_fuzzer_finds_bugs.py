@@ -9,7 +9,7 @@ from tests.fuzz.program import CHECK
 from tests.fuzz.twin import InvalidProgramError, find_difference
 
 PROGRAMS = 1500
-LONGEST_REPORT = 8
+LONGEST_REPORT = 12
 
 
 def _differs(xp):

@@ -75,14 +75,12 @@ class Twin:
         if statement.kind == CHECK:
             self._compare()
             return
-        if self._validate and not all(r.is_exact(self._operand(r.operand)) for r in statement.exact):
+        needed = [reduction for reduction in statement.exact if reduction.dtype is not None]
+        if self._validate and not all(r.is_exact(self._operand(r.operand)) for r in needed):
             raise InvalidProgramError(statement.code)
-        bounds = {}
-        for name, reduction in statement.bounded:
-            operand = self._operand(reduction.operand)
-            if self._validate and not reduction.has_bound(operand):
-                raise InvalidProgramError(statement.code)
-            bounds[name] = (reduction, operand)
+        bounds = {name: (reduction, self._operand(reduction.operand)) for name, reduction in statement.bounded}
+        if self._validate and not all(r.has_bound(operand) for r, operand in bounds.values()):
+            raise InvalidProgramError(statement.code)
         should_be_ours = self._makes_ours(statement.code)
         numpys = _execute(statement.code, self.numpys)
         ours = _execute(statement.code, self.ours)
@@ -109,20 +107,22 @@ class Twin:
         if is_array(self.numpys[name]):
             assert type(self.ours[name]) is self._array_type, f"{name} is {type(self.ours[name])}"
 
-    def _operand(self, code: str) -> Any:
+    def _operand(self, code: str) -> np.ndarray:
+        """Return a copy of what is reduced, because the statement may write it."""
         try:
-            return eval(compiled(code, "eval"), self.numpys)  # noqa: S307 - our own code
+            operand = np.array(eval(compiled(code, "eval"), self.numpys))  # noqa: S307 - our own code
         except Exception as error:
             raise InvalidProgramError(code) from error
+        if operand.dtype.kind not in "biuf":
+            raise InvalidProgramError(code)
+        return operand
 
     def _compare(self) -> None:
         """Compare all live names."""
-        missing, extra = self.numpys.keys() - self.ours.keys(), self.ours.keys() - self.numpys.keys()
-        assert not missing, f"names not bound: {sorted(missing)}"
-        assert not extra, f"names bound that NumPy does not bind: {sorted(extra)}"
-        for name, expected in self.numpys.items():
-            if name in MODULES or name in ("np", "__builtins__"):
-                continue
+        numpys, ours = _bound(self.numpys), _bound(self.ours)
+        assert numpys == ours, f"NumPy binds {sorted(numpys - ours)}, ours {sorted(ours - numpys)}"
+        for name in sorted(numpys):
+            expected = self.numpys[name]
             given = self.ours[name]
             try:
                 if name in self._bounds:
@@ -163,6 +163,11 @@ def raising_statements(program: Program) -> frozenset[int]:
         return frozenset(
             i for i, s in enumerate(program.statements) if s.kind != CHECK and _execute(s.code, names) is not None
         )
+
+
+def _bound(names: dict[str, Any]) -> set[str]:
+    """Return the names that a program has bound."""
+    return {name for name in names if name not in MODULES and name != "np" and not name.startswith("_")}
 
 
 def _execute(code: str, names: dict[str, Any]) -> Exception | None:
