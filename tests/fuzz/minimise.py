@@ -1,12 +1,14 @@
-"""Shorten a program while its difference stays: delete statements, then simplify expressions."""
+"""Shorten a program while its difference stays: delete statements, simplify expressions, make numbers smaller."""
 
 import ast
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.fuzz.program import CHECK, Program
+from tests.fuzz.program import CHECK, Program, Reduction
 
+NUMBER = re.compile(r"(?<![\w.])[1-9]\d*(?![\w.])")  # an integer that is not a part of a name or a float
 Parts = Callable[[ast.expr], list[ast.expr]]
 Differs = Callable[[Program], bool]
 # A judge may start a process for each question: enough to finish most programs, bounded for the rest.
@@ -46,7 +48,7 @@ def minimise(program: Program, differs: Differs) -> Program:
     before = None
     while program != before:
         before = program
-        program = _simplify(_delete(program, budget), budget)
+        program = _shrink_numbers(_simplify(_delete(program, budget), budget), budget)
     return program
 
 
@@ -68,9 +70,12 @@ def _delete(program: Program, differs: _Budget) -> Program:
 def _simplify(program: Program, differs: _Budget) -> Program:
     """Replace expressions by parts of themselves, statement by statement."""
     for i, statement in enumerate(program.statements):
-        # The records of reductions name their operands, which must not change; random data must stay seeded.
-        if statement.kind == CHECK or statement.exact or statement.bounded or "random" in statement.code:
+        # Random data must stay seeded.
+        if statement.kind == CHECK or "random" in statement.code:
             continue
+        # The records of reductions name their operands, which must stay.
+        records = (*statement.exact, *(record for _, record in statement.bounded))
+        kept = {ast.unparse(ast.parse(record.operand)) for record in records}
         # What makes an array must go on to make one, so only its data get shorter.
         parts = _halves if statement.kind in ("create", "host_array") else _parts
         changed = True
@@ -80,10 +85,43 @@ def _simplify(program: Program, differs: _Budget) -> Program:
                 statements = list(program.statements)
                 statements[i] = replace(statements[i], code=code)
                 candidate = Program(tuple(statements), program.origin)
-                if differs(candidate):
+                if all(operand in code for operand in kept) and differs(candidate):
                     program, changed = candidate, True
                     break
     return program
+
+
+def _shrink_numbers(program: Program, differs: _Budget) -> Program:
+    """Make the integers of the program smaller, each everywhere at once, so that shapes still fit each other."""
+    numbers = {int(text) for statement in program.statements for text in NUMBER.findall(statement.code)}
+    for number in sorted(numbers, reverse=True):
+        for smaller in (2, 3, 4, 5, number // 2, number - 1):
+            candidate = _with_number(program, number, smaller) if smaller < number else program
+            if candidate != program and differs(candidate):
+                program = candidate
+                break
+    return program
+
+
+def _with_number(program: Program, number: int, smaller: int) -> Program:
+    def put(code: str) -> str:
+        return NUMBER.sub(lambda match: str(smaller) if match[0] == str(number) else match[0], code)
+
+    def put_record(record: Reduction) -> Reduction:
+        return replace(record, operand=put(record.operand))
+
+    return Program(
+        tuple(
+            replace(
+                s,
+                code=put(s.code),
+                exact=tuple(map(put_record, s.exact)),
+                bounded=tuple((name, put_record(record)) for name, record in s.bounded),
+            )
+            for s in program.statements
+        ),
+        program.origin,
+    )
 
 
 def _simpler(code: str, parts: Parts) -> Iterator[str]:
