@@ -69,6 +69,14 @@ def main() -> int:
         _explain(settings, arguments.seed, summary.failure)
         _say(f"{summary.programs} programs, 1 difference")
         return 1
+    if (
+        arguments.threshold == 0
+        and arguments.backend != "host"
+        and summary.counters
+        and not summary.counters["launches"]
+    ):
+        _say(f"{summary.programs} programs and not one launch: nothing ran on a device, so nothing was shown")
+        return 1
     _say(f"{summary.programs} programs, 0 differences")
     return 0
 

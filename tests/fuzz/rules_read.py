@@ -22,7 +22,7 @@ ARRAY_CONVERSIONS = (
     "({a} == {b}).all()", "[v.shape for v in {a}]", "np.isscalar({a})", "{a}.tobytes()",
     "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()", "np.result_type({a}, {b}, 2)", "operator.index({a})",
     "sorted({a}.ravel() > 1)", "max({a}.ravel())", "[x.shape for x in np.nonzero({a})]", "{a}.T.tolist()",
-    "float(np.max({a}))", "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()",
+    "float(np.max({a} > 1))", "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()",
     "np.can_cast({a}.dtype, {b}.dtype)", "np.ndim({a})", "[bool(v) for v in {a}.flat]", "sum(v > 0 for v in {a})",
 )  # fmt: skip
 LOOPS = (

@@ -23,10 +23,11 @@ def _assert_no_difference(program, config):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.usefixtures("offload_threshold")
-def test_seeded_programs(config, seed):
+def test_seeded_programs(config, offload_threshold, stats, seed):
     for index in range(SEEDED_PROGRAMS // 2):
         _assert_no_difference(generate_seeded(seed, index), config)
+    # Below infinity the programs must have reached the device, and there must be one for them to reach.
+    assert (stats().launches > 0) == (offload_threshold != float("inf"))
 
 
 @pytest.mark.usefixtures("offload_threshold")
