@@ -128,7 +128,7 @@ def find(platform: str = sys.platform, opener: Callable[[str], Library] = Shared
         try:
             return opener(name)
         except OSError as error:
-            failures.append(f"{name}: {error}")
+            failures.append(str(error) if name in str(error) else f"{name}: {error}")
     raise errors.NoDriver(
         f"The NVIDIA driver's library could not be loaded ({'; '.join(failures)}). Install the NVIDIA driver; in a "
         "container, start it with access to GPUs (docker run --gpus all)."

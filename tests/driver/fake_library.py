@@ -1,0 +1,249 @@
+"""A driver library made of Python functions, for tests: `driver.start(FakeLibrary())` is a driver without a GPU.
+
+Calls go through C, with the argument types of the table, so what arrives is what libcuda would get. Device memory is
+host memory, so that copies really copy. Results are injected by name: `library.results["cuMemAlloc_v2"] = 2`.
+"""
+
+import ctypes
+import itertools
+import struct
+import threading
+from collections import Counter
+
+from _driver.api import argument_types
+from _driver.context import Context
+from _driver.device import Device
+from _driver.driver import start
+from _driver.launch import LaunchAttribute, LaunchConfig
+
+CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuLaunchHostFunc")
+INVALID_CONTEXT = 201
+
+
+def _store(address, ctype, value):
+    ctype.from_address(address).value = value
+
+
+class Launch:
+    """What a launch handed to the driver."""
+
+    def __init__(self, config_address, function, kernel_params, extra_address):
+        config = LaunchConfig.from_address(config_address)
+        self.function = function
+        self.kernel_params = kernel_params
+        self.grid, self.block = tuple(config.grid), tuple(config.block)
+        self.shared_nbytes, self.stream = config.shared_nbytes, config.stream or 0
+        attributes = (LaunchAttribute * config.num_attributes).from_address(config.attributes or 0)
+        self.attributes = {row.id: tuple(row.value) for row in attributes} if config.num_attributes else {}
+        self.extra = tuple((ctypes.c_void_p * 5).from_address(extra_address))
+        self.param_address = self.extra[1]
+        self.params = ctypes.string_at(self.param_address, ctypes.c_size_t.from_address(self.extra[3]).value)
+
+    def unpack(self, param_format):
+        return struct.unpack(param_format, self.params)
+
+
+class FakeLibrary:
+    """A driver of one device.
+
+    Attributes
+    ----------
+    version : int
+    missing : set of str
+        Functions it does not have.
+    results : dict of str to int or list of int
+        What functions return: always, or each the next time.
+    calls : list of (str, tuple)
+        Names and arguments, in order.
+    launches : list of Launch
+    log : bytes
+        What the compiler says, as an error where it fails.
+    """
+
+    def __init__(self, version=13000, missing=(), results=()):
+        self.is_forked = False
+        self.is_watching_fork = False
+        self.version = version
+        self.missing = set(missing)
+        self.results = dict(results)
+        self.calls = []
+        self.launches = []
+        self.log = b""
+        self.attributes = {16: 132, 38: 50 << 20, 75: 9, 76: 0, 97: 227 << 10}
+        self.memory = {}
+        self._callbacks = []
+        self._handles = itertools.count(0x7000_0000_1000, 0x10)
+        self._thread = threading.local()
+
+    # What the product asks of a library
+
+    def bind(self, row):
+        if row.name in self.missing:
+            raise AttributeError(row.name)
+        behaviour = getattr(self, f"do_{row.name}", None)
+
+        def function(*arguments):
+            self.calls.append((row.name, arguments))
+            result = self._result(row.name)
+            if behaviour is not None:
+                result = behaviour(result, *arguments) or result
+            return result
+
+        prototype = ctypes.PYFUNCTYPE if row.is_hot else ctypes.CFUNCTYPE
+        callback = prototype(ctypes.c_int, *argument_types(row))(function)
+        self._callbacks.append(callback)
+        if not row.is_hot:
+            return callback
+        # As the real library gives it: arguments are not converted.
+        return prototype(ctypes.c_int)(ctypes.cast(callback, ctypes.c_void_p).value)
+
+    def watch_fork(self):
+        self.is_watching_fork = True
+
+    # What tests ask of it
+
+    def names(self):
+        return [name for name, _ in self.calls]
+
+    def count(self):
+        return Counter(self.names())
+
+    def arguments(self, name):
+        """Return the arguments of the last call of a function."""
+        return next(arguments for called, arguments in reversed(self.calls) if called == name)
+
+    def _result(self, name):
+        injected = self.results.get(name, 0)
+        if isinstance(injected, list):
+            injected = injected.pop(0) if injected else 0
+        if not injected and not name.startswith(CONTEXT_FREE) and not getattr(self._thread, "context", 0):
+            return INVALID_CONTEXT
+        return injected
+
+    # What functions do beside returning; `result` is what they are going to return
+
+    def do_cuDriverGetVersion(self, result, address):
+        _store(address, ctypes.c_int, self.version)
+
+    def do_cuDeviceGetCount(self, result, address):
+        _store(address, ctypes.c_int, 1)
+
+    def do_cuDeviceGet(self, result, address, ordinal):
+        _store(address, ctypes.c_int, ordinal)
+        return 0 if ordinal == 0 else 101
+
+    def do_cuDeviceGetName(self, result, address, size, device):
+        ctypes.memmove(address, b"Fake GPU\0", 9)
+
+    def do_cuDeviceGetUuid_v2(self, result, address, device):
+        ctypes.memmove(address, bytes(range(16)), 16)
+
+    def do_cuDeviceTotalMem_v2(self, result, address, device):
+        _store(address, ctypes.c_size_t, 140 << 30)
+
+    def do_cuDeviceGetAttribute(self, result, address, attribute, device):
+        _store(address, ctypes.c_int, self.attributes.get(attribute, 0))
+
+    def do_cuDevicePrimaryCtxRetain(self, result, address, device):
+        _store(address, ctypes.c_void_p, 0xC0DE_0000_0001)
+
+    def do_cuCtxSetCurrent(self, result, context):
+        self._thread.context = context
+
+    def do_cuCtxGetCurrent(self, result, address):
+        _store(address, ctypes.c_void_p, getattr(self._thread, "context", 0))
+
+    def _give_handle(self, result, address, *_):
+        if not result:
+            _store(address, ctypes.c_void_p, next(self._handles))
+
+    do_cuStreamCreateWithPriority = do_cuEventCreate = do_cuModuleGetFunction = _give_handle
+
+    def do_cuEventElapsedTime(self, result, address, start, stop):
+        _store(address, ctypes.c_float, 1.5)
+
+    def do_cuMemGetInfo_v2(self, result, free, total):
+        _store(free, ctypes.c_size_t, 100 << 30)
+        _store(total, ctypes.c_size_t, 140 << 30)
+
+    def _allocate(self, result, address, nbytes, *_):
+        if not result:
+            memory = ctypes.create_string_buffer(nbytes + 256)
+            ptr = ctypes.addressof(memory) + -ctypes.addressof(memory) % 256
+            self.memory[ptr] = memory
+            _store(address, ctypes.c_void_p, ptr)
+
+    do_cuMemAlloc_v2 = do_cuMemAllocAsync = do_cuMemHostAlloc = _allocate
+
+    def _free(self, result, ptr, *_):
+        if not result:
+            del self.memory[ptr]
+
+    do_cuMemFree_v2 = do_cuMemFreeAsync = do_cuMemFreeHost = _free
+
+    def _copy(self, result, destination, source, nbytes, *_):
+        if not result:
+            ctypes.memmove(destination, source, nbytes)
+
+    do_cuMemcpyHtoD_v2 = do_cuMemcpyDtoH_v2 = do_cuMemcpyDtoD_v2 = _copy
+    do_cuMemcpyHtoDAsync_v2 = do_cuMemcpyDtoHAsync_v2 = do_cuMemcpyDtoDAsync_v2 = _copy
+
+    def _fill(self, code, result, ptr, value, count):
+        if not result:
+            ctypes.memmove(ptr, struct.pack(f"<{code}", value) * count, struct.calcsize(code) * count)
+
+    def do_cuMemsetD8Async(self, result, ptr, value, count, stream):
+        self._fill("B", result, ptr, value, count)
+
+    def do_cuMemsetD16Async(self, result, ptr, value, count, stream):
+        self._fill("H", result, ptr, value, count)
+
+    def do_cuMemsetD32Async(self, result, ptr, value, count, stream):
+        self._fill("I", result, ptr, value, count)
+
+    def do_cuModuleLoadDataEx(self, result, address, image, num_options, options, values):
+        self._compile(result, num_options, options, values)
+        self._give_handle(result, address)
+
+    def do_cuLinkCreate_v2(self, result, num_options, options, values, address):
+        self._compile(self.results.get("cuLinkAddData_v2", 0), num_options, options, values)
+        self._give_handle(result, address)
+
+    def do_cuLinkAddData_v2(self, result, state, kind, data, nbytes, name, num_options, options, values):
+        self.linked = (kind, ctypes.string_at(data, nbytes), name)
+
+    def do_cuLinkComplete(self, result, state, address, size_address):
+        if result:
+            return
+        self.cubin = ctypes.create_string_buffer(b"CUBIN\0code", 10)
+        _store(address, ctypes.c_void_p, ctypes.addressof(self.cubin))
+        _store(size_address, ctypes.c_size_t, 10)
+
+    def do_cuLinkDestroy(self, result, state):
+        # What the linker gave is gone with it.
+        ctypes.memset(self.cubin, 0, 10) if hasattr(self, "cubin") else None
+
+    def _compile(self, result, num_options, options, values):
+        names = (ctypes.c_int * num_options).from_address(options)
+        slots = (ctypes.c_void_p * num_options).from_address(values)
+        self.jit_options = dict(zip(names, slots, strict=True))
+        ctypes.memmove(self.jit_options[5 if result else 3], self.log + b"\0", len(self.log) + 1)
+
+    def do_cuFuncGetAttribute(self, result, address, attribute, function):
+        _store(address, ctypes.c_int, {4: 40, 3: 16}.get(attribute, 0))
+
+    def do_cuLaunchKernelEx(self, result, *arguments):
+        self.launches.append(Launch(*arguments))
+
+    def do_cuTensorMapEncodeTiled(self, result, address, kind, rank, ptr, shape, strides, box, steps, *modes):
+        arrays = [(ctypes.c_uint64 * rank).from_address(a) for a in (shape, strides)]
+        arrays += [(ctypes.c_uint32 * rank).from_address(a) for a in (box, steps)]
+        extents, strides, box, steps = (list(array) for array in arrays)
+        self.tensor_map = (address, kind, ptr, extents, strides[:-1], box, steps, modes)
+        ctypes.memmove(address, bytes(range(128)), 128)
+
+
+def open_context(library=None):
+    """Return a context on a fake device, current in this thread, and the library it is in."""
+    library = FakeLibrary() if library is None else library
+    return Context(Device(0, start(library))), library

@@ -1,0 +1,87 @@
+import ctypes
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from _driver import api, errors
+
+
+def _include_folders():
+    if "CUDA_HOME" in os.environ:
+        yield Path(os.environ["CUDA_HOME"]) / "include"
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations if spec else ():
+        yield from Path(folder).glob("*/include")
+    yield Path("/usr/local/cuda/include")
+
+
+@pytest.fixture(scope="module")
+def headers():
+    """The text of cuda.h and cudaTypedefs.h, which come with the assembler the kernel tests use."""
+    for folder in _include_folders():
+        if (folder / "cuda.h").exists() and (folder / "cudaTypedefs.h").exists():
+            return (folder / "cuda.h").read_text("utf-8"), (folder / "cudaTypedefs.h").read_text("utf-8")
+    pytest.skip("cuda.h is not installed")
+    return None
+
+
+def _prototypes(text):
+    found = {}
+    for name, parameters in re.findall(r"CUresult\s+CUDAAPI\s+(cu\w+)\(([^;]*?)\);", text):
+        found.setdefault(name, []).append(re.sub(r"\s+", " ", parameters).strip())
+    return found
+
+
+@pytest.mark.parametrize("name", api.FUNCTIONS)
+def test_prototype_is_the_headers(name, headers):
+    row, prototypes = api.FUNCTIONS[name], _prototypes(headers[0])
+    base = re.sub(r"_v\d+$", "", name)
+    assert row.parameters in prototypes.get(name, []) + prototypes.get(base, [])
+
+
+# Exported for ever under the plain name, which newer headers give to a successor that needs CUDA 12.8.
+SUCCEEDED = {"cuEventElapsedTime"}
+
+
+@pytest.mark.parametrize("name", sorted(api.FUNCTIONS.keys() - SUCCEEDED))
+def test_symbol_is_the_one_the_header_maps_to(name, headers):
+    renamed = dict(re.findall(r"#define (cu\w+)\s+(?:__CUDA_API_PT\w+\()?(cu\w+_v\d+)", headers[0]))
+    assert renamed.get(re.sub(r"_v\d+$", "", name), name) == name
+
+
+@pytest.mark.parametrize("name", api.FUNCTIONS)
+def test_since_is_a_version_of_the_function(name, headers):
+    base = re.sub(r"_v\d+$", "", name)
+    versions = {int(v) for v in re.findall(rf"PFN_{base}_v(\d+)\b", headers[1])}
+    assert api.FUNCTIONS[name].since in versions
+
+
+def test_every_result_of_the_header_has_its_row(headers):
+    body = re.search(r"typedef enum cudaError_enum \{(.*?)\} CUresult;", headers[0], re.DOTALL)[1]
+    rows = {f"CUDA_ERROR_{row.name}": row.code for row in errors.ROWS}
+    header = {name: int(code) for name, code in re.findall(r"^\s*(CUDA_ERROR_\w+)\s*=\s*(\d+)", body, re.MULTILINE)}
+    assert len(header) > 90
+    assert {name: rows.get(name) for name in header} == header
+
+
+def test_pointers_handles_and_numbers():
+    row = api.FUNCTIONS["cuLinkAddData_v2"]
+    state, kind, data, size, name, num_options, options, values = api.argument_types(row)
+    assert (state, data, options, values) == (ctypes.c_void_p,) * 4
+    assert (kind, size, name, num_options) == (ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_uint)
+
+
+def test_device_pointers_are_64_bits_everywhere():
+    assert api.argument_types(api.FUNCTIONS["cuMemFree_v2"]) == [ctypes.c_uint64]
+
+
+def test_no_parameters():
+    assert api.argument_types(api.FUNCTIONS["cuCtxSynchronize"]) == []
+
+
+@pytest.mark.parametrize("row", api.FUNCTIONS.values(), ids=lambda row: row.name)
+def test_every_type_is_known(row):
+    assert len(api.argument_types(row)) == (0 if row.parameters == "void" else row.parameters.count(",") + 1)
