@@ -71,13 +71,28 @@ The whole language by example::
 
     kernel = k.build()                                     # Kernel: ptx, params, param_format, block, shared_nbytes
 
+The same with a signature for the parameters::
+
+    @kernel(block=256)
+    def axpy(k, x: In[f32], y: InOut[f32], a: f32, n: u32):
+        with k.grid_stride(n) as i:
+            y[i] = k.fma(a, x[i], y[i])
+
+and on the emulator::
+
+    memory = emulate.Memory()
+    x, y = memory.allocate(4 * n), memory.allocate(4 * n)     # memory.write(x, array), memory.read(y, nbytes)
+    emulate.run(axpy, memory, grid=4, param_bytes=struct.pack(axpy.param_format, x, y, 2.0, n))
+
 Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions mean), `value`, `builder`, `control`,
-`memory`, `warp`, `synchronize`, `cast`, `kernel`, `emulate`.
+`memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`; the emulator is
+`emulate` over `program`, `frame`, `space`, `races`, `faults`.
 """
 
 from oxinp._ptx.block import reduce as block_reduce
 from oxinp._ptx.builder import Builder
 from oxinp._ptx.kernel import Kernel
+from oxinp._ptx.signature import In, InOut, Out, kernel
 from oxinp._ptx.warp import reduce as warp_reduce
 
-__all__ = ["Builder", "Kernel", "block_reduce", "warp_reduce"]
+__all__ = ["Builder", "In", "InOut", "Kernel", "Out", "block_reduce", "kernel", "warp_reduce"]

@@ -89,6 +89,11 @@ def _legal(what: str, name: str, legal: Any) -> None:
         raise ValueError(f"{what} {name!r} is not one of {', '.join(repr(x) for x in legal)}")
 
 
+def _no_cache_in_shared(cache: str, space: str) -> None:
+    if cache and space != "global":
+        raise ValueError(f"cache operator {cache!r}: only accesses to global memory have one")
+
+
 def _prefix(order: str) -> str:
     return f".{order}" if order else ""
 
@@ -104,8 +109,7 @@ def load_op(space: str, type: Type, width: int, cache: str, order: str) -> Op:
     if op is None:
         _legal("load cache operator", cache, LOAD_CACHES)
         _legal("load order", order, LOAD_ORDERS)
-        if cache.startswith("nc") and space != "global":
-            raise ValueError("only global memory has read-only (nc) loads")
+        _no_cache_in_shared(cache, space)
         suffix, ptx = LOAD_CACHES[cache]
         sm, order_ptx = _order_version(order)
         names = [f"{{{i}}}" for i in range(width)]
@@ -125,6 +129,7 @@ def store_op(space: str, type: Type, width: int, cache: str, order: str) -> Op:
     if op is None:
         _legal("store cache operator", cache, STORE_CACHES)
         _legal("store order", order, STORE_ORDERS)
+        _no_cache_in_shared(cache, space)
         suffix, ptx = STORE_CACHES[cache]
         sm, order_ptx = _order_version(order)
         names = [f"{{{i + 2}}}" for i in range(width)]

@@ -52,8 +52,8 @@ class Type:
 
     @property
     def untyped(self) -> str:
-        """Suffix of the bit type of this width, ``"b32"``; ``"pred"`` for predicates."""
-        return "pred" if self.kind == "p" else f"b{self.bits}"
+        """Suffix of the bit type of its register, ``"b32"``: bytes live in 16 bits; ``"pred"`` for predicates."""
+        return "pred" if self.kind == "p" else f"b{max(self.bits, 16)}"
 
     def __repr__(self) -> str:
         return self.name
