@@ -238,7 +238,7 @@ class Oxinp(Side):
         return None if self.runtime is None else self.runtime.memory_stats().peak_nbytes
 
     def reset_peak(self):
-        self.runtime.reset_peak()
+        self.runtime.pool.reset_peak()
 
     def release(self):
         super().release()
