@@ -71,6 +71,7 @@ _ROWS = (
     DriverFunction("cuEventElapsedTime", "float *pMilliseconds, CUevent hStart, CUevent hEnd", 2000),
     # Memory
     DriverFunction("cuMemGetInfo_v2", "size_t *free, size_t *total", 3020),
+    DriverFunction("cuPointerGetAttribute", "void *data, CUpointer_attribute attribute, CUdeviceptr ptr", 4000),
     DriverFunction("cuMemAlloc_v2", "CUdeviceptr *dptr, size_t bytesize", 3020),
     DriverFunction("cuMemFree_v2", "CUdeviceptr dptr", 3020),
     DriverFunction("cuMemAllocAsync", "CUdeviceptr *dptr, size_t bytesize, CUstream hStream", 11020),
@@ -144,6 +145,7 @@ _C_TYPES: dict[str, CType] = {
     "CUlinkState": _HANDLE,
     "CUdevice_attribute": _ENUM,
     "CUfunction_attribute": _ENUM,
+    "CUpointer_attribute": _ENUM,
     "CUjitInputType": _ENUM,
     "CUtensorMapDataType": _ENUM,
     "CUtensorMapInterleave": _ENUM,
