@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._ptx.kernel import Kernel
-    from oxinp._runtime.memory import Buffer, MemoryStats
+    from oxinp._runtime.memory import Buffer, MemoryStats, Pool
 
 __all__ = ["Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
 
@@ -51,8 +51,8 @@ class Capability:
 class Event(Protocol):
     """A point in the order of work."""
 
-    def elapsed_ms(self, other: Event, /) -> float:
-        """Milliseconds from this event to a later one; waits until both have happened."""
+    def elapsed_ms(self, later: Any, /) -> float:
+        """Milliseconds from this event to a later one of the same backend; waits until both have happened."""
         ...
 
 
@@ -67,10 +67,20 @@ class Backend(Protocol):
         "cuda" or "emulator".
     capability : Capability
         What kernels are planned for.
+    pool : Pool
+        Where `allocate` takes memory from.
+    stream : int
+        Handle of the current stream.
     """
 
     name: str
     capability: Capability
+    pool: Pool
+    stream: int
+
+    def use_stream(self, stream: int, /) -> None:
+        """Let everything from now on go to another stream; 0 is the default one."""
+        ...
 
     def allocate(self, nbytes: int, /) -> Buffer:
         """Return memory, from the pool where it has some; its contents are undefined.
@@ -114,7 +124,8 @@ class Backend(Protocol):
         Returns
         -------
         Callable
-            Obeys `config.synchronous` as it is now; keep it under `config.version`.
+            Launches on the stream that is current now, and obeys `config.synchronous` as it is now: keep it under both,
+            `stream` and `config.version`. Two threads may not call it at once.
         """
         ...
 

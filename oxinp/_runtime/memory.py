@@ -180,6 +180,8 @@ class Pool:
         Returns the free and the total bytes of the device.
     out_of_memory : type of Exception
         What `driver_allocate` raises when there is none left.
+    make_free_list : Callable
+        Returns an empty list; one of its own class sees every block come back, in `append`.
 
     Attributes
     ----------
@@ -193,6 +195,7 @@ class Pool:
         "_driver_allocate",
         "_driver_free",
         "_held_nbytes",
+        "_make_free_list",
         "_memory_info",
         "_num_blocks",
         "_out_of_memory",
@@ -209,11 +212,13 @@ class Pool:
         driver_free: Callable[[int], object],
         memory_info: Callable[[], tuple[int, int]],
         out_of_memory: type[Exception],
+        make_free_list: Callable[[], list[Block]] = list,
     ) -> None:
         self._driver_allocate = driver_allocate
         self._driver_free = driver_free
         self._memory_info = memory_info
         self._out_of_memory = out_of_memory
+        self._make_free_list = make_free_list
         self._held_nbytes = 0
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads that are inside the out-of-memory hooks
@@ -258,7 +263,9 @@ class Pool:
         """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
         size = class_nbytes(nbytes)
         classes = self._classes
-        home = classes.setdefault(size, [])
+        home = classes.get(size)
+        if home is None:
+            home = classes.setdefault(size, self._make_free_list())
         if len(self._by_request) >= _MAX_REQUEST_SIZES:
             self._by_request.clear()
         self._by_request[nbytes] = home

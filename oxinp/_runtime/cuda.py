@@ -1,0 +1,281 @@
+"""The backend over the CUDA driver: one GPU, its primary context, the pool, the cubin cache and the staging ring."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from _driver import errors
+from _driver.context import Context
+from _driver.device import Device, list_devices
+from _driver.event import Event
+from _driver.launch import Launcher
+from _driver.link import link
+from _driver.memory import DeviceMemory, PinnedMemory
+from _driver.module import Function, Module
+from oxinp._config import config
+from oxinp._runtime import hooks
+from oxinp._runtime.backend import BackendUnavailable, Capability
+from oxinp._runtime.counters import stats
+from oxinp._runtime.cubins import CubinCache, cubin_key
+from oxinp._runtime.memory import MemoryStats, Pool
+from oxinp._runtime.staging import StagingRing
+
+if TYPE_CHECKING:
+    from oxinp._ptx.kernel import Kernel
+    from oxinp._runtime.backend import Launch
+
+__all__ = ["CudaBackend", "open_backend"]
+
+MINIMUM_CC = (8, 0)
+"""Ampere: the oldest architecture kernels are written for."""
+
+STAGED_NBYTES = 4 << 20
+"""Pageable arrays from this size on go through the staging ring; below, waking its threads costs more than it saves."""
+
+MAX_STAGING_WORKERS = 8
+_MEMORY_TYPE_ATTRIBUTE = 2
+_INVALID_VALUE = 1
+
+
+def open_backend() -> CudaBackend:
+    """Return the backend for the first GPU that is new enough.
+
+    Raises
+    ------
+    BackendUnavailable
+        There is none, or it cannot be used; says why and what would help.
+    """
+    try:
+        devices = list_devices()
+        for device in devices:
+            if device.compute_capability >= MINIMUM_CC:
+                return CudaBackend(Context(device))
+    except errors.CudaError as error:
+        raise BackendUnavailable(str(error)) from error
+    found = ", ".join(
+        f"{device.name} ({device.compute_capability[0]}.{device.compute_capability[1]})" for device in devices
+    )
+    raise BackendUnavailable(
+        f"No GPU here is new enough: compute capability {MINIMUM_CC[0]}.{MINIMUM_CC[1]} (Ampere) is needed, found "
+        f"{found or 'no GPU'}. Use a newer GPU, or set OXINP_BACKEND=host."
+    )
+
+
+class CudaBackend:
+    """One GPU; see `Backend`.
+
+    Parameters
+    ----------
+    context : Context
+        Of the device.
+    num_staging_workers : int, optional
+        Threads of the staging ring, 0 for none; half the processors this process may use if not given.
+
+    Attributes
+    ----------
+    context : Context
+    device : Device
+    pool : Pool
+    stream : int
+        Handle of the stream everything goes to.
+    """
+
+    name = "cuda"
+
+    def __init__(self, context: Context, num_staging_workers: int | None = None) -> None:
+        self.context = context
+        self.device: Device = context.device
+        self.stream = 0
+        self.capability = _capability(context.device)
+        self._memory = DeviceMemory(context)
+        self.pool = Pool(self._memory.allocate, self._memory.free, self._memory.info, errors.OutOfMemory)
+        self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
+        self._functions: dict[Kernel, Function] = {}
+        self._functions_by_text: dict[tuple[str, str], Function] = {}
+        self._loading = Lock()
+        self._cache = CubinCache(config.cache_dir)
+        workers = _default_workers() if num_staging_workers is None else num_staging_workers
+        self._ring = StagingRing(_Port(context, self._memory), workers) if workers else None
+        self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
+        self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
+
+    @property
+    def cache_trouble(self) -> str | None:
+        """Why compiled kernels are not kept on disk, or None."""
+        return self._cubins().trouble
+
+    def use_stream(self, stream: int) -> None:
+        """Let everything from now on go to a stream, given by its handle; 0 is the default stream."""
+        self.stream = stream
+        self.pool.select_stream(stream)
+
+    def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
+        """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
+        nbytes = array.nbytes
+        if not nbytes:
+            return
+        address = array.__array_interface__["data"][0]
+        if not self._is_pageable(address):
+            # The bus reads the array itself: wait until it has.
+            self._memory.upload_async(ptr, address, nbytes, self.stream)
+            self.context.driver.cuStreamSynchronize(self.stream)
+        elif not self._is_staged(nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), self.stream)):
+            self._memory.upload_async(ptr, address, nbytes, self.stream)
+        stats.h2d_bytes += nbytes
+
+    def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
+        """Fill a C-contiguous writable array from the device; the data is there when this returns."""
+        nbytes = array.nbytes
+        if not nbytes:
+            return
+        address = array.__array_interface__["data"][0]
+        is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
+        if not is_large or not self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, self.stream)):
+            self._memory.download_async(address, ptr, nbytes, self.stream)
+            self.context.driver.cuStreamSynchronize(self.stream)
+        stats.d2h_bytes += nbytes
+
+    def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
+        """Copy inside the device; the ranges must not overlap."""
+        if nbytes:
+            self._memory.copy_async(dst_ptr, src_ptr, nbytes, self.stream)
+
+    def launcher(
+        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...]
+    ) -> Launch:
+        """Return a callable that launches a kernel on the stream that is current now; see `Backend.launcher`."""
+        stream = self.stream
+        launch: Launch = Launcher(
+            self._functions.get(kernel) or self._load(kernel),
+            grid,
+            kernel.block,
+            kernel.shared_nbytes,
+            kernel.param_format,
+            num_varying,
+            constants,
+            cluster=kernel.cluster,
+            stream=stream,
+            counter=stats,
+        ).launch
+        if not config.synchronous:
+            return launch
+        synchronize = self.context.driver.cuStreamSynchronize
+
+        def launch_and_wait(*varying: Any) -> None:
+            launch(*varying)
+            synchronize(stream)
+
+        return launch_and_wait
+
+    def synchronize(self) -> None:
+        """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""
+        for hook in tuple(hooks.before_synchronize):
+            hook()
+        self.context.synchronize()
+
+    def memory_stats(self) -> MemoryStats:
+        """Return what the pool holds."""
+        return self.pool.stats()
+
+    def trim(self) -> None:
+        """Give all cached memory back to the driver."""
+        self.pool.trim()
+
+    def record_event(self) -> Event:
+        """Return an event at the present end of the current stream."""
+        event = Event(self.context)
+        event.record(self.stream)
+        return event
+
+    def _load(self, kernel: Kernel) -> Function:
+        """Return the function of a kernel, compiling or loading it if no kernel of the same text was."""
+        with self._loading:
+            text = (kernel.name, kernel.ptx)
+            function = self._functions_by_text.get(text)
+            if function is None:
+                function = self._functions_by_text[text] = self._load_module(kernel).function(kernel.name)
+            self._functions[kernel] = function
+            return function
+
+    def _load_module(self, kernel: Kernel) -> Module:
+        cache = self._cubins()
+        key = cubin_key(kernel.ptx, self.context.driver.version, self.capability.cc)
+        cubin = cache.load(key)
+        if cubin is not None:
+            try:
+                module = Module.from_cubin(self.context, cubin)
+            except errors.CompileError:
+                cache.discard(key)  # whole, and yet not what this driver takes: compile it again
+            else:
+                stats.cache_hits += 1
+                return module
+        cubin = link(self.context, kernel.ptx, name=kernel.name).cubin
+        module = Module.from_cubin(self.context, cubin)
+        stats.compiled += 1
+        cache.store(key, cubin)
+        return module
+
+    def _cubins(self) -> CubinCache:
+        if self._cache.directory != config.cache_dir:
+            self._cache = CubinCache(config.cache_dir)
+        return self._cache
+
+    def _is_pageable(self, address: int) -> bool:
+        """Return whether the driver has never heard of a host address: then it is neither pinned nor registered."""
+        return self._pointer_attribute(self._memory_type, _MEMORY_TYPE_ATTRIBUTE, address) == _INVALID_VALUE
+
+    def _is_staged(self, nbytes: int, transfer: Any) -> bool:
+        """Do a transfer through the ring if it is large; False where that is not to be had."""
+        if self._ring is None or nbytes < STAGED_NBYTES:
+            return False
+        try:
+            transfer(self._ring)
+        except errors.OutOfMemory:
+            self._ring = None  # the system grants no pinned memory: the driver's own way is slower and works
+            return False
+        return True
+
+
+class _Port:
+    """The driver as the staging ring sees it."""
+
+    def __init__(self, context: Context, memory: DeviceMemory) -> None:
+        self._context = context
+        self.enter_thread = context.make_current
+        self.upload_async = memory.upload_async
+        self.download_async = memory.download_async
+
+    def allocate_pinned(self, nbytes: int) -> tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]:
+        memory = PinnedMemory(self._context, nbytes)
+        return memory.ptr, np.frombuffer(memory.view(), np.uint8)
+
+    def make_event(self) -> Event:
+        # Workers sleep while they wait: spinning, they would take the processors that the copying needs.
+        return Event(self._context, has_timing=False, is_blocking=True)
+
+
+def _capability(device: Device) -> Capability:
+    return Capability(
+        cc=device.compute_capability,
+        num_sms=device.num_sms,
+        max_shared_nbytes=device.max_shared_nbytes,
+        l2_nbytes=device.l2_nbytes,
+        total_nbytes=device.total_nbytes,
+        device_name=device.name,
+    )
+
+
+def _default_workers() -> int:
+    """Return how many threads stage: with a single one the driver's own way is as fast."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(processors // 2, MAX_STAGING_WORKERS)
+    return workers if workers > 1 else 0
+
+
+def _as_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return array.reshape(-1).view(np.uint8)

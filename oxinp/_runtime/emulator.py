@@ -1,0 +1,180 @@
+"""The backend over the emulator of `_ptx`: the same pool, counters and protocol as on a GPU, and more suspicion.
+
+A Buffer's memory is out of bounds before its first byte, after its last one, and from the moment it is let go, although
+the pool keeps the block: so a kernel that goes too far, or uses what nobody holds any more, is caught.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from oxinp._ptx import emulate
+from oxinp._ptx.space import UNALLOCATED
+from oxinp._runtime import hooks
+from oxinp._runtime.backend import Capability
+from oxinp._runtime.counters import stats
+from oxinp._runtime.memory import Block, Pool
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oxinp._ptx.kernel import Kernel
+    from oxinp._runtime.backend import Launch
+    from oxinp._runtime.memory import Buffer, MemoryStats
+
+__all__ = ["EmulatorBackend", "EmulatorEvent", "open_backend"]
+
+TOTAL_NBYTES = 4 << 30
+
+CAPABILITY = Capability(
+    cc=(8, 0),
+    num_sms=3,  # few and odd: a few thousand lanes reach the paths of many blocks, and blocks share work unevenly
+    max_shared_nbytes=163 << 10,
+    l2_nbytes=1 << 20,
+    total_nbytes=TOTAL_NBYTES,
+    device_name="emulator",
+)
+
+
+def open_backend() -> EmulatorBackend:
+    """Return a device of its own, with nothing in its memory."""
+    return EmulatorBackend()
+
+
+class EmulatorEvent:
+    """A moment; the emulator is done with everything it was given."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self) -> None:
+        self._seconds = time.perf_counter()
+
+    def elapsed_ms(self, later: EmulatorEvent) -> float:
+        """Milliseconds from this event to a later one."""
+        return (later._seconds - self._seconds) * 1e3
+
+
+class EmulatorBackend:
+    """An emulated device; see `Backend`.
+
+    Parameters
+    ----------
+    total_nbytes : int
+        Size of its memory; it takes as much of the host's as has been used at once, twice over.
+
+    Attributes
+    ----------
+    memory : emulate.Memory
+    pool : Pool
+    """
+
+    name = "emulator"
+    stream = 0
+
+    def __init__(self, total_nbytes: int = TOTAL_NBYTES) -> None:
+        self.capability = CAPABILITY
+        self.memory = emulate.Memory(limit=total_nbytes)
+        self._lock = RLock()  # the emulator itself is single-threaded
+        self.pool = Pool(
+            self._driver_allocate,
+            self._driver_free,
+            self._memory_info,
+            MemoryError,
+            make_free_list=lambda: _WatchedList(self.memory),
+        )
+
+    def use_stream(self, stream: int) -> None:
+        """Select where work goes; all streams are one here, which is done at once."""
+        self.stream = stream
+        self.pool.select_stream(stream)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return memory, poisoned and uninitialised, exactly as long as asked for; see `Backend.allocate`."""
+        buffer = self.pool.allocate(nbytes)
+        with self._lock:
+            self.memory.mark_allocated(buffer.ptr - self.memory.BASE, nbytes)
+        return buffer
+
+    def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
+        """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
+        with self._lock:
+            self.memory.write(ptr, array)
+        stats.h2d_bytes += array.nbytes
+
+    def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
+        """Fill a C-contiguous writable array from the device; the data is there when this returns."""
+        with self._lock:
+            array.reshape(-1).view("u1")[:] = self.memory.read(ptr, array.nbytes)
+        stats.d2h_bytes += array.nbytes
+
+    def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
+        """Copy inside the device; the ranges must not overlap."""
+        with self._lock:
+            self.memory.copy(dst_ptr, src_ptr, nbytes)
+
+    def launcher(
+        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...]
+    ) -> Launch:
+        """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
+        pack = struct.Struct(kernel.param_format).pack
+        num_given = len(kernel.params) - num_varying
+        if len(constants) != num_given:
+            raise ValueError(f"{kernel.name} needs {num_given} constants for {num_varying} varying parameters")
+
+        def launch(*varying: Any) -> None:
+            params = pack(*varying, *constants)
+            with self._lock:
+                emulate.run(kernel, self.memory, grid, params)
+            stats.launches += 1
+
+        return launch
+
+    def synchronize(self) -> None:
+        """Do what `hooks.before_synchronize` asks for; nothing else is ever pending."""
+        for hook in tuple(hooks.before_synchronize):
+            hook()
+
+    def memory_stats(self) -> MemoryStats:
+        """Return what the pool holds."""
+        return self.pool.stats()
+
+    def trim(self) -> None:
+        """Give all cached memory back."""
+        self.pool.trim()
+
+    def record_event(self) -> EmulatorEvent:
+        """Return an event of this moment."""
+        return EmulatorEvent()
+
+    def _driver_allocate(self, nbytes: int) -> int:
+        with self._lock:
+            ptr = self.memory.allocate(nbytes)
+            start = ptr - self.memory.BASE
+            self.memory.state[start : start + nbytes] = UNALLOCATED  # `allocate` opens what is asked for
+            return ptr
+
+    def _driver_free(self, ptr: int) -> None:
+        with self._lock:
+            self.memory.free(ptr)
+
+    def _memory_info(self) -> tuple[int, int]:
+        total = self.memory.limit
+        return total - self.memory.allocated_nbytes, total
+
+
+class _WatchedList(list[Block]):
+    """A free list; the memory of what is in it is out of bounds."""
+
+    def __init__(self, memory: emulate.Memory) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def append(self, block: Block, mark: int = UNALLOCATED, append: Any = list.append) -> None:
+        # Runs in finalisers, also when this module's globals are gone already: what it needs came with it. The block is
+        # marked before another thread can find it in the list.
+        start = block.ptr - self._memory.BASE
+        self._memory.state[start : start + block.nbytes] = mark
+        append(self, block)
