@@ -154,6 +154,8 @@ class Frame:
             return positions
         machine = self.machine
         outside = (positions < 0) | (positions >= machine.shared_stride)
+        if self.mask is not None:
+            outside = outside & self.mask
         if outside.any():
             position = int(np.broadcast_to(outside, self.shape).argmax())
             self.fail_access(position, int(np.broadcast_to(positions, self.shape)[position]), "out of shared memory")
