@@ -7,16 +7,17 @@ at the origin, moves it along the loops of the nest, and loads and stores there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import Instr, Nest, magic
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i32, i64, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
-    from collections.abc import Iterator, Sequence
 
 # How an operand moves along the innermost loop, and which strides are therefore kernel parameters.
 UNIT = "unit"  # consecutive elements: the innermost stride is 1
@@ -122,8 +123,10 @@ class Spot:
     def moved(self, loop: int, amount: Value | int) -> Spot:
         """The spot `amount` rounds of a loop further."""
         distance = self.operand.distance(loop, amount)
-        if distance is None:
-            return self
+        return self if distance is None else self.shifted(distance)
+
+    def shifted(self, distance: Value | int) -> Spot:
+        """The spot a number of elements further."""
         place = self.place
         return Spot(self.operand, place.at(distance) if isinstance(place, Pointer) else place + distance)
 
@@ -154,7 +157,6 @@ class BoundOperand:
         self.strides: dict[int, Value] = {}
         self.ndim = 0
         self.origin: Any = None
-        self._products: dict[tuple[int, int], Value] = {}
         if spec.has_pointer:
             self.origin = k.pointer(name, spec.type, access)
         elif spec.kind == SCALAR:

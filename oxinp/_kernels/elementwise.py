@@ -6,6 +6,7 @@ strides over one shape, and instructions between them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from oxinp._kernels import linear
 from oxinp._kernels.chain import BROADCAST, INDEX, OUTER, SCALAR, STRIDED, UNIT, Chain, OperandSpec
@@ -21,7 +22,6 @@ from oxinp._kernels.problem import (
     shifted_alignment,
 )
 from oxinp._ptx.types import i64
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def plan(
     output_specs = tuple((output.value, next(specs)) for output in outputs)
     input_specs = tuple(next(specs) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in inputs)
     chain = Chain(input_specs + tuple(specs), tuple(instrs), output_specs, len(nest.shape), index_bits(nest))
-    vector = vector_width(arrays, nest)
+    vector = vector_width(arrays, nest, takes_rest=len(nest.shape) == 1)
     return linear.launch(linear.LinearSpec(chain, vector, unroll(chain, vector)), nest_of_operands(chain, nest))
 
 
@@ -112,8 +112,11 @@ def index_bits(nest: Nest) -> int:
     return 32 if max(nest.size, nest.reach) < MAX_INDEX_32 else 64
 
 
-def vector_width(arrays: Sequence[Operand], nest: Nest) -> int:
-    """Elements that one access can take: 16 bytes of the widest array, where strides and alignments allow it."""
+def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool) -> int:
+    """Elements that one access can take: 16 bytes of the widest array, where strides and alignments allow it.
+
+    `takes_rest`: the family handles an innermost extent that is no multiple of the width.
+    """
     moving = [
         (array, strides, shifted_alignment(array, shift))
         for array, strides, shift in zip(arrays, nest.strides, nest.shifts, strict=False)
@@ -122,11 +125,11 @@ def vector_width(arrays: Sequence[Operand], nest: Nest) -> int:
     if any(strides[-1] not in {0, 1} for _, strides, _ in moving):
         return 1
     streams = [(array, strides, alignment) for array, strides, alignment in moving if strides[-1] == 1]
+    outer = [loop for loop, n in enumerate(nest.shape[:-1]) if n > 1]
     vector = min([MAX_VECTOR, *(16 // array.type.nbytes for array, _, _ in streams)])
     while vector > 1:
-        is_whole = len(nest.shape) == 1 or nest.shape[-1] % vector == 0
-        if is_whole and all(
-            alignment % (vector * array.type.nbytes) == 0 and all(step % vector == 0 for step in strides[:-1])
+        if (takes_rest or nest.shape[-1] % vector == 0) and all(
+            alignment % (vector * array.type.nbytes) == 0 and all(strides[loop] % vector == 0 for loop in outer)
             for array, strides, alignment in streams
         ):
             break

@@ -1,22 +1,22 @@
 """Elementwise, elements in the order of the nest: the family for every layout.
 
-Data layout: the innermost loop is cut into units of `vector` elements (one, where a stride or an alignment is in the
-way); the units of all loops are numbered in order. Who owns what: a block owns `block * unroll` consecutive units, a
-thread every `block`-th of them. Algorithm: where the block is full, all loads of a thread's units are issued before the
-first is used, so that a thread has about 64 bytes in flight; the last block takes its units one at a time, and the first
-threads of the grid the elements after the last full unit. In nests of several loops a unit's number becomes loop indices
-by multiplications. Bytes per element: those of every operand, once.
+Data layout: the innermost loop is cut into units of `vector` elements (one, where a stride or an alignment is in
+the way); the units of all loops are numbered in order. Who owns what: a block owns `block * unroll` consecutive units,
+a thread every `block`-th of them. Algorithm: where the block is full, all loads of a thread's units are issued before
+the first is used, so that a thread has about 64 bytes in flight; the last block takes its units one at a time, and the
+first threads of the grid the elements after the last full unit. In nests of several loops a unit's number becomes loop
+indices by multiplications. Bytes per element: those of every operand, once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import BoundChain, Chain, Position, Splitter, locate
 from oxinp._kernels.problem import Launch, Nest
 from oxinp._ptx import Builder, Kernel
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value

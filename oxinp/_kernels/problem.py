@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.types import Type
-    from collections.abc import Callable, Sequence
 
 MAX_ALIGNMENT = 256
 
@@ -86,6 +86,31 @@ class Output:
 
     value: int
     operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceOp:
+    """How a reduction combines values.
+
+    Attributes
+    ----------
+    name : str
+    acc : Type
+        Type of accumulators; values are cast to it as NumPy casts.
+    identity : bool, int or float
+        What combines to the other operand; the result over no elements.
+    combine : callable
+        ``combine(k, a, b)``, commutative; which values it meets in which order is fixed by layout and geometry.
+    is_compensated : bool
+        `combine` is a floating-point addition: threads keep its rounding errors beside their sums (TwoSum, Knuth,
+        TAOCP 2, 4.2.2), so that only the tree above them rounds.
+    """
+
+    name: str
+    acc: Type
+    identity: float
+    combine: Callable[..., Any]
+    is_compensated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

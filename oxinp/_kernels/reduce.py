@@ -1,0 +1,290 @@
+"""Reduction problems: which family serves which layout, how the work is cut, the second pass that joins the cuts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from oxinp._kernels import columns, elementwise, rows
+from oxinp._kernels.chain import SCALAR, Chain, Divisor, OperandSpec, Splitter
+from oxinp._kernels.elementwise import (
+    classify,
+    contiguous_strides,
+    index_bits,
+    nest_of_operands,
+    unroll,
+    vector_width,
+)
+from oxinp._kernels.problem import Instr, Launch, Nest, Operand, Output, ScalarOperand, collapse
+from oxinp._ptx.types import u64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.problem import Device, ReduceOp
+    from oxinp._ptx import Builder
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+BLOCKS_PER_SM = 8  # blocks that a split aims at
+MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
+MAX_SERIAL = 16  # reduced elements up to which a thread takes them all
+MAX_WARP_UNITS = 128  # units of a row up to which one warp takes it
+SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
+MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
+
+
+@dataclass(frozen=True, slots=True)
+class ReducePlan:
+    """How a reduction runs.
+
+    Attributes
+    ----------
+    launches : tuple of Launch
+        None where there is no result. One: its parameters are the output pointer and the inputs. Two: the first takes
+        the output pointer, the scratch pointer, then the inputs; the second the output and the scratch pointer only.
+    scratch_nbytes : int
+        0 if there is one launch. Contents need not be kept or set.
+    """
+
+    launches: tuple[Launch, ...]
+    scratch_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """A reduction with its loops collapsed, kept and reduced ones apart.
+
+    The nests' operands are the input arrays, the index if there is one, and in `kept` then the output and the scratch.
+    """
+
+    kept: Nest
+    reduced: Nest
+    arrays: tuple[Operand, ...]
+    inputs: tuple[Operand | ScalarOperand, ...]
+    instrs: tuple[Instr, ...]
+    value: int
+    op: ReduceOp
+    output: Operand
+    num_sms: int
+    may_split: bool
+
+    def nest(self, *, kept_innermost: bool) -> Nest:
+        """The inputs' nest: the reduced loops inside the kept ones, or before the last of them."""
+        kept = self.kept
+        cut = len(kept.shape) - kept_innermost
+        strides = [a[:cut] + b + a[cut:] for a, b in zip(kept.strides, self.reduced.strides, strict=False)]
+        shifts = [a + b for a, b in zip(kept.shifts, self.reduced.shifts, strict=False)]
+        return Nest(kept.shape[:cut] + self.reduced.shape + kept.shape[cut:], tuple(strides), tuple(shifts))
+
+    def chain(self, nest: Nest) -> Chain:
+        """What the code depends on of inputs and instructions."""
+        specs = iter(classify(self.arrays, nest))
+        inputs = [next(specs) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in self.inputs]
+        bits = max(index_bits(nest), index_bits(self.kept))
+        return Chain((*inputs, *specs), self.instrs, (), len(nest.shape), bits)
+
+    def target(self, num_chunks: int) -> tuple[Type, tuple[int, ...]]:
+        """Type, and strides and shift as constants, of what the first pass writes."""
+        i = -1 if num_chunks > 1 else -2
+        type_ = self.op.acc if num_chunks > 1 else self.output.type
+        return type_, (*self.kept.strides[i], self.kept.shifts[i])
+
+
+def plan(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    value: int,
+    op: ReduceOp,
+    output: Operand,
+    device: Device,
+) -> ReducePlan:
+    """Return the kernels that reduce one value of a chain over some axes.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of every input.
+    axes : tuple of int
+        Reduced dimensions, not negative.
+    inputs, instrs : sequences
+        As for `elementwise.plan`.
+    value : int
+        Number of the value that is reduced.
+    op : ReduceOp
+    output : Operand
+        Strides over the kept dimensions, in order. Must not overlap an input.
+    device : Device
+
+    Notes
+    -----
+    The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits. No
+    running value of a compensated op rounds, so its error is that of the tree: about 20 roundings, whatever the size.
+    """
+    kept_dims = [d for d in range(len(shape)) if d not in axes]
+    kept_shape = tuple(shape[d] for d in kept_dims)
+    if 0 in kept_shape:
+        return ReducePlan(())
+    if 0 in shape:
+        return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
+    problem = _collapse(shape, axes, tuple(inputs), tuple(instrs), value, op, output, device.num_sms, may_split=True)
+    launch, num_chunks = _first_pass(problem)
+    if num_chunks == 1:
+        return ReducePlan((launch,))
+    partial = Operand(op.acc, (problem.kept.size, *contiguous_strides(kept_shape)))
+    second = _collapse((num_chunks, *kept_shape), (0,), (partial,), (), 0, op, output, device.num_sms, may_split=False)
+    return ReducePlan((launch, _first_pass(second)[0]), num_chunks * problem.kept.size * op.acc.nbytes)
+
+
+def _collapse(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    inputs: tuple[Operand | ScalarOperand, ...],
+    instrs: tuple[Instr, ...],
+    value: int,
+    op: ReduceOp,
+    output: Operand,
+    num_sms: int,
+    *,
+    may_split: bool,
+) -> _Problem:
+    kept_dims = [d for d in range(len(shape)) if d not in axes]
+    arrays = tuple(x for x in inputs if isinstance(x, Operand))
+    strides = [array.strides for array in arrays]
+    if any(instr.wants_index for instr in instrs):
+        strides.append(contiguous_strides(shape))
+    kept_shape = [shape[d] for d in kept_dims]
+    kept_strides = [[s[d] for d in kept_dims] for s in strides]
+    kept = collapse(kept_shape, [*kept_strides, output.strides, contiguous_strides(kept_shape)])
+    reduced = collapse([shape[d] for d in axes], [[s[d] for d in axes] for s in strides])
+    return _Problem(kept, reduced, arrays, inputs, instrs, value, op, output, num_sms, may_split)
+
+
+def _first_pass(problem: _Problem) -> tuple[Launch, int]:
+    """The launch that reads the inputs, and how many chunks it leaves."""
+    loop = _column_loop(problem)
+    if loop is None:
+        return _rows(problem)
+    order = [d for d in range(len(problem.kept.shape)) if d != loop]
+    return _columns(replace(problem, kept=problem.kept.reordered([*order, loop])))
+
+
+def _column_loop(problem: _Problem) -> int | None:
+    """The kept loop that lanes go along; None where they go along the reduced ones."""
+    kept, reduced = problem.kept, problem.reduced
+    votes = dict.fromkeys(range(len(kept.shape)), 0)
+    against = 0
+    for i, array in enumerate(problem.arrays):
+        along_kept = {abs(step): loop for loop, step in enumerate(kept.strides[i]) if step and kept.shape[loop] > 1}
+        along_reduced = [abs(step) for step, n in zip(reduced.strides[i], reduced.shape, strict=True) if step and n > 1]
+        nearest = min(along_kept, default=None)
+        if nearest is not None and nearest < min(along_reduced, default=nearest + 1):
+            votes[along_kept[nearest]] += array.type.nbytes
+        else:
+            against += array.type.nbytes
+    best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
+    if votes[best] > against and kept.shape[best] >= MIN_COLUMNS:
+        return best
+    longest = max(votes, key=lambda loop: kept.shape[loop])
+    if reduced.size <= MAX_SERIAL and kept.shape[longest] >= MIN_COLUMNS:
+        return longest
+    return None
+
+
+def _rows(problem: _Problem) -> tuple[Launch, int]:
+    """Lanes along the reduced loops."""
+    nest = problem.nest(kept_innermost=False)
+    chain = problem.chain(nest)
+    *outer, inner = problem.reduced.shape
+    vector = vector_width(problem.arrays, nest, takes_rest=not outer)
+    count = unroll(chain, vector)
+    num_rows = problem.kept.size
+    num_units = problem.reduced.size // vector
+    chunk = num_units
+    if num_units <= MAX_WARP_UNITS:
+        group = rows.WARP
+    elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
+        group = SINGLE_BLOCK
+    else:
+        group = rows.BLOCK
+        chunk = _chunk(problem, num_units, num_rows, group * count)
+    num_chunks = -(-num_units // max(chunk, 1)) or 1
+    type_, place = problem.target(num_chunks)
+    num_kept = len(problem.kept.shape)
+    spec = rows.RowsSpec(
+        chain, problem.value, problem.op, num_kept, type_, group, vector, count, is_split=num_chunks > 1
+    )
+    bits = chain.index_bits
+    constants = (
+        *chain.constants(nest_of_operands(chain, nest)),
+        *place,
+        num_rows,
+        num_units,
+        problem.reduced.size - num_units * vector,
+        *((chunk, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
+        *Splitter.constants(problem.kept.shape, bits),
+        *Splitter.constants((*outer, inner // vector), bits),
+    )
+    num_blocks = -(-num_rows * rows.WARP // spec.block) if group == rows.WARP else num_rows * num_chunks
+    return Launch(rows.make(spec), (num_blocks, 1, 1), constants), num_chunks
+
+
+def _columns(problem: _Problem) -> tuple[Launch, int]:
+    """Lanes along the last kept loop."""
+    nest = problem.nest(kept_innermost=True)
+    chain = problem.chain(nest)
+    *outer, num_columns = problem.kept.shape
+    vector = vector_width(problem.arrays, nest, takes_rest=False)
+    count = unroll(chain, vector)
+    num_rows = problem.reduced.size
+    down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
+    num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))
+    num_blocks = num_tiles * (problem.kept.size // num_columns)
+    chunk = _chunk(problem, num_rows, num_blocks, down * count) if down > 1 else num_rows
+    num_chunks = -(-num_rows // chunk)
+    type_, place = problem.target(num_chunks)
+    num_kept = len(problem.kept.shape)
+    spec = columns.ColumnsSpec(
+        chain, problem.value, problem.op, num_kept, type_, down, vector, count, is_split=num_chunks > 1
+    )
+    bits = chain.index_bits
+    split = (chunk, problem.kept.size, *Divisor.constants(num_chunks, bits))
+    constants = (
+        *chain.constants(nest_of_operands(chain, nest)),
+        *place,
+        num_columns,
+        num_rows,
+        *Divisor.constants(num_tiles, bits),
+        *(split if num_chunks > 1 else ()),
+        *Splitter.constants(tuple(outer) or (1,), bits),
+        *Splitter.constants(problem.reduced.shape, bits),
+    )
+    return Launch(columns.make(spec), (num_blocks * num_chunks, 1, 1), constants), num_chunks
+
+
+def _chunk(problem: _Problem, length: int, num_blocks: int, round_length: int) -> int:
+    """Length of the chunks that give every multiprocessor its blocks; whole rounds, at least two."""
+    wanted = BLOCKS_PER_SM * problem.num_sms // num_blocks
+    if not problem.may_split or wanted <= 1:
+        return length
+    rounds = max(2, -(-length // (wanted * round_length)))
+    return min(length, rounds * round_length)
+
+
+def _fill(
+    kept_shape: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    op: ReduceOp,
+    output: Operand,
+    device: Device,
+) -> Launch:
+    """Write the identity everywhere; the inputs' parameters are taken and not used."""
+
+    def identity(k: Builder) -> Value:
+        return k.cast(k.const(op.identity, op.acc), output.type)
+
+    unused = [ScalarOperand(u64) if isinstance(x, Operand) else x for x in inputs]
+    instr = Instr(identity, output.type, ())
+    return elementwise.plan(kept_shape, unused, [instr], [Output(len(unused), output)], device)

@@ -1,0 +1,181 @@
+"""Reductions along the innermost loops: a group of threads per result.
+
+Data layout: the reduced loops are the inner ones; the innermost is cut into units of `vector` elements, and a row's
+units are numbered in order. Who owns what: a group (a warp, or a block) owns one row or, if split, one chunk of a row's
+units; a thread every `group`-th of them. Algorithm: threads run over their units, `unroll` loads ahead, with one
+running value per element of the vector; then a tree over the vector, the warp, the block. Chunks leave partial results,
+which a second reduction joins. Bytes per element: those of the inputs, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.accumulate import Runnings, tree
+from oxinp._kernels.chain import (
+    STRIDED,
+    BoundChain,
+    BoundOperand,
+    Chain,
+    Divisor,
+    OperandSpec,
+    Position,
+    Splitter,
+    locate,
+)
+from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.problem import ReduceOp
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+WARP = 32
+BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RowsSpec:
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    chain : Chain
+        Without outputs; its loops are the kept ones, then the reduced ones.
+    value : int
+        What is reduced.
+    op : ReduceOp
+    num_kept : int
+        Kept loops.
+    type : Type
+        Of the results written: the output's, or `op.acc` for partial results.
+    group : int
+        Threads per row: 32, or the whole block of that size.
+    vector, unroll : int
+    is_split : bool
+        Rows are cut into chunks.
+    """
+
+    chain: Chain
+    value: int
+    op: ReduceOp
+    num_kept: int
+    type: Type
+    group: int
+    vector: int
+    unroll: int
+    is_split: bool
+
+    @property
+    def block(self) -> int:
+        """Threads per block."""
+        return max(self.group, BLOCK)
+
+
+@cache
+def make(spec: RowsSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    return _Rows(spec).build()
+
+
+class _Rows:
+    """The kernel while it is built."""
+
+    def __init__(self, spec: RowsSpec) -> None:
+        self.spec = spec
+        self.type = spec.chain.index_type
+        self.k = k = Builder("reduce_rows", block=spec.block)
+        if spec.is_split:
+            k.pointer("result", spec.type, "w")  # the second reduction's
+        self.target = BoundOperand(k, "out", OperandSpec(spec.type, STRIDED, is_shifted=True), "w")
+        self.bound = BoundChain(k, spec.chain)
+        self.target.declare_strides(spec.num_kept, self.type)
+        self.num_rows, self.num_units, self.num_rest = (
+            k.scalar(name, self.type) for name in ("num_rows", "num_units", "num_rest")
+        )
+        if spec.is_split:
+            self.chunk = k.scalar("chunk", self.type)
+            self.num_chunks = Divisor(k, "num_chunks", self.type)
+        self.kept = Splitter(k, "kept", spec.num_kept, self.type)
+        self.reduced = Splitter(k, "units", spec.chain.ndim - spec.num_kept, self.type)
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        if spec.group == WARP:
+            row = k.cast(k.ctaid, self.type) * (spec.block // WARP) + k.cast(k.warp, self.type)
+            with k.when(row < self.num_rows):
+                self.reduce_row(row, k.cast(k.lane, self.type), None)
+        elif spec.is_split:
+            row, chunk = self.num_chunks.divide(k.cast(k.ctaid, self.type))
+            self.reduce_row(row, k.cast(k.tid, self.type), chunk)
+        else:
+            self.reduce_row(k.cast(k.ctaid, self.type), k.cast(k.tid, self.type), None)
+        return k.build()
+
+    def reduce_row(self, row: Value, thread: Value, chunk: Value | None) -> None:
+        """One group's work."""
+        k, spec = self.k, self.spec
+        kept = self.kept.split(row)
+        origin = locate(self.bound.origin(), range(spec.num_kept), kept)
+        begin, end = thread, self.num_units
+        if chunk is not None:
+            begin = chunk * self.chunk + thread
+            end = k.min(end, (chunk + 1) * self.chunk)
+        runnings = Runnings(k, spec.op, spec.vector)
+        self.run(origin, begin, end, runnings)
+        if spec.vector > 1:
+            is_rest = thread < self.num_rest
+            with k.when(is_rest if chunk is None else is_rest & (chunk == 0)):
+                place = origin.moved(spec.chain.ndim - 1, self.num_units * spec.vector + thread)
+                runnings.add_first(self.values(place, 1)[0])
+        total = tree(k, spec.op, runnings.totals())
+        total = (warp_reduce if spec.group == WARP else block_reduce)(k, total, lambda a, b: spec.op.combine(k, a, b))
+        with k.when(thread == 0):
+            spot = self.target.spot()
+            for loop, index in enumerate(kept):
+                spot = spot.moved(loop, index)
+            if chunk is not None:
+                spot = spot.shifted(chunk * self.num_rows)
+            spot.store([k.cast(total, spec.type)])
+
+    def run(self, origin: Position, begin: Value, end: Value, runnings: Runnings) -> None:
+        """Take the units from `begin` to `end`, the group's threads apart."""
+        k, spec = self.k, self.spec
+        step = spec.group * spec.unroll
+        unit = k.var(begin)
+        with k.loop():
+            k.break_if(unit + (step - spec.group) >= end)
+            first = unit.get()
+            places = self.places(origin, first)
+            loaded = [place.load(spec.vector) for place in places]
+            runnings.add([self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)])
+            unit.set(first + step)
+        with k.range(unit.get(), end, spec.group) as last:
+            runnings.add([self.values(self.place(origin, last), spec.vector)])
+
+    def places(self, origin: Position, first: Value) -> list[Position]:
+        """Positions of `unroll` units, `group` apart."""
+        spec = self.spec
+        if spec.chain.ndim - spec.num_kept == 1:
+            start = self.place(origin, first)
+            return [start.moved(spec.num_kept, spec.group * spec.vector * i) for i in range(spec.unroll)]
+        return [self.place(origin, first + spec.group * i if i else first) for i in range(spec.unroll)]
+
+    def place(self, origin: Position, unit: Value) -> Position:
+        """Position of a unit of the row."""
+        spec = self.spec
+        *outer, inner = self.reduced.split(unit)
+        indices = [*outer, inner * spec.vector if spec.vector > 1 else inner]
+        return locate(origin, range(spec.num_kept, spec.chain.ndim), indices)
+
+    def values(self, place: Position, width: int) -> list[Value]:
+        """What is reduced, for `width` elements."""
+        return self.chosen(place, place.load(width), width)
+
+    def chosen(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
+        """What is reduced, from loaded inputs."""
+        return [values[self.spec.value] for values in place.evaluate(loaded, width)]

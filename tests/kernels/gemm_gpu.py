@@ -1,0 +1,156 @@
+"""The wgmma kernels on a GPU: right against float64, and how fast. ``python -m tests.kernels.gemm_gpu``.
+
+Prints one line per kernel and shape; ends with status 1 if any result is wrong. Rates are the median of device-event
+times over operands of random data; ``--peer`` adds PyTorch's rate for the same product, if it is installed.
+"""
+
+import argparse
+import importlib
+import statistics
+import sys
+import time
+
+import numpy as np
+
+from _driver.tensormap import TensorMap
+from oxinp._kernels.gemm import GemmSpec, plan
+from oxinp._ptx.types import bf16, f16, f32
+from oxinp._runtime.cuda import open_backend
+from tests.kernels.gemm_case import draw, to_float64
+
+# Tile counts even and odd, smaller than a tile, K ending inside a tile.
+CHECKED_SHAPES = [(8, 8, 8), (128, 256, 64), (200, 264, 72), (384, 776, 1000), (1160, 2312, 136), (2056, 1288, 4104)]
+CHECKED_SPECS = [
+    GemmSpec(bf16, bf16),
+    GemmSpec(bf16, f32, b_major="k"),
+    GemmSpec(f16, f16, a_major="mn"),
+    GemmSpec(f16, f32, cluster=1),
+    GemmSpec(bf16, bf16, tile_n=128, num_stages=6),
+    GemmSpec(f16, f32, a_major="mn", b_major="k", tile_n=192, cluster=1),
+    GemmSpec(f16, f16, tile_n=64, num_stages=8, cluster=1),
+    GemmSpec(f32, f32, b_major="k"),
+    GemmSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
+]
+TIMED = [
+    (GemmSpec(bf16, bf16), 8192),
+    (GemmSpec(bf16, bf16, b_major="k"), 8192),
+    (GemmSpec(bf16, bf16, cluster=1), 8192),
+    (GemmSpec(bf16, bf16), 4096),
+    (GemmSpec(bf16, bf16, tile_n=128, num_stages=6), 4096),
+    (GemmSpec(f16, f16), 8192),
+    (GemmSpec(bf16, f32), 8192),
+    (GemmSpec(f32, f32, b_major="k"), 8192),
+]
+
+
+class Run:
+    """One multiplication on the device: memory, tensor maps and the prepared launch."""
+
+    def __init__(self, backend, spec, m, n, depth, a, b):
+        self.backend, self.spec = backend, spec
+        self.result = np.full((m, n), 0xFFFF if spec.out.nbytes == 2 else np.nan, spec.out.dtype)
+        self.buffers = [backend.allocate(array.nbytes) for array in (self.result, a, b)]
+        for buffer, array in zip(self.buffers, (self.result, a, b), strict=True):
+            backend.upload(buffer.ptr, array)
+        launch = plan(spec, m, n, depth, backend.capability.num_sms)
+        maps = [encode(backend, row, buffer.ptr) for row, buffer in zip(launch.maps, self.buffers, strict=True)]
+        self.launch = backend.launcher(launch.kernel, launch.grid, 0, (*maps, *launch.constants))
+
+    def fetch(self):
+        self.backend.synchronize()
+        self.backend.download(self.result, self.buffers[0].ptr)
+        return self.result
+
+
+def encode(backend, row, ptr):
+    """Return the 128 bytes of a tensor map."""
+    name = "tf32" if row.rounds_to_tf32 else row.type.name
+    return TensorMap(
+        backend.context,
+        name,
+        ptr,
+        row.shape,
+        row.strides_nbytes,
+        row.box,
+        swizzle_nbytes=row.swizzle_nbytes,
+        l2_promotion_nbytes=256,
+    ).value
+
+
+def check(backend, spec, shape, rng):
+    """Largest error in units of what is allowed."""
+    case = draw(spec, *shape, rng)
+    run = Run(backend, spec, *shape, case.a, case.b)
+    worst = 0.0
+    for _ in range(2):
+        run.launch()
+        error = np.abs(to_float64(run.fetch(), spec.out) - case.exact) / case.bound
+        worst = max(worst, float(np.where(np.isnan(error), np.inf, error).max()))
+    return worst
+
+
+def time_ms(backend, launch, repetitions=20):
+    """Median time of a launch."""
+    for _ in range(3):
+        launch()
+    times = []
+    for _ in range(repetitions):
+        begin = backend.record_event()
+        launch()
+        end = backend.record_event()
+        times.append(begin.elapsed_ms(end))
+    return statistics.median(times)
+
+
+def measure(backend, spec, size, rng):
+    """Rate in TFLOP/s, and the error of 16 rows in units of what is allowed."""
+    rows = np.sort(rng.choice(size, 16, replace=False))
+    case = draw(spec, size, size, size, rng, rows)
+    run = Run(backend, spec, size, size, size, case.a, case.b)
+    milliseconds = time_ms(backend, run.launch)
+    got = to_float64(run.fetch()[rows], spec.out)
+    worst = float((np.abs(got - case.exact) / case.bound).max())
+    return 2 * size**3 / milliseconds * 1e-9, worst
+
+
+def measure_peer(spec, size):
+    """PyTorch's rate for the same product."""
+    torch = importlib.import_module("torch")
+    torch.backends.cuda.matmul.allow_tf32 = True
+    dtype = {bf16: torch.bfloat16, f16: torch.float16, f32: torch.float32}[spec.type]
+    a, b = (torch.randn(size, size, device="cuda").to(dtype) for _ in range(2))
+    b = b if spec.b_major == "mn" else b.T
+    times = []
+    for _ in range(23):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        a @ b
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return 2 * size**3 / statistics.median(times[3:]) * 1e-9
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", action="store_true", help="measure PyTorch as well")
+    options = parser.parse_args(arguments)
+    backend, rng = open_backend(), np.random.default_rng()
+    is_right = True
+    for spec in CHECKED_SPECS:
+        begin = time.perf_counter()
+        errors = [check(backend, spec, shape, rng) for shape in CHECKED_SHAPES]
+        is_right &= max(errors) <= 1
+        listed = " ".join(f"{error:.3f}" for error in errors)
+        print(f"{spec.name:45s} errors / bound: {listed}  ({time.perf_counter() - begin:.1f} s)", flush=True)
+    for spec, size in TIMED:
+        rate, worst = measure(backend, spec, size, rng)
+        is_right &= worst <= 1
+        peer = f", torch {measure_peer(spec, size):.0f}" if options.peer else ""
+        print(f"{spec.name:45s} {size}: {rate:.0f} TFLOP/s{peer}, error / bound {worst:.3f}", flush=True)
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
