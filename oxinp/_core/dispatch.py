@@ -1,0 +1,102 @@
+"""NumPy's functions called on our arrays: `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18).
+
+Both look the NumPy function up by its object: in `functions`, which `oxinp._api` fills with what it offers under
+NumPy's names; what is not there NumPy computes on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.exchange import StandIns, Unread
+from oxinp._core.expr import Unsupported
+from oxinp._core.fallback import OUT, Mutated, call, name_of
+from oxinp._core.handle import Handle
+from oxinp._core.ufunc import types
+from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
+
+Function = Callable[..., Any]
+
+# NumPy function -> ours, which takes the same arguments.
+functions: dict[Any, Function] = {}
+# NumPy function without one of ours -> the arguments it writes to, beside `out`.
+mutates: dict[Any, tuple[Mutated, ...]] = {}
+
+_UFUNCS = {row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()}
+_METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a ufunc, or a method of one, that NumPy was called for; what `__array_ufunc__` returns.
+
+    NotImplemented where another class has a say of its own.
+    """
+    out = kwargs.get("out", ())
+    if not all(_is_known(type(x)) for x in (*inputs, *out)):
+        return NotImplemented
+    ours = _UFUNCS.get(ufunc)
+    if ours is not None and all(isinstance(x, Handle) for x in out) and method != "at":
+        return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
+    function = ufunc if method == "__call__" else getattr(ufunc, method)
+    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    return call(function, inputs, kwargs, name=name, mutates=_METHODS_THAT_WRITE.get(method, OUT))
+
+
+def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a function of NumPy's that was called with arrays of ours; what `__array_function__` returns.
+
+    NotImplemented where another class has a say of its own.
+    """
+    if not all(issubclass(kind, Handle | np.ndarray) for kind in kinds):
+        return NotImplemented
+    ours = functions.get(function)
+    if ours is not None:
+        return ours(*args, **kwargs)
+    return call(function, args, kwargs, name=name_of(function), mutates=mutates.get(function, OUT))
+
+
+_NUMPYS = (None, np.ndarray.__array_ufunc__)
+
+
+def _is_known(kind: type) -> bool:
+    """Whether a class leaves ufuncs to us: it is ours or NumPy's, or says nothing about them."""
+    return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
+
+
+def with_fallback(function: Function, numpy_function: Function, name: str) -> Function:
+    """Return `function` with NumPy's, on the host, for where it raises `Unsupported`."""
+
+    def dispatched(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Unsupported:
+            return call(numpy_function, args, kwargs, name=name)
+
+    return dispatched
+
+
+def without_reading(numpy_function: Function, name: str) -> Function:
+    """Return a function of NumPy's that looks at shapes and dtypes and makes views, done without moving elements.
+
+    Where it turns out to read elements after all (a copy was asked for, or is needed), it is a fallback.
+    """
+
+    def looked(*args: Any, **kwargs: Any) -> Any:
+        stand_ins = StandIns()
+        host_args = [stand_ins.give(value) for value in args]
+        host_kwargs = {key: stand_ins.give(value) for key, value in kwargs.items()}
+        if kwargs.get("out") is None:
+            try:
+                return stand_ins.take(numpy_function(*host_args, **host_kwargs))
+            except Unread:
+                pass
+        return call(numpy_function, args, kwargs, name=name)
+
+    return looked
+
+
+types.array_ufunc = array_ufunc
+types.array_function = array_function

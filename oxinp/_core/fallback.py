@@ -1,0 +1,203 @@
+"""Fallback: NumPy does, on the host, what has no kernel. The one way there, and the count of what went it.
+
+Only our own decisions lead here (a row of the coverage table that says `host`, or `Unsupported`, raised before anything
+is written), never an exception of NumPy's. A call is counted by NumPy's name for the function in
+`oxinp.cuda.stats().fallbacks`; `config.fallback` says whether the user is warned or stopped as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.exchange import Exchange, NeedsMirror
+from oxinp._core.handle import Handle
+from oxinp._core.ufunc import types
+from oxinp._runtime.counters import stats
+
+# An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
+# that keyword has that value. "*": every array, since the function calls back a function of the user's with views.
+Mutated = str | int | tuple[str | int, str, bool]
+
+OUT: tuple[Mutated, ...] = ("out",)
+
+
+class FallbackError(RuntimeError):
+    """NumPy would have to do the work on the host, and `config.fallback` is "error"."""
+
+
+class FallbackWarning(UserWarning):
+    """NumPy did the work on the host, and `config.fallback` is "warn"."""
+
+
+def call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    name: str,
+    mutates: tuple[Mutated, ...] = OUT,
+) -> Any:
+    """Let NumPy compute on the host, and count it.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's.
+    args, kwargs
+        Its arguments, with our arrays and scalars anywhere in them, also inside lists, tuples and dicts.
+    name : str
+        What it is counted as.
+    mutates : tuple
+        The arguments it writes to (see `Mutated`); an argument called ``out`` always is.
+
+    Returns
+    -------
+    object
+        What the function returned, with our arrays for NumPy's: the same array where it returned an argument, a view
+        where it returned a view of one.
+
+    Raises
+    ------
+    FallbackError
+        Where `config.fallback` is "error".
+    """
+    count(name)
+    written = _written(function, args, kwargs, mutates)
+    if not written:
+        try:
+            return _exchanged(Exchange(), function, args, kwargs)
+        except NeedsMirror:
+            pass
+    return _exchanged(Exchange(written, whole=True), function, args, kwargs)
+
+
+def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    give = exchange.give
+    host_args = [give(value) for value in args]
+    host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
+    return exchange.take(function(*host_args, **host_kwargs))
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+# NumPy functions that tell nothing of their parameters to `inspect` before NumPy 2.4, and where those that are written
+# to stand.
+_POSITIONS: dict[Any, dict[str, int]] = {
+    np.busday_count: {"out": 5},
+    np.busday_offset: {"out": 6},
+    np.concatenate: {"out": 2},
+    np.copyto: {"dst": 0},
+    np.dot: {"out": 2},
+    np.is_busday: {"out": 4},
+    np.ndarray.byteswap: {"inplace": 1},
+    np.putmask: {"a": 0},
+}
+
+
+@functools.lru_cache(maxsize=2048)
+def positions(function: Callable[..., Any]) -> dict[str, int]:
+    """Return where a function's parameters stand, by name; of a ufunc, ``out`` is the first of its outputs."""
+    if isinstance(function, np.ufunc):
+        return {"out": function.nin}
+    if function in _POSITIONS:
+        return _POSITIONS[function]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return {}
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {p.name: i for i, p in enumerate(parameters) if p.kind in positional}
+
+
+def _written(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...]
+) -> list[Any]:
+    """Return the arrays, ours and NumPy's, that a call may write to."""
+    if mutates is OUT and "out" not in kwargs and len(args) <= positions(function).get("out", len(args)):
+        return []
+    found: list[Any] = []
+    for entry in (*mutates, *OUT):
+        if entry == "*":
+            found += [*args, *kwargs.values()]
+        elif isinstance(entry, tuple):
+            name, keyword, value = entry
+            if bool(_argument(function, args, kwargs, keyword, not value)) == value:
+                found.append(_argument(function, args, kwargs, name))
+        else:
+            found.append(_argument(function, args, kwargs, entry))
+    if isinstance(function, np.ufunc):
+        found += args[function.nin :]
+    return [value for entry in found for value in _flat(entry) if _is_array(value)]
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (isinstance(value, Handle) and type(value) is not types.scalar)
+
+
+def _argument(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str | int, default: Any = None
+) -> Any:
+    position = name if isinstance(name, int) else positions(function).get(name, len(args))
+    if position < len(args):
+        return args[position]
+    return kwargs.get(name, default) if isinstance(name, str) else default
+
+
+def _flat(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+# -- what is counted ---------------------------------------------------------------------------------------------------
+
+_HERE = str(Path(__file__).resolve().parents[1])
+_NUMPY = str(Path(np.__file__).resolve().parent)
+_warned: set[tuple[str, int]] = set()
+
+
+def count(name: str) -> None:
+    """Count a fallback by NumPy's name; warn of it, once per line of the user's, or refuse it, as the setting says."""
+    stats.fallbacks[name] = stats.fallbacks.get(name, 0) + 1
+    if config.fallback != "silent":
+        _tell(name)
+
+
+def _tell(name: str) -> None:
+    if config.fallback == "error":
+        raise FallbackError(
+            f"numpy.{name} has no kernel here and would run on the host, which oxinp.config.fallback = 'error' "
+            "forbids; set it to 'warn' or 'silent' to allow that"
+        )
+    frame = user_frame()
+    line = frame.f_code.co_filename, frame.f_lineno
+    if line not in _warned:
+        _warned.add(line)
+        warnings.warn_explicit(f"numpy.{name} ran on the host: it has no kernel", FallbackWarning, *line)
+
+
+def user_frame() -> FrameType:
+    """Return the innermost frame that is neither oxinp's nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _NUMPY)):
+        frame = frame.f_back
+    return frame
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return NumPy's name for a function of its: ``cumsum``, ``linalg.svd``, ``ndarray.sort``."""
+    module = getattr(function, "__module__", None) or ""
+    name = str(getattr(function, "__qualname__", None) or getattr(function, "__name__", function))
+    chapter = module.removeprefix("numpy").removeprefix(".")
+    return f"{chapter}.{name}" if chapter and not chapter.startswith("_") else name
+
+
+types.fall_back = call
