@@ -209,6 +209,8 @@ ROWS: tuple[Row, ...] = (
     Row(46, "DEVICE_UNAVAILABLE", DeviceBusy, "The GPU is in an exclusive or prohibited compute mode, or taken.",
         "Stop the process that holds it (nvidia-smi shows it), choose another GPU with CUDA_VISIBLE_DEVICES, or have "
         "the administrator set the mode back with nvidia-smi -c DEFAULT."),
+    Row(47, "MULTICAST_RESOURCE_FULL", OutOfMemory, "The hardware has no room for another multicast object.",
+        "Close one that is no longer needed."),
     Row(100, "NO_DEVICE", NoDevice, "The driver finds no GPU.",
         "Check that nvidia-smi lists one, that CUDA_VISIBLE_DEVICES does not hide it, and, in a container, that it was "
         "started with access to GPUs."),
@@ -250,6 +252,7 @@ ROWS: tuple[Row, ...] = (
     Row(225, "UNSUPPORTED_DEVSIDE_SYNC", CompileError, "The PTX calls cudaDeviceSynchronize, which is gone.",
         "Take the call out of the kernel."),
     Row(226, "CONTAINED", DeviceFault, "The device met a fault, which was contained.", _RESTART),
+    Row(227, "INSUFFICIENT_LOADER_VERSION", DriverTooOld, "The driver cannot load code of this newer form.", _UPDATE),
     Row(300, "INVALID_SOURCE", CompileError, "The kernel's source is not valid.", "The compiler's log says where."),
     Row(301, "FILE_NOT_FOUND", NotFound, "There is no such file.", "Check the path."),
     Row(302, "SHARED_OBJECT_SYMBOL_NOT_FOUND", NotFound, "A shared library lacks a symbol.",
@@ -336,6 +339,11 @@ ROWS: tuple[Row, ...] = (
     Row(914, "INVALID_RESOURCE_TYPE", InvalidValue, "The resource is of the wrong kind.", _REPORT),
     Row(915, "INVALID_RESOURCE_CONFIGURATION", InvalidValue, "The resources are too few or do not apply.", _REPORT),
     Row(916, "KEY_ROTATION", SystemNotReady, "The confidential-computing keys are being changed.", "Try again."),
+    Row(917, "STREAM_DETACHED", InvalidHandle, "The stream's context is gone, and the stream with it.",
+        "Make a new stream."),
+    Row(918, "GRAPH_RECAPTURE_FAILURE", CaptureError, "Capturing the graph anew failed.", "Capture a new graph."),
+    Row(919, "FABRIC_NOT_READY", SystemNotReady, "The links between the GPUs are still being set up.",
+        "Try again in a while; CUDA_FABRIC_INIT_TIMEOUT_MS sets how long the driver waits."),
     Row(999, "UNKNOWN", InternalError, "The driver failed without saying why.",
         f"Look at the kernel log (Xid messages). {_RESTART}"),
 )

@@ -72,6 +72,11 @@ def split_format(param_format: str, num_varying: int) -> tuple[str, str]:
     num_varying : int
         How many parameters lead.
 
+    Raises
+    ------
+    ValueError
+        There are fewer.
+
     Examples
     --------
     >>> from _driver.launch import split_format
@@ -85,6 +90,8 @@ def split_format(param_format: str, num_varying: int) -> tuple[str, str]:
         single = code in "xsp"  # one item, its count is a length
         parts += [count + code] if single else [code] * int(count or 1)
         is_value += [code != "x"] if single else [True] * int(count or 1)
+    if num_varying > sum(is_value):
+        raise ValueError(f"there are {sum(is_value)} parameters in {param_format!r}, too few for {num_varying} to vary")
     end, seen = 0, 0
     while seen < num_varying:
         seen += is_value[end]

@@ -4,6 +4,8 @@ Calls go through C, with the argument types of the table, so what arrives is wha
 host memory, so that copies really copy. Results are injected by name: `library.results["cuMemAlloc_v2"] = 2`.
 """
 
+# ruff: noqa: ARG002, N815 - names and parameters are the driver's
+
 import ctypes
 import itertools
 import struct
@@ -16,7 +18,7 @@ from _driver.device import Device
 from _driver.driver import start
 from _driver.launch import LaunchAttribute, LaunchConfig
 
-CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuLaunchHostFunc")
+CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent")
 INVALID_CONTEXT = 201
 
 
@@ -69,6 +71,7 @@ class FakeLibrary:
         self.calls = []
         self.launches = []
         self.log = b""
+        self.cubin = None
         self.attributes = {16: 132, 38: 50 << 20, 75: 9, 76: 0, 97: 227 << 10}
         self.memory = {}
         self._callbacks = []
@@ -221,7 +224,8 @@ class FakeLibrary:
 
     def do_cuLinkDestroy(self, result, state):
         # What the linker gave is gone with it.
-        ctypes.memset(self.cubin, 0, 10) if hasattr(self, "cubin") else None
+        if self.cubin is not None:
+            ctypes.memset(self.cubin, 0, len(self.cubin))
 
     def _compile(self, result, num_options, options, values):
         names = (ctypes.c_int * num_options).from_address(options)

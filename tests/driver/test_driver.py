@@ -51,7 +51,8 @@ def test_start_says_why_there_is_no_gpu(result, type_, words):
 def test_a_missing_function_says_which_driver_has_it():
     started = driver.start(FakeLibrary(version=12000, missing={"cuMemAllocAsync"}))
     with pytest.raises(
-        errors.DriverTooOld, match=r"cuMemAllocAsync needs a driver for CUDA 11\.2 or newer; this one is 12\.0\. Install"
+        errors.DriverTooOld,
+        match=r"cuMemAllocAsync needs a driver for CUDA 11\.2 or newer; this one is 12\.0\. Install",
     ):
         started.cuMemAllocAsync(0, 0, 0)
 
@@ -143,7 +144,9 @@ def test_windows_has_its_own_name():
 
 
 def test_no_driver_says_what_was_tried_and_what_helps():
-    with pytest.raises(errors.NoDriver, match=r"libcuda\.so\.1: cannot.*libcuda\.so: cannot.*Install the NVIDIA driver"):
+    with pytest.raises(
+        errors.NoDriver, match=r"libcuda\.so\.1: cannot.*libcuda\.so: cannot.*Install the NVIDIA driver"
+    ):
         library.find("linux", _opener(())[0])
 
 
@@ -209,9 +212,8 @@ assert plain(-7) == hot(-7) == 7  # the parent goes on
 def test_handles_close_quietly_in_a_forked_child():
     context, fake = open_context()
     fake.is_forked = True
-    fake.results["cuDevicePrimaryCtxRelease_v2"] = 3
+    fake.results.update(cuDevicePrimaryCtxRelease_v2=3, cuCtxSynchronize=3)
     with pytest.raises(errors.ForkedProcess, match="cuCtxSynchronize cannot work in this process"):
-        fake.results["cuCtxSynchronize"] = 3
         context.synchronize()
     del context
     gc.collect()

@@ -44,7 +44,9 @@ def test_a_result_newer_than_the_table():
 
 
 def test_detail_says_what_was_asked():
-    assert str(errors.from_result(1, "cuX", "kernel k")).startswith("cuX (kernel k) failed with CUDA_ERROR_INVALID_VALUE")
+    assert str(errors.from_result(1, "cuX", "kernel k")).startswith(
+        "cuX (kernel k) failed with CUDA_ERROR_INVALID_VALUE"
+    )
 
 
 def test_the_tree_at_the_top_names_every_class():
