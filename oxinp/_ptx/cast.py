@@ -2,7 +2,8 @@
 
 PTX conversions saturate and turn NaN into 0; NumPy's give what the x86 instruction gives: the lowest integer for NaN
 and for everything out of range, then the low bits for types narrower than the conversion. Conversions between
-integers, to floats and between floats agree.
+integers, to floats and between floats agree. NumPy's own scalar and vector loops differ for floats to u32 outside
+-2**31 to 2**32; this is the vector loop's result.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
+
+_SIGNED_OF = {u32: i32, u64: i64}
 
 
 def cast(k: Builder, value: Value, to: Type) -> Value:
@@ -48,14 +51,14 @@ def _to_pred(k: Builder, value: Value) -> Value:
 
 
 def _float_to_integer(k: Builder, value: Value, to: Type) -> Value:
-    if to is u64:
-        # x86 has no unsigned conversion: above 2**63 compilers convert x - 2**63 and flip the top bit
-        big = value >= 2.0**63
-        low = _checked(k, k.where(big, value - 2.0**63, value), i64)
-        return k.bitcast(low, u64) ^ k.where(big, k.const(1 << 63, u64), k.const(0, u64))
-    if to is i64 or to is u32:
-        wide = _checked(k, value, i64)
-        return wide if to is i64 else cast(k, wide, u32)
+    if to in _SIGNED_OF:
+        # x86 has no unsigned conversion: from half the range on compilers convert the rest and flip the top bit
+        signed, half = _SIGNED_OF[to], 2.0 ** (to.bits - 1)
+        is_big = value >= half
+        low = _checked(k, k.where(is_big, value - half, value), signed)
+        return k.bitcast(low, to) ^ k.where(is_big, k.const(1 << (to.bits - 1), to), k.const(0, to))
+    if to is i64:
+        return _checked(k, value, i64)
     word = _checked(k, value, i32)
     return word if to is i32 else cast(k, word, to)
 
