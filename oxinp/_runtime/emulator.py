@@ -76,7 +76,7 @@ class EmulatorBackend:
 
     def __init__(self, total_nbytes: int = TOTAL_NBYTES) -> None:
         self.capability = CAPABILITY
-        self.memory = emulate.Memory(limit=total_nbytes)
+        self.memory = emulate.Memory(min(total_nbytes, 16 << 20), limit=total_nbytes)
         self._lock = RLock()  # the emulator itself is single-threaded
         self.pool = Pool(
             self._driver_allocate,

@@ -1,0 +1,83 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from oxinp._ptx.emulate import AccessError
+from oxinp._runtime.counters import stats as counters
+from oxinp._runtime.emulator import EmulatorBackend, open_backend
+from tests.runtime.test_backend import build_scale
+
+
+@pytest.fixture
+def backend():
+    return open_backend()
+
+
+@pytest.fixture(scope="module")
+def scale():
+    return build_scale()
+
+
+def test_buffer_ends_where_it_was_asked_to_end(backend, scale):
+    source, target = backend.allocate(4 * 100), backend.allocate(4 * 99)
+    backend.upload(source.ptr, np.ones(100, np.float32))
+    counters.reset()
+    with pytest.raises(AccessError, match="out of bounds"):
+        backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 100))(target.ptr, source.ptr)
+    assert counters.launches == 0
+
+
+def test_use_after_free_is_caught_although_the_pool_keeps_the_block(backend, scale):
+    source, target = backend.allocate(256), backend.allocate(256)
+    backend.upload(source.ptr, np.ones(64, np.float32))
+    ptr = source.ptr
+    del source
+    assert backend.memory_stats().cached_nbytes == 512
+    with pytest.raises(AccessError, match="out of bounds"):
+        backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))(target.ptr, ptr)
+    with pytest.raises(ValueError, match="do not lie in one allocation"):
+        backend.download(np.empty(64, np.float32), ptr)
+
+
+def test_reused_memory_is_uninitialised(backend, scale):
+    first = backend.allocate(256)
+    backend.upload(first.ptr, np.ones(64, np.float32))
+    ptr = first.ptr
+    del first
+    again, target = backend.allocate(256), backend.allocate(256)
+    assert again.ptr == ptr
+    with pytest.raises(AccessError, match="uninitialised"):
+        backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))(target.ptr, again.ptr)
+
+
+def test_limit(backend):
+    del backend
+    small = EmulatorBackend(1 << 20)
+    kept = small.allocate(600_000)
+    with pytest.raises(MemoryError, match=r"640\.00 KiB in use"):
+        small.allocate(600_000)
+    del kept
+    assert small.allocate(700_000).nbytes == 700_000
+
+
+def test_streams_keep_their_blocks_apart(backend):
+    ptr = backend.allocate(512).ptr
+    backend.use_stream(5)
+    assert backend.allocate(512).ptr != ptr
+    backend.use_stream(0)
+    assert backend.allocate(512).ptr == ptr
+
+
+def test_finaliser_is_silent_at_shutdown():
+    code = """
+import builtins
+from oxinp._runtime.emulator import open_backend
+backend = open_backend()
+builtins.kept = backend.allocate(10)
+cycle = [backend.allocate(10)]
+cycle.append(cycle)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
