@@ -6,10 +6,11 @@ strides over one shape, and instructions between them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oxinp._kernels import linear
-from oxinp._kernels.chain import BROADCAST, INDEX, OUTER, SCALAR, STRIDED, UNIT, Chain, OperandSpec
+from oxinp._kernels import linear, tile
+from oxinp._kernels.chain import BROADCAST, INDEX, OUTER, SCALAR, STRIDED, TRANSPOSED, UNIT, Chain, OperandSpec
 from oxinp._kernels.problem import (
     Device,
     Instr,
@@ -30,6 +31,11 @@ MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a b
 MAX_VECTOR = 4
 MAX_UNROLL = 8
 NBYTES_IN_FLIGHT = 64  # of loads per thread
+MIN_ROWS = 2  # of a tile, per thread
+MAX_STAGED_ROWS = 8
+MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
+MIN_FILL = 0.7  # share of a tile that problems have to fill on average
+MAX_STATIC_SHARED = 48 * 1024
 
 
 def plan(
@@ -61,12 +67,73 @@ def plan(
     del device  # every family fills any number of multiprocessors
     arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
     nest = with_index(shape, arrays, instrs)
-    specs = iter(classify(arrays, nest))
-    output_specs = tuple((output.value, next(specs)) for output in outputs)
-    input_specs = tuple(next(specs) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in inputs)
-    chain = Chain(input_specs + tuple(specs), tuple(instrs), output_specs, len(nest.shape), index_bits(nest))
+    staged_loop = _transposed_loop(arrays, nest, len(outputs))
+    tiled = _with_rows(nest, _longest_loop(nest) if staged_loop is None else staged_loop)
+    specs = classify(arrays, nest)
+    if staged_loop is not None:
+        specs = _with_transposed(specs, tiled, len(outputs))
+    moving = iter(specs)
+    output_specs = tuple((output.value, next(moving)) for output in outputs)
+    input_specs = tuple(next(moving) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in inputs)
+    chain = Chain((*input_specs, *moving), tuple(instrs), output_specs, len(nest.shape), index_bits(nest))
+    if staged_loop is not None:
+        return tile.launch(tile.TileSpec(chain, 1, _staged_rows(input_specs)), nest_of_operands(chain, tiled))
     vector = vector_width(arrays, nest, takes_rest=len(nest.shape) == 1)
+    if len(nest.shape) > 1:
+        spec = tile.TileSpec(chain, vector, _tile_rows(chain, vector))
+        if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
+            return tile.launch(spec, nest_of_operands(chain, tiled))
     return linear.launch(linear.LinearSpec(chain, vector, unroll(chain, vector)), nest_of_operands(chain, nest))
+
+
+def _with_rows(nest: Nest, loop: int) -> Nest:
+    """The nest with one of the outer loops moved to the place of a tile's rows; a single loop stays."""
+    last = len(nest.shape) - 1
+    return nest.reordered([*(d for d in range(last) if d != loop), *([loop] if loop != last else []), last])
+
+
+def _fill(extent: int, length: int) -> float:
+    """Share of whole pieces of some length that an extent fills."""
+    return extent / (-(-extent // length) * length)
+
+
+def _longest_loop(nest: Nest) -> int:
+    """The loop that a tile's rows go along: the longest but the innermost, of equal ones the inner."""
+    return max(range(len(nest.shape) - 1), key=lambda loop: (nest.shape[loop], loop), default=0)
+
+
+def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:
+    """The loop along which most bytes of inputs are consecutive, if that is not the innermost."""
+    votes = [0] * len(nest.shape)
+    for array, strides in list(zip(arrays, nest.strides, strict=False))[num_outputs:]:
+        if strides[-1] not in {0, 1} and 1 in strides:
+            votes[strides.index(1)] += array.type.nbytes
+    loop = max(range(len(votes)), key=votes.__getitem__)
+    is_worthwhile = votes[loop] and nest.shape[loop] >= MIN_TILE_SIDE and nest.shape[-1] >= MIN_TILE_SIDE
+    return loop if is_worthwhile else None
+
+
+def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> list[OperandSpec]:
+    """Stage the inputs that are consecutive along the last loop but one, as many as shared memory takes."""
+    left = MAX_STATIC_SHARED
+    result = []
+    for i, (spec, strides) in enumerate(zip(specs, nest.strides, strict=True)):
+        nbytes = tile.shared_nbytes(tile.NUM_WARPS * MAX_STAGED_ROWS, spec.type) + 16
+        is_staged = i >= num_outputs and spec.kind == STRIDED and strides[-2] == 1 and nbytes <= left
+        left -= nbytes * is_staged
+        result.append(replace(spec, kind=TRANSPOSED) if is_staged else spec)
+    return result
+
+
+def _staged_rows(inputs: Sequence[OperandSpec]) -> int:
+    """Rows per thread of a tile with transposed inputs: 32 bytes of them in flight, at least 4 rows."""
+    nbytes = sum(spec.type.nbytes for spec in inputs if spec.kind == TRANSPOSED)
+    return 8 if nbytes <= 4 else 4
+
+
+def _tile_rows(chain: Chain, vector: int) -> int:
+    """Rows per thread of a tile without: as many as `unroll` gives, and two for stencils' sake."""
+    return max(MIN_ROWS, unroll(chain, vector))
 
 
 def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence[Instr]) -> Nest:

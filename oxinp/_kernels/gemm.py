@@ -19,18 +19,22 @@ Per element of C: 2 K flops; per 128 x tile_n tile, (128 + tile_n) K operand ele
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
 from oxinp._ptx.types import Type, bf16, f16, f32, u32
-from oxinp._ptx.value import Value
 from oxinp._ptx.wgmma import WARPGROUP, Queue, limit_registers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._ptx.value import Value
 
 NUM_CONSUMERS = 2
 ROWS = 64  # of C that one consumer owns

@@ -48,9 +48,10 @@ def check(session, shape, inputs, instrs, outputs, expected):
         view[...] = values
         wanted.append((view, root(view).copy()))
         view[...] = before
-    session.elementwise(shape, inputs, instrs, outputs)
+    launch = session.elementwise(shape, inputs, instrs, outputs)
     for view, whole in wanted:
         assert_same(root(view), whole)
+    return launch
 
 
 def root(view):
@@ -165,6 +166,39 @@ def test_stencils(session, dtype):
     quarter = dtype.type(0.25)
     expected = (views[1] + views[2] + views[3] + views[4]) * quarter - views[0]
     check(session, (68, 99), [*views, quarter], instrs, [(10, v[1:-1, 1:-1])], [expected])
+
+
+TILES = [
+    # shape, axes of the view, kernel
+    ((64, 96), (1, 0), "elementwise_tile"),
+    ((130, 67), (1, 0), "elementwise_tile"),
+    ((40, 3, 50), (2, 1, 0), "elementwise_tile"),
+    ((5, 40, 50), (0, 2, 1), "elementwise_tile"),
+    ((5, 40, 50), (1, 0, 2), "elementwise_linear"),
+    ((3, 4, 50), (2, 1, 0), "elementwise_linear"),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes", "kernel"), TILES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_transposed_inputs(session, shape, axes, kernel, dtype):
+    rng = np.random.default_rng(5)
+    x = random_values(rng, shape, dtype)
+    view = x.transpose(axes)
+    launch = check(session, view.shape, [view], [], [(0, np.empty(view.shape, dtype))], [view])
+    assert launch.kernel.name == kernel
+    wide = random_values(rng, shape, np.dtype("f8")).transpose(axes)
+    plain = random_values(rng, view.shape, np.dtype("f8"))
+    f64 = from_dtype(np.dtype("f8"))
+    instrs = [Instr(CASTS[np.dtype("f8")], f64, (0,)), Instr(ADD, f64, (3, 1)), Instr(ADD, f64, (4, 2))]
+    check(
+        session,
+        view.shape,
+        [view, wide, plain],
+        instrs,
+        [(5, np.empty(view.shape))],
+        [view.astype("f8") + wide + plain],
+    )
 
 
 def test_square_roots_and_signed_zeros(session):

@@ -1,0 +1,174 @@
+"""Elementwise, tile by tile of the two innermost loops: transposed inputs, stencils, long rows.
+
+Data layout: the innermost loop gives columns, in units of `vector`, the loop before it rows; a tile is ``32 * vector``
+columns by ``8 * rows`` rows. Who owns what: a block owns a tile, a lane its unit of columns, a warp every eighth row.
+Algorithm: a tile's place costs a few divisions per block and none per element; a thread issues the loads of all its
+rows before it uses the first. Neighbouring rows and columns that several inputs read (shifted views of one array) meet
+in the L1 cache. An input that is consecutive along the rows is first copied, lanes along the rows, to shared memory;
+columns lie there an odd number of words apart, so that neither direction meets bank conflicts. Bytes per element: those
+of every operand, once; of shifted views of one array, about once for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.chain import TRANSPOSED, BoundChain, Chain, Divisor, Position, Splitter, locate
+from oxinp._kernels.problem import Launch, Nest
+from oxinp._ptx import Builder, Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+WARP = 32
+NUM_WARPS = 8
+BLOCK = WARP * NUM_WARPS
+
+
+@dataclass(frozen=True, slots=True)
+class TileSpec:
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    chain : Chain
+        At least two loops.
+    vector : int
+        Elements of a unit; 1 if an input is TRANSPOSED.
+    rows : int
+        Rows per thread; a multiple of 4 if an input is TRANSPOSED.
+    """
+
+    chain: Chain
+    vector: int
+    rows: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return WARP * self.vector
+
+    @property
+    def height(self) -> int:
+        """Rows of a tile."""
+        return NUM_WARPS * self.rows
+
+
+def pitch(height: int, type_: Type) -> int:
+    """Elements between columns in shared memory: an odd number of words, or of 8-byte elements."""
+    return height + max(1, 4 // type_.nbytes)
+
+
+def shared_nbytes(height: int, type_: Type) -> int:
+    """Shared memory of one transposed input."""
+    return WARP * pitch(height, type_) * type_.nbytes
+
+
+@cache
+def make(spec: TileSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    return _Tile(spec).build()
+
+
+class _Tile:
+    """The kernel while it is built."""
+
+    def __init__(self, spec: TileSpec) -> None:
+        self.spec = spec
+        chain, type_ = spec.chain, spec.chain.index_type
+        self.column_loop, self.row_loop = chain.ndim - 1, chain.ndim - 2
+        self.k = k = Builder("elementwise_tile", block=BLOCK)
+        self.bound = BoundChain(k, chain)
+        self.num_columns, self.num_rows = k.scalar("num_columns", type_), k.scalar("num_rows", type_)
+        self.across, self.down = Divisor(k, "tiles_across", type_), Divisor(k, "tiles_down", type_)
+        self.outer = Splitter(k, "outer", max(1, chain.ndim - 2), type_)
+        self.staged: dict[int, Pointer] = {
+            i: k.shared(operand.type, WARP * pitch(spec.height, operand.type))
+            for i, operand in enumerate(chain.inputs)
+            if operand.kind == TRANSPOSED
+        }
+
+    def build(self) -> Kernel:
+        k, spec, type_ = self.k, self.spec, self.spec.chain.index_type
+        number, across = self.across.divide(k.cast(k.ctaid, type_))
+        number, down = self.down.divide(number)
+        first_column, first_row = across * spec.width, down * spec.height
+        outer = self.outer.split(number)[: spec.chain.ndim - 2]
+        corner = locate(self.bound.origin(), range(spec.chain.ndim - 2), outer)
+        corner = corner.moved(self.row_loop, first_row).moved(self.column_loop, first_column)
+        columns_left, rows_left = self.num_columns - first_column, self.num_rows - first_row
+        is_full = (columns_left >= spec.width) & (rows_left >= spec.height)
+        if self.staged:
+            self.stage(corner, is_full, columns_left, rows_left)
+            k.barrier()
+        warp, column = k.cast(k.warp, type_), k.cast(k.lane, type_) * spec.vector
+        start = corner.moved(self.row_loop, warp).moved(self.column_loop, column)
+        with k.when(is_full):
+            places = [start.moved(self.row_loop, NUM_WARPS * i) for i in range(spec.rows)]
+            loaded = [self.load(place, NUM_WARPS * i) for i, place in enumerate(places)]
+            for place, values in zip(places, loaded, strict=True):
+                place.finish(values, spec.vector)
+        with k.otherwise(), k.when(column < columns_left), k.range(warp, self.least(rows_left), NUM_WARPS) as row:
+            place = start.moved(self.row_loop, row - warp)
+            place.finish(self.load(place, row - warp), spec.vector)
+        return k.build()
+
+    def least(self, rows_left: Value) -> Value:
+        """Rows of this tile."""
+        count: Value = self.k.min(rows_left, self.spec.height)
+        return count
+
+    def stage(self, corner: Position, is_full: Value, columns_left: Value, rows_left: Value) -> None:
+        """Copy the transposed inputs' part to shared memory, lanes along the rows, warps every eighth column."""
+        k, spec, type_ = self.k, self.spec, self.spec.chain.index_type
+        row, column = k.cast(k.lane, type_), k.cast(k.warp, type_)
+        steps = [(r, c) for c in range(0, WARP, NUM_WARPS) for r in range(0, spec.height, WARP)]
+        for i, tile in self.staged.items():
+            start = corner.inputs[i].moved(self.row_loop, row).moved(self.column_loop, column)
+            to = tile.at(k.warp * pitch(spec.height, tile.type) + k.lane)
+            with k.when(is_full):
+                loaded = [start.moved(self.row_loop, r).moved(self.column_loop, c).load(1) for r, c in steps]
+                for (r, c), values in zip(steps, loaded, strict=True):
+                    to.store(c * pitch(spec.height, tile.type) + r, values)
+            with k.otherwise():
+                for r, c in steps:
+                    with k.when((row + r < rows_left) & (column + c < columns_left)):
+                        values = start.moved(self.row_loop, r).moved(self.column_loop, c).load(1)
+                        to.store(c * pitch(spec.height, tile.type) + r, values)
+
+    def load(self, place: Position, row: Value | int) -> list[Sequence[Value]]:
+        """Inputs at a place `row` rows below the thread's first."""
+        k, loaded = self.k, []
+        for i, spot in enumerate(place.inputs):
+            tile = self.staged.get(i)
+            if tile is None:
+                loaded.append(spot.load(self.spec.vector))
+            else:
+                own = tile.at(k.lane * pitch(self.spec.height, tile.type) + k.warp)
+                loaded.append(own.load(row))
+        return loaded
+
+
+def launch(spec: TileSpec, nest: Nest) -> Launch:
+    """Return the kernel and its geometry for a nest, whose innermost extent is a multiple of `vector`."""
+    bits = spec.chain.index_bits
+    *outer, num_rows, num_columns = nest.shape
+    across, down = -(-num_columns // spec.width), -(-num_rows // spec.height)
+    constants = (
+        *spec.chain.constants(nest),
+        num_columns,
+        num_rows,
+        *Divisor.constants(across, bits),
+        *Divisor.constants(down, bits),
+        *Splitter.constants(tuple(outer) or (1,), bits),
+    )
+    num_blocks = across * down
+    for n in outer:
+        num_blocks *= n
+    return Launch(make(spec), (num_blocks, 1, 1), constants)
