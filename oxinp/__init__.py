@@ -1,0 +1,1 @@
+"""NumPy on the GPU by changing one import: ``import oxinp as np``."""

@@ -1,0 +1,1 @@
+"""Arrays: what NumPy users see, over layouts, storages, expressions and the scheduler."""

@@ -1,0 +1,54 @@
+"""repr and str: NumPy's own text, from only the elements that it shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.handle import Handle, fetch
+from oxinp._core.ops.index import getitem
+
+
+def to_repr(array: Handle) -> str:
+    """Return what `numpy.array_repr` gives."""
+    shown, cut = _shown(array)
+    if not cut:
+        return np.array_repr(shown)
+    with np.printoptions(threshold=0):
+        text = np.array_repr(shown)
+    return text.replace(f"shape={shown.shape}", f"shape={array._layout.shape}")
+
+
+def to_str(array: Handle) -> str:
+    """Return what `numpy.array_str` gives."""
+    shown, cut = _shown(array)
+    if not cut:
+        return np.array_str(shown)
+    with np.printoptions(threshold=0):
+        return np.array_str(shown)
+
+
+def _shown(array: Handle) -> tuple[np.ndarray[Any, Any], bool]:
+    """Return the elements that are printed, and whether others were cut out.
+
+    NumPy summarises a dimension longer than twice `edgeitems` as its edges around dots; one more element between the
+    edges makes the cut array be printed that way.
+    """
+    options = np.get_printoptions()
+    layout = array._layout
+    if layout.size <= options["threshold"] or array._storage.host is not None:
+        return fetch(array), False
+    edge = options["edgeitems"]
+    return _corners(array, edge, 0), True
+
+
+def _corners(array: Any, edge: int, axis: int) -> np.ndarray[Any, Any]:
+    if axis == array._layout.ndim:
+        return fetch(array)
+    n = array._layout.shape[axis]
+    if n <= 2 * edge + 1:
+        return _corners(array, edge, axis + 1)
+    before = (slice(None),) * axis
+    ends = (getitem(array, (*before, slice(0, edge + 1))), getitem(array, (*before, slice(n - edge, n))))
+    return np.concatenate([_corners(end, edge, axis + 1) for end in ends], axis)

@@ -1,0 +1,61 @@
+"""dtypes: which ones live on the device, and what the kernel language calls them. One row per dtype.
+
+dtype objects, scalar types and promotion rules are NumPy's own; nothing here decides a result type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._ptx import types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._ptx.types import Type
+
+# THE DTYPE TABLE: NumPy's dtype -> the kernel language's type. bool is one byte in memory, a predicate in registers.
+DEVICE_TYPES: dict[np.dtype[Any], Type] = {
+    np.dtype(np.bool_): types.pred,
+    np.dtype(np.int32): types.i32,
+    np.dtype(np.int64): types.i64,
+    np.dtype(np.float32): types.f32,
+    np.dtype(np.float64): types.f64,
+}
+
+BOOL = np.dtype(np.bool_)
+INT64 = np.dtype(np.int64)
+FLOAT64 = np.dtype(np.float64)
+
+# Python's own scalar types, which promote weakly (NEP 50), and the scalar they become in a loop of a dtype kind.
+WEAK_TYPES: frozenset[type] = frozenset({int, float, complex})
+
+
+def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], int | float]:
+    """Return the function that turns a Python or NumPy scalar into the value a kernel parameter of `dtype` takes.
+
+    Raises OverflowError, as NumPy does, for a Python integer that `dtype` cannot hold.
+    """
+    if dtype.kind == "f":
+        scalar_type = dtype.type
+
+        def as_float(value: Any) -> float:
+            with np.errstate(over="ignore"):
+                return float(scalar_type(value))
+
+        return as_float
+    if dtype.kind == "b":
+        return bool
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+
+    def as_int(value: Any) -> int:
+        number = int(value)
+        if not low <= number <= high:
+            msg = f"Python integer {number} out of bounds for {dtype}"
+            raise OverflowError(msg)
+        return number
+
+    return as_int

@@ -1,0 +1,85 @@
+"""`explain`: what ran where, and why, while a report is open."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+# The open reports, innermost last. Places where something is decided test this list and, unless it is empty, call `note`.
+REPORTS: list[Explanation] = []
+_ON_OPEN: list[Callable[[], None]] = []
+
+
+class Entry(NamedTuple):
+    """One thing that happened."""
+
+    where: str
+    what: str
+    why: str
+    line: str
+
+
+class Explanation:
+    """What ran where, and why, between entering and leaving it; printing it gives a table.
+
+    Attributes
+    ----------
+    entries : list of Entry
+        ``where`` is "host", "device", "copy" or "fallback"; ``line`` the user's file and line.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def __enter__(self) -> Self:
+        for forget in _ON_OPEN:
+            forget()
+        REPORTS.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        REPORTS.remove(self)
+
+    def __str__(self) -> str:
+        if not self.entries:
+            return "nothing ran"
+        rows = [("where", "what", "why", "line"), *self.entries]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+    __repr__ = __str__
+
+
+def explain() -> Explanation:
+    """Return a context manager that records what runs where and why.
+
+    Examples
+    --------
+    >>> import oxinp as np
+    >>> with np.explain() as report:
+    ...     total = (np.ones(4) + 1).sum()
+    >>> report.entries[0].where
+    'host'
+    """
+    return Explanation()
+
+
+def note(where: str, what: str, why: str = "") -> None:
+    """Add to the innermost open report."""
+    REPORTS[-1].entries.append(Entry(where, what, why, _user_line()))
+
+
+def on_open(forget: Callable[[], None]) -> None:
+    """Call `forget` when a report opens: shortcuts that would pass its notes by are dropped."""
+    _ON_OPEN.append(forget)
+
+
+def _user_line() -> str:
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "oxinp":
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

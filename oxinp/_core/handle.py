@@ -1,0 +1,173 @@
+"""Handle: what `ndarray` and `DeviceScalar` have in common, and moving what they hold between the sides.
+
+A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
+else (base, writeable). Its `_cache` is (host array, NumPy view): the view of the storage's host side, valid as long as
+that is the same array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._core import explain, schedule
+from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.expr import Unsupported
+from oxinp._core.layout import Layout
+from oxinp._core.placement import device
+from oxinp._core.programs import copying, on_device, read
+from oxinp._core.storage import Stale, Storage, Value
+
+
+class Handle:
+    """A layout into a storage."""
+
+    __slots__ = ("__weakref__", "_cache", "_layout", "_storage", "_view")
+
+    _layout: Layout
+    _storage: Storage
+    _view: tuple[Any, bool] | None
+    _cache: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None
+
+
+def host_layout(array: np.ndarray[Any, Any]) -> Layout:
+    """Return the layout of a NumPy array that owns its bytes."""
+    if array.flags.c_contiguous:
+        return Layout.of(array.dtype, array.shape)
+    return Layout.at(array.dtype, array.shape, array.strides, 0)
+
+
+def host_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the bytes of a dense array (in C, Fortran or any permuted order) as a flat uint8 view."""
+    if not array.flags.c_contiguous:
+        array = array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    return array.reshape(-1).view(np.uint8)
+
+
+def is_dense(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the elements fill a block of memory without gaps, in some order of the axes."""
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return bool(array.flags.c_contiguous or array.transpose(order).flags.c_contiguous)
+
+
+def device_value(storage: Storage) -> Value:
+    """Return the device side of a storage, uploading what is only on the host."""
+    value = storage.value
+    if value is None:
+        with schedule.LOCK:
+            value = storage.value
+            if value is None:
+                value = storage.value = _upload(storage)
+    return value
+
+
+def _upload(storage: Storage) -> Value:
+    host = storage.host
+    assert host is not None
+    if host.dtype not in DEVICE_TYPES:
+        raise Unsupported(f"dtype {host.dtype} has no kernels yet")
+    backend = device()
+    stale = storage.stale
+    if explain.REPORTS:
+        explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
+    if stale is None:
+        buffer = backend.allocate(host.nbytes)
+        if host.nbytes:
+            backend.upload(buffer.ptr, host_bytes(host))
+    else:
+        buffer = stale.buffer
+        backend.upload(buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+        storage.stale = None
+    return on_device(host_layout(host), buffer)
+
+
+def expression(handle: Handle) -> Value:
+    """Return what a handle reads, as an expression on the device; what a view reads is materialised first."""
+    storage = handle._storage
+    layout = handle._layout
+    value = storage.value
+    if value is None:
+        value = device_value(storage)
+    graph = value[0]
+    if graph.layout is layout:
+        return value
+    if graph.nodes:
+        value = schedule.materialise(storage)
+    return read(layout, value)
+
+
+def host_view(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the NumPy view of what a handle reads on the host side of its storage, downloading it if need be."""
+    storage = handle._storage
+    host = storage.host
+    if host is None:
+        host = fetch_storage(storage)
+    cache = handle._cache
+    if cache is not None and cache[0] is host:
+        return cache[1]
+    layout = handle._layout
+    if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
+        view = host
+    else:
+        view = np.ndarray(layout.shape, layout.dtype, host_bytes(host), layout.offset, layout.strides)
+    handle._cache = (host, view)
+    return view
+
+
+def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
+    """Return the host side of a storage, downloading it whole if it is only on the device."""
+    with schedule.LOCK:
+        if storage.host is None:
+            graph, leaves, _ = schedule.materialise(storage)
+            layout = graph.layout
+            host = np.empty(layout.nbytes, np.uint8)
+            if explain.REPORTS:
+                explain.note("copy", f"{layout.nbytes} B to the host", "read there")
+            if layout.nbytes:
+                device().download(host, leaves[0].ptr)
+            storage.host = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
+        return storage.host
+
+
+def fetch(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return a fresh NumPy array of what a handle reads, moving no more than that."""
+    storage = handle._storage
+    if storage.host is not None:
+        return host_view(handle).copy()
+    value = storage.value
+    assert value is not None
+    if value[0].is_copy and value[0].layout.size == 1:
+        layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
+    else:
+        schedule.materialise(storage)
+        graph, leaves, _ = expression(handle)
+        layout = graph.layout
+    ptr = leaves[0].ptr
+    if not layout.is_contiguous:
+        gathered = schedule.evaluate((copying(layout, layout.dtype), leaves, 0))
+        ptr = gathered.ptr
+    host = np.empty(layout.shape, layout.dtype)
+    if explain.REPORTS:
+        explain.note("copy", f"{host.nbytes} B to the host", "read there")
+    if host.nbytes:
+        device().download(host, ptr)
+    return host.reshape(handle._layout.shape)
+
+
+def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the host view of a handle for writing: the device side becomes stale where the view lies."""
+    view = host_view(handle)
+    storage = handle._storage
+    value = storage.value
+    low, high = handle._layout.byte_bounds
+    stale = storage.stale
+    if value is not None:
+        with schedule.LOCK:
+            schedule.flush_readers(value)
+            storage.stale = Stale(value[1][0], low, high)
+            storage.value = None
+    elif stale is not None:
+        stale.low = min(stale.low, low)
+        stale.high = max(stale.high, high)
+    return view

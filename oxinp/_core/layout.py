@@ -1,0 +1,173 @@
+"""Where the elements of an array lie inside its storage: dtype, shape, strides, offset.
+
+A `Layout` is immutable and interned, so that an operation on two layouts is one dictionary hit. Strides and the offset
+are in bytes, as NumPy's are. View arithmetic is NumPy's own: every layout owns a *ghost*, a NumPy array of that shape and
+those strides over memory that is never read, and a view of the ghost says where a view of the layout lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_INTERNED: dict[tuple[Any, ...], Layout] = {}
+_CONTIGUOUS: dict[tuple[np.dtype[Any], tuple[int, ...]], Layout] = {}
+_MAX_INTERNED = 1 << 15
+_new = object.__new__
+
+
+class Layout:
+    """dtype, shape, strides and offset (bytes) of an array inside one storage; made by `Layout.of` and `Layout.at`.
+
+    Two equal layouts are usually, but after the intern table was emptied not always, the same object: identity is a
+    shortcut, `same` is the question.
+    """
+
+    __slots__ = ("_ghost", "dtype", "graph", "is_contiguous", "nbytes", "ndim", "offset", "shape", "size", "strides")
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    ndim: int
+    size: int
+    nbytes: int
+    is_contiguous: bool
+    graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
+    _ghost: tuple[np.ndarray[Any, Any], int] | None
+
+    @staticmethod
+    def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
+        """Return the C-contiguous layout of `shape` at offset 0."""
+        layout = _CONTIGUOUS.get((dtype, shape))
+        if layout is None:
+            layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
+            if len(_CONTIGUOUS) >= _MAX_INTERNED:
+                _CONTIGUOUS.clear()
+            _CONTIGUOUS[dtype, shape] = layout
+        return layout
+
+    @staticmethod
+    def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+        """Return the layout with these strides and this offset, in bytes."""
+        key = (dtype, shape, strides, offset)
+        layout = _INTERNED.get(key)
+        if layout is None:
+            if len(_INTERNED) >= _MAX_INTERNED:
+                _INTERNED.clear()
+            layout = _INTERNED[key] = _make(*key)
+        return layout
+
+    def same(self, other: Layout) -> bool:
+        """Whether both describe the same elements in the same order."""
+        return self is other or (
+            self.offset == other.offset
+            and self.shape == other.shape
+            and self.strides == other.strides
+            and self.dtype == other.dtype
+        )
+
+    def view(self, make_view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
+        """Return the layout of `make_view(array)`: any NumPy operation that returns a view without reading elements."""
+        if self._ghost is None:
+            self._ghost = _ghost(self)
+        array, address = self._ghost
+        seen = make_view(array)
+        if seen is array:
+            return self
+        offset = self.offset + seen.__array_interface__["data"][0] - address
+        return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
+
+    def broadcast(self, shape: tuple[int, ...]) -> Layout:
+        """Return this layout broadcast to `shape`, which it must be broadcastable to."""
+        if shape == self.shape:
+            return self
+        lead = len(shape) - self.ndim
+        strides = (0,) * lead + tuple(
+            0 if n == 1 and m != 1 else step for n, m, step in zip(self.shape, shape[lead:], self.strides, strict=True)
+        )
+        return Layout.at(self.dtype, shape, strides, self.offset)
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether every element lies at a multiple of its size (a kernel's misaligned load would kill the context)."""
+        itemsize = self.dtype.itemsize
+        return self.offset % itemsize == 0 and not any(step % itemsize for step in self.strides)
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """Strides counted in elements, of an aligned layout."""
+        itemsize = self.dtype.itemsize
+        return tuple(step // itemsize for step in self.strides)
+
+    @property
+    def is_injective(self) -> bool:
+        """Whether no two indices share an element (False where that is not certain)."""
+        reach = self.dtype.itemsize
+        for step, n in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
+            if step < reach:
+                return False
+            reach = step * (n - 1) + reach
+        return True
+
+    @property
+    def is_fortran(self) -> bool:
+        """Whether the elements lie in Fortran order without gaps."""
+        reverse = contiguous_strides(self.shape[::-1], self.dtype.itemsize)[::-1]
+        return self.size == 0 or all(
+            n == 1 or step == dense for n, step, dense in zip(self.shape, self.strides, reverse, strict=True)
+        )
+
+    @property
+    def byte_bounds(self) -> tuple[int, int]:
+        """First byte and one past the last byte of the storage that the elements touch."""
+        if not self.size:
+            return self.offset, self.offset
+        low = self.offset + sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True) if step < 0)
+        high = self.offset + sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True) if step > 0)
+        return low, high + self.dtype.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """Largest power of two, at most 256, that divides the offset (buffers themselves are 256-byte aligned)."""
+        return min(256, self.offset & -self.offset) if self.offset else 256
+
+    def __repr__(self) -> str:
+        return f"Layout({self.dtype}, shape={self.shape}, strides={self.strides}, offset={self.offset})"
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return C-order strides in bytes, as NumPy computes them (size-0 dimensions count as 1)."""
+    strides = []
+    step = itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n or 1
+    return tuple(reversed(strides))
+
+
+def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+    layout = _new(Layout)
+    layout.dtype = dtype
+    layout.shape = shape
+    layout.strides = strides
+    layout.offset = offset
+    layout.ndim = len(shape)
+    layout.size = size = math.prod(shape)
+    layout.nbytes = size * dtype.itemsize
+    layout.is_contiguous = size == 0 or all(
+        n == 1 or step == dense
+        for n, step, dense in zip(shape, strides, contiguous_strides(shape, dtype.itemsize), strict=True)
+    )
+    layout.graph = None
+    layout._ghost = None
+    return layout
+
+
+def _ghost(layout: Layout) -> tuple[np.ndarray[Any, Any], int]:
+    ground = np.empty(1, layout.dtype)
+    array = np.lib.stride_tricks.as_strided(ground, layout.shape, layout.strides)
+    return array, array.__array_interface__["data"][0]

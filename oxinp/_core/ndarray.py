@@ -1,0 +1,335 @@
+"""`ndarray`: NumPy's array, with its elements on the host or on the device, computed when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from oxinp._core import display, fallback
+from oxinp._core.expr import Unsupported
+from oxinp._core.flags import Flags
+from oxinp._core.handle import Handle, fetch, fetch_storage, host_view
+from oxinp._core.methods import array_methods
+from oxinp._core.flags import Flags
+from oxinp._core.methods import array_methods
+from oxinp._core.ops import creation, index, reduce, shape
+from oxinp._core.ops.copy import astype, copy
+from oxinp._core.ops.views import view, view_at
+from oxinp._core.ufunc import types, wrap_host
+from oxinp._core.ufuncs import operator_methods
+
+_NumpyArray = np.ndarray
+
+
+class ArrayType(type):
+    """Makes ``isinstance(numpy_array, oxinp.ndarray)`` true: programs test for arrays, not for whose they are."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type.__instancecheck__(cls, instance) or (cls is ndarray and isinstance(instance, _NumpyArray))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return type.__subclasscheck__(cls, subclass) or (cls is ndarray and issubclass(subclass, _NumpyArray))
+
+
+# The special methods of the ufunc table's rows, over methods that NumPy computes.
+_HostMethods: Any = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
+_Operators: Any = type("_Operators", (_HostMethods,), {"__slots__": (), **operator_methods()})
+
+
+class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
+    """An n-dimensional array; see `numpy.ndarray`.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype
+    buffer : object exposing a buffer, optional
+        Its elements are copied.
+    offset : int
+        Bytes into the buffer.
+    strides : tuple of int, optional
+        Bytes.
+    order : {'C', 'F'}
+    """
+
+    __slots__ = ()
+
+    __array_priority__ = 0.0
+
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        buffer: Any = None,
+        offset: int = 0,
+        strides: Any = None,
+        order: Any = None,
+    ) -> Any:
+        if buffer is None and strides is None and not offset:
+            return creation.empty(shape, dtype, order or "C")
+        return creation.from_host(np.ndarray(shape, dtype, buffer, offset, strides, order))
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of the elements."""
+        return self._layout.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self._layout.shape
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        reshaped = shape.reshape(self, new, copy_wanted=False)
+        if self._view is None:
+            self._view = (None, True)
+        self._layout = reshaped._layout
+        self._cache = None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, per dimension."""
+        return self._layout.strides
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._layout.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._layout.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.nbytes
+
+    @property
+    def base(self) -> Any:
+        """The array whose storage this one views, or None."""
+        return None if self._view is None else self._view[0]
+
+    @property
+    def flags(self) -> Flags:
+        """Contiguity, ownership and writeability."""
+        return Flags(self)
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        """The transposed view."""
+        return view(self, np.transpose)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - NumPy's name
+        """The view with the last two dimensions exchanged."""
+        return view(self, lambda seen: seen.mT)
+
+    @property
+    def real(self) -> Any:
+        """The real part: this array itself where it is real."""
+        return view(self, lambda seen: seen.real)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        view(self, lambda seen: seen.real)[...] = value
+
+    def __len__(self) -> int:
+        shape = self._layout.shape
+        if not shape:
+            msg = "len() of unsized object"
+            raise TypeError(msg)
+        return shape[0]
+
+    # -- elements ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        host = self._storage.host
+        if host is not None and self._view is None and type(key) is int:
+            item = host[key]
+            if type(item) is not _NumpyArray:
+                return item
+        return index.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        storage = self._storage
+        host = storage.host
+        if (
+            host is not None
+            and type(key) is int
+            and self._view is None
+            and host.ndim == 1
+            and storage.value is None
+            and type(value) is not ndarray
+            and type(value) is not types.scalar
+        ):
+            host[key] = value
+            stale = storage.stale
+            if stale is not None:
+                low = (key if key >= 0 else key + len(host)) * host.itemsize
+                if low < stale.low:
+                    stale.low = low
+                if low + host.itemsize > stale.high:
+                    stale.high = low + host.itemsize
+            return
+        index.setitem(self, key, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._layout.shape:
+            msg = "iteration over a 0-d array"
+            raise TypeError(msg)
+        if self._layout.ndim == 1:
+            if self._storage.host is None:
+                fetch_storage(self._storage)
+            return iter(host_view(self)) if self._layout.dtype.kind != "O" else iter(list(host_view(self)))
+        return (self[i] for i in range(self._layout.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def item(self, *args: Any) -> Any:
+        """Return one element as a Python scalar; see `numpy.ndarray.item`."""
+        if not args and self._layout.size == 1:
+            return fetch(self).item()
+        return fallback.call(np.ndarray.item, (self, *args), {}, name="ndarray.item")
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python scalars."""
+        return fetch(self).tolist() if self._storage.host is None else host_view(self).tolist()
+
+    # -- conversion ----------------------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001
+        if copy is False:
+            msg = "Unable to avoid copy while creating an array as requested."
+            raise ValueError(msg)
+        fallback.count("__array__")
+        held = fetch(self)
+        return held if dtype is None else held.astype(dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return types.array_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        return types.array_function(func, kinds, args, kwargs)
+
+    def __bool__(self) -> bool:
+        return bool(self._for_scalar())
+
+    def __int__(self) -> int:
+        return int(self._for_scalar())
+
+    def __float__(self) -> float:
+        return float(self._for_scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._for_scalar())
+
+    def __index__(self) -> int:
+        return self._for_scalar().__index__()  # type: ignore[no-any-return]
+
+    def _for_scalar(self) -> Any:
+        """Return a NumPy array that converts, or raises, as this one should, without moving more than one element."""
+        return fetch(self) if self._layout.size <= 1 else np.empty(self._layout.shape, np.bool_)
+
+    def __copy__(self) -> Any:
+        return copy(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return wrap_host(host_view(self).__deepcopy__(memo)) if self._layout.dtype.hasobject else copy(self)
+
+    def __reduce__(self) -> Any:
+        return creation.from_host, (fetch(self),)
+
+    def __repr__(self) -> str:
+        return display.to_repr(self)
+
+    def __str__(self) -> str:
+        return display.to_str(self)
+
+    def __format__(self, spec: str) -> str:
+        if self._layout.ndim == 0:
+            return format(fetch(self)[()], spec)
+        return object.__format__(self, spec)
+
+    # -- copies and shapes ---------------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> Any:
+        """Return a copy; see `numpy.ndarray.copy`."""
+        return copy(self, order)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:  # noqa: ARG002, FBT001, FBT002
+        """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
+        return astype(self, dtype, order, casting, copy_wanted=copy)
+
+    def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """Return the array with another shape; see `numpy.ndarray.reshape`."""
+        return shape.reshape(self, shape_[0] if len(shape_) == 1 else shape_, order, copy_wanted=copy)
+
+    def ravel(self, order: str = "C") -> Any:
+        """Return the elements in one dimension, a view where possible; see `numpy.ndarray.ravel`."""
+        return shape.ravel(self, order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """Return a copy in one dimension; see `numpy.ndarray.flatten`."""
+        return shape.reshape(copy(self), -1, order) if order == "C" else copy(shape.ravel(self, order))
+
+    def transpose(self, *axes: Any) -> Any:
+        """Return the view with dimensions permuted; see `numpy.ndarray.transpose`."""
+        return view(self, lambda seen: seen.transpose(*axes))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Return the view with two dimensions exchanged; see `numpy.ndarray.swapaxes`."""
+        return view(self, lambda seen: seen.swapaxes(axis1, axis2))
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Return the view without dimensions of length 1; see `numpy.ndarray.squeeze`."""
+        return view(self, lambda seen: seen.squeeze(axis))
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:  # noqa: A002 - NumPy's signature
+        """Return a view, with another dtype if given; see `numpy.ndarray.view`."""
+        if dtype is None or dtype is ndarray or type is ndarray:
+            return view_at(self, self._layout)
+        return view(self, lambda seen: seen.view(dtype))
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to one value."""
+        self[...] = np.asarray(value, self._layout.dtype)[()] if not isinstance(value, Handle) else value
+
+    # -- reductions ----------------------------------------------------------------------------------------------------
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
+        """Return the sum over `axis`; see `numpy.ndarray.sum`."""
+        return _reduced(reduce.SUM, self, axis, dtype, out, keepdims, kwargs)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
+        """Return the maximum over `axis`; see `numpy.ndarray.max`."""
+        return _reduced(reduce.MAX, self, axis, None, out, keepdims, kwargs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _reduced(row: Any, array: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, kwargs: dict[str, Any]) -> Any:
+    if not kwargs and (out is None or isinstance(out, Handle)):
+        try:
+            return reduce.reduce(row, array, axis, dtype, out, keepdims=bool(keepdims))
+        except Unsupported:
+            pass
+    kwargs |= {"axis": axis, "out": out, "keepdims": keepdims}
+    if dtype is not None:
+        kwargs["dtype"] = dtype
+    return fallback.call(row.numpy, (array,), kwargs, name=row.name, mutates=("out",))
+
+
+types.ndarray = ndarray

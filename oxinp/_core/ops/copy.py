@@ -1,0 +1,121 @@
+"""Copies, casts and assignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._core import placement
+from oxinp._core.expr import Unsupported
+from oxinp._core.fallback import call
+from oxinp._core.handle import Handle, expression, host_view, writes_host
+from oxinp._core.ops.views import view
+from oxinp._core.ufunc import COPY, express, is_hosted, store, types, wrap_host, wrap_pending
+
+
+def copy(array: Handle, order: str = "C") -> Any:
+    """Return a copy; on the device it is made when first read or when the original is about to change."""
+    if array._storage.host is not None and placement.is_host(array._layout.nbytes):
+        return wrap_host(host_view(array).copy(order))
+    if order != "C" and not array._layout.is_contiguous:
+        return call(np.copy, (array,), {"order": order}, name="copy")
+    try:
+        return wrap_pending(express(COPY, (array,)), as_array=True)
+    except Unsupported:
+        return wrap_host(host_view(array).copy(order))
+
+
+def astype(array: Handle, dtype: Any, order: str = "K", casting: str = "unsafe", *, copy_wanted: bool = True) -> Any:
+    """Return `array` cast to `dtype`, with NumPy's values.
+
+    Raises
+    ------
+    TypeError
+        `casting` does not allow it.
+    """
+    target = np.dtype(dtype)
+    source = array._layout.dtype
+    if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
+        np.empty(0, source).astype(target, casting=casting)  # type: ignore[call-overload]
+    if source == target and not copy_wanted:
+        return array
+    larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
+    if array._storage.host is not None and placement.is_host(larger):
+        return wrap_host(host_view(array).astype(target, order))  # type: ignore[arg-type]
+    try:
+        return wrap_pending(express(COPY, (array,), None, target), as_array=True)
+    except Unsupported:
+        return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
+
+
+def assign(target: Handle, value: Any) -> None:
+    """Write `value` into the elements of `target`, cast to its dtype.
+
+    Raises
+    ------
+    ValueError
+        The value cannot be broadcast to the target's shape.
+    """
+    layout = target._layout
+    if isinstance(value, Handle):
+        if value._storage is target._storage and value._layout is layout:
+            return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
+        if type(value) is types.scalar and value._storage.host is not None:
+            value = value._storage.host[()]
+    elif not isinstance(value, np.generic | bool | int | float):
+        value = types.from_host(np.asarray(value, layout.dtype if layout.dtype.kind in "OSUV" else None))
+    if is_hosted((target, value)) and placement.is_host(layout.nbytes):
+        seen = host_view(value) if isinstance(value, Handle) else value
+        if not isinstance(value, Handle) or value._layout.shape != layout.shape:
+            check_assignment(layout, seen)
+        writes_host(target)[...] = seen
+        return
+    try:
+        _assign_on_device(target, value)
+    except Unsupported:
+        call(np.copyto, (target, value), {"casting": "unsafe"}, name="copyto", mutates=(0,))
+
+
+def _assign_on_device(target: Handle, value: Any) -> None:
+    layout = target._layout
+    source = None
+    if isinstance(value, Handle):
+        value = _drop_leading_ones(value, layout.ndim)
+        if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
+            held = expression(value)
+            source = value._storage if held[0].nodes else None
+            store(target, held, source)
+            return
+        if np.broadcast_shapes(value._layout.shape, layout.shape) != layout.shape:
+            _cannot_broadcast(value._layout.shape, layout.shape)
+    else:
+        converted = np.empty((), layout.dtype)
+        converted[...] = value
+        value = converted[()]
+    store(target, express(COPY, (value,), layout.shape, layout.dtype))
+
+
+def check_assignment(layout: Any, seen: Any) -> None:
+    """Let NumPy raise, before anything is written, what assigning `seen` to such a layout raises."""
+    stand_in = np.lib.stride_tricks.as_strided(np.empty(1, layout.dtype), layout.shape, (0,) * layout.ndim)
+    if np.ndim(seen):
+        np.broadcast_to(stand_in, layout.shape)
+        if np.broadcast_shapes(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape) != layout.shape:
+            _cannot_broadcast(np.shape(seen), layout.shape)
+    elif layout.size:
+        np.empty((), layout.dtype)[...] = seen
+
+
+def _drop_leading_ones(value: Handle, ndim: int) -> Handle:
+    """Assignment, unlike arithmetic, lets the value have more dimensions as long as the leading ones have length 1."""
+    extra = value._layout.ndim - ndim
+    if extra > 0 and all(n == 1 for n in value._layout.shape[:extra]):
+        dropped: Handle = view(value, lambda seen: seen[(0,) * extra])
+        return dropped
+    return value
+
+
+def _cannot_broadcast(source: tuple[int, ...], target: tuple[int, ...]) -> None:
+    msg = f"could not broadcast input array from shape {source} into shape {target}".replace(", ", ",")
+    raise ValueError(msg)

@@ -1,0 +1,155 @@
+"""New arrays: filled on the device from a size on where that has a kernel, by NumPy on the host below it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oxinp._core import placement
+from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.expr import Graph, Node
+from oxinp._core.handle import Handle, fetch, host_layout
+from oxinp._core.layout import Layout
+from oxinp._core.ops.copy import astype, copy
+from oxinp._core.programs import on_device
+from oxinp._core.ufunc import COPY, express, types, wrap, wrap_host, wrap_pending
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
+    """Return an array of `shape` filled with one value."""
+    if isinstance(fill_value, Handle):
+        fill_value = fetch(fill_value)
+        fill_value = fill_value[()] if fill_value.ndim == 0 else fill_value
+    value = np.asarray(fill_value)
+    dtype = value.dtype if dtype is None else np.dtype(dtype)
+    layout = _device_layout(shape, dtype, order)
+    if layout is None or value.ndim:
+        return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
+    converted = np.empty((), dtype)
+    converted[...] = fill_value
+    return wrap_pending(express(COPY, (converted[()],), layout.shape, dtype), as_array=True)
+
+
+def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    """Return an array of `shape` filled with zeros."""
+    dtype = np.dtype(dtype)
+    if _device_layout(shape, dtype, order) is None:
+        return wrap_host(np.zeros(shape, dtype, order))  # type: ignore[call-overload]
+    return full(shape, 0, dtype, order)
+
+
+def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
+    """Return an array of `shape` filled with ones."""
+    return full(shape, 1, float if dtype is None else dtype, order)
+
+
+def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    """Return an array of `shape` whose elements are whatever was in memory."""
+    dtype = np.dtype(dtype)
+    layout = _device_layout(shape, dtype, order)
+    if layout is None:
+        return wrap_host(np.empty(shape, dtype, order))  # type: ignore[call-overload]
+    buffer = placement.device().allocate(layout.nbytes)
+    return wrap(on_device(layout, buffer), layout)
+
+
+def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:
+    """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
+    if order != "C" or dtype not in DEVICE_TYPES:
+        return None
+    layout = Layout.of(dtype, np.broadcast_to(_POINT, shape).shape)
+    return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
+
+
+_POINT = np.zeros((), np.bool_)
+
+
+def _iota(dtype: np.dtype[Any]) -> Any:
+    kernel_type = DEVICE_TYPES[dtype]
+
+    def lower(k: Any, index: Any, start: Any, step: Any) -> Any:
+        return start + k.cast(index, kernel_type) * step
+
+    lower.wants_index = True  # type: ignore[attr-defined]
+    return lower
+
+
+_IOTAS = {np.dtype(name): _iota(np.dtype(name)) for name in ("i4", "i8", "f4", "f8")}
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+    """Return evenly spaced values, as NumPy computes them: ``first + i * (second - first)`` in the result's dtype."""
+    start, stop, step = (fetch(x)[()] if isinstance(x, Handle) else x for x in (start, stop, step))
+    if stop is None:
+        start, stop = 0, start
+    if step is None:
+        step = 1
+    if not all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step)) or step == 0:
+        return wrap_host(np.arange(start, stop, step, dtype))
+    if dtype is None:
+        dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
+    layout = Layout.of(np.dtype(dtype), (max(0, math.ceil((stop - start) / step)),))
+    lower = _IOTAS.get(layout.dtype)
+    if lower is None or layout.size < 2 or not placement.starts_on_device(layout.nbytes):  # noqa: PLR2004
+        return wrap_host(np.arange(start, stop, step, dtype))
+    first, second = np.array([start, start + step]).astype(dtype)
+    graph = Graph(layout, (layout.dtype, layout.dtype), (Node(lower, layout.dtype, (0, 1)),), 2)
+    return wrap_pending((graph, (first.item(), (second - first).item()), 0))
+
+
+def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wanted: bool | None = None) -> Any:
+    """Return `value` as an array of ours; NumPy arrays are copied, since others may write to them.
+
+    Raises
+    ------
+    ValueError
+        ``copy_wanted`` is False and a copy cannot be avoided.
+    """
+    if isinstance(value, types.ndarray) and type(value) is not np.ndarray and isinstance(value, Handle):
+        if dtype is not None and value._layout.dtype != np.dtype(dtype):
+            _refuse_copy(copy_wanted)
+            return astype(value, dtype)
+        if copy_wanted:
+            return copy(value)
+        return value
+    if type(value) is types.scalar:
+        view = wrap(*_same_storage(value))
+        return astype(view, dtype) if dtype is not None else view
+    _refuse_copy(copy_wanted)
+    if isinstance(value, list | tuple):
+        value = _plain(value)
+    return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
+
+
+def _refuse_copy(copy_wanted: bool | None) -> None:  # noqa: FBT001 - NumPy's own three-valued keyword
+    if copy_wanted is False:
+        msg = "Unable to avoid copy while creating an array as requested."
+        raise ValueError(msg)
+
+
+def _same_storage(value: Handle) -> Any:
+    held = fetch(value)
+    return None, host_layout(held), held
+
+
+def _plain(value: Any) -> Any:
+    """Return nested lists with our arrays as NumPy's."""
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(part) for part in value) if type(value) in (list, tuple) else value
+    return fetch(value)[()] if isinstance(value, Handle) else value
+
+
+def from_host(array: np.ndarray[Any, Any]) -> Any:
+    """Return a copy of a NumPy array as ours: on the device from the threshold on, else on the host."""
+    dtype = array.dtype
+    if dtype in DEVICE_TYPES and dtype.isnative and array.size and placement.starts_on_device(array.nbytes):
+        layout = Layout.of(dtype, array.shape)
+        buffer = placement.device().allocate(layout.nbytes)
+        placement.device().upload(buffer.ptr, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        return wrap(on_device(layout, buffer), layout)
+    return wrap_host(np.array(array, subok=False))
+
+
+types.from_host = from_host

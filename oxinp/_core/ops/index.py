@@ -1,0 +1,106 @@
+"""Basic indexing, read and write. Everything else (integer arrays, masks, fields) is NumPy's, through the fallback."""
+
+from __future__ import annotations
+
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from oxinp._core import placement
+from oxinp._core.fallback import call
+from oxinp._core.handle import Handle, expression, fetch_storage, host_view
+from oxinp._core.layout import Layout
+from oxinp._core.ops.copy import assign
+from oxinp._core.ops.views import host_view_of, view_at
+from oxinp._core.programs import copying
+from oxinp._core.ufunc import types, wrap_pending
+
+_BASIC = frozenset({int, slice, NoneType, EllipsisType})
+
+
+def is_basic(key: Any) -> bool:
+    """Whether a key is made of integers, slices, newaxis and ellipsis alone, so that it selects a view."""
+    if type(key) is tuple:
+        return all(type(part) in _BASIC or isinstance(part, np.integer) for part in key)
+    return type(key) in _BASIC or isinstance(key, np.integer)
+
+
+def getitem(array: Handle, key: Any) -> Any:
+    """Return ``array[key]``: a view, or for one element a scalar."""
+    if type(key) is types.scalar or (type(key) is tuple and any(type(part) is types.scalar for part in key)):
+        key = _with_values(key)
+    if not is_basic(key):
+        return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
+    storage = array._storage
+    host = storage.host
+    if host is None:
+        layout, is_element = locate(array._layout, key)
+        if not placement.wants_mirror(storage, layout.nbytes):
+            return _element(array, layout) if is_element else view_at(array, layout)
+        host = fetch_storage(storage)
+    seen = host_view(array)
+    part = seen[key]
+    if type(part) is not np.ndarray or (part.base is None and part is not seen):
+        return part
+    return host_view_of(array, host, seen, part)
+
+
+def setitem(array: Handle, key: Any, value: Any) -> None:
+    """Write ``array[key] = value``.
+
+    Raises
+    ------
+    IndexError, ValueError, TypeError
+        As NumPy, with nothing written.
+    """
+    if array._view is not None and not array._view[1]:
+        msg = "assignment destination is read-only"
+        raise ValueError(msg)
+    if type(key) is types.scalar or (type(key) is tuple and any(type(part) is types.scalar for part in key)):
+        key = _with_values(key)
+    if not is_basic(key):
+        call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
+        return
+    storage = array._storage
+    host = storage.host
+    if host is None:
+        layout, _ = locate(array._layout, key)
+        if placement.wants_mirror(storage, layout.nbytes):
+            fetch_storage(storage)
+    else:
+        seen = host_view(array)
+        if seen.dtype.hasobject or seen.dtype.names is not None:
+            seen[key] = value
+            return
+        part = seen[(*key, ...) if type(key) is tuple and ... not in key else (key, ...) if type(key) is int else key]
+        if part is seen or type(part) is not np.ndarray:
+            part = seen[...]
+        layout = host_view_of(array, host, seen, part)._layout
+    if layout.size or not isinstance(value, np.generic | int | float):
+        assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
+
+
+def _with_values(key: Any) -> Any:
+    """Replace scalars that are still on the device by their values."""
+    if type(key) is tuple:
+        return tuple(part.__index__() if type(part) is types.scalar else part for part in key)
+    return key.__index__()
+
+
+def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
+    """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
+    parts = key if type(key) is tuple else (key,)
+    if ... in parts or layout.ndim == 0:
+        return layout.view(lambda seen: seen[(*parts, ...) if ... not in parts else parts]), False or (
+            layout.ndim == 0 and parts == ()
+        )
+    count = len(parts) - parts.count(None)
+    is_element = count == layout.ndim and not any(type(part) in (slice, NoneType) for part in parts)
+    return layout.view(lambda seen: seen[(*parts, ...)]), is_element
+
+
+def _element(array: Handle, layout: Layout) -> Any:
+    """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
+    _, leaves, mask = expression(view_at(array, layout))
+    return wrap_pending((copying(layout, layout.dtype), leaves, mask))

@@ -1,0 +1,243 @@
+"""Reductions over any axes, fused with the chain before them. One row per reduction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from oxinp._core import placement
+from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf
+from oxinp._core.handle import Handle, expression, host_view
+from oxinp._core.layout import Layout
+from oxinp._core.ops.copy import assign
+from oxinp._core.placement import device
+from oxinp._core.programs import inputs, instructions, operand
+from oxinp._core.storage import Value
+from oxinp._core.ufunc import store, wrap_host, wrap_pending
+from oxinp._kernels import reduce as kernels
+from oxinp._kernels.problem import ReduceOp
+from oxinp._runtime.memory import Buffer
+
+
+def _add(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001 - every lowering takes the builder
+    return a + b
+
+
+def _or(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    return a | b
+
+
+def _max(k: Any, a: Any, b: Any) -> Any:
+    return k.max(a, b)
+
+
+def _max_nan(k: Any, a: Any, b: Any) -> Any:
+    return k.max_nan(a, b)
+
+
+def _sum_op(dtype: np.dtype[Any]) -> ReduceOp:
+    # NumPy begins float sums with -0.0, so that a sum of negative zeros keeps its sign.
+    is_float = dtype.kind == "f"
+    return ReduceOp("sum", DEVICE_TYPES[dtype], -0.0 if is_float else 0, _add, is_compensated=is_float)
+
+
+def _max_op(dtype: np.dtype[Any]) -> ReduceOp:
+    acc = DEVICE_TYPES[dtype]
+    if dtype.kind == "b":
+        return ReduceOp("max", acc, identity=False, combine=_or)
+    if dtype.kind == "f":
+        return ReduceOp("max", acc, -math.inf, _max_nan)
+    return ReduceOp("max", acc, int(np.iinfo(dtype).min), _max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReductionRow:
+    """A reduction the device computes.
+
+    Attributes
+    ----------
+    name : str
+    numpy : callable
+        NumPy's own, for the host, for result dtypes and for errors.
+    op : callable
+        dtype that is accumulated -> how values are combined.
+    """
+
+    name: str
+    numpy: Callable[..., Any]
+    op: Callable[[np.dtype[Any]], ReduceOp]
+
+
+# THE REDUCTION TABLE
+SUM = ReductionRow("sum", np.sum, _sum_op)
+MAX = ReductionRow("max", np.max, _max_op)
+
+_RECORDS: dict[Any, Record] = {}
+_MAX_RECORDS = 1 << 14
+
+
+class Reduction:
+    """A trailing reduction of a graph: over which axes of `shape`, by which row."""
+
+    __slots__ = ("axes", "row", "shape")
+
+    def __init__(self, row: ReductionRow, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+        self.row = row
+        self.shape = shape
+        self.axes = axes
+
+    def build(self, graph: Graph, target: Layout | None) -> ReductionProgram:
+        """Compile the chain and the reduction after it."""
+        return ReductionProgram(self, graph, graph.layout if target is None else target)
+
+
+class ReductionProgram:
+    """A reduction, compiled for its layouts: one launch, or two that share a scratch buffer."""
+
+    __slots__ = ("allocate", "first", "leaf", "nbytes", "scratch_nbytes", "second")
+
+    def __init__(self, reduction: Reduction, graph: Graph, target: Layout) -> None:
+        backend = device()
+        self.leaf = leaf(graph.layout)
+        self.nbytes = graph.layout.nbytes
+        kept = [axis for axis in range(len(reduction.shape)) if axis not in reduction.axes]
+        output = operand(target)
+        if target.ndim != len(kept):  # keepdims
+            output = type(output)(output.type, tuple(output.strides[axis] for axis in kept), output.alignment)
+        plan = kernels.plan(
+            reduction.shape,
+            reduction.axes,
+            inputs(graph),
+            instructions(graph),
+            graph.result,
+            reduction.row.op(graph.dtype),
+            output,
+            backend.capability,
+        )
+        self.allocate = backend.allocate
+        self.scratch_nbytes = plan.scratch_nbytes
+        pointers = 1 + bool(plan.scratch_nbytes)
+        first, *second = [
+            backend.launcher(launch.kernel, launch.grid, pointers + len(graph.leaves) * (i == 0), launch.constants)
+            for i, launch in enumerate(plan.launches)
+        ]
+        self.first = first
+        self.second = second[0] if second else None
+
+    def run(self, leaves: tuple[Any, ...]) -> Buffer:
+        """Enqueue into a new Buffer."""
+        buffer = self.allocate(self.nbytes)
+        self.run_into(buffer.ptr, leaves)
+        return buffer
+
+    def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
+        """Enqueue into memory that is there."""
+        arguments = [getattr(entry, "ptr", entry) for entry in leaves]
+        if self.second is None:
+            self.first(ptr, *arguments)
+        else:
+            scratch = self.allocate(self.scratch_nbytes)
+            self.first(ptr, scratch.ptr, *arguments)
+            self.second(ptr, scratch.ptr)
+
+
+def reduce(
+    row: ReductionRow, array: Handle, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> Any:
+    """Reduce `array` over `axis` (None: all).
+
+    Raises
+    ------
+    AxisError, TypeError, ValueError
+        As NumPy.
+    Unsupported
+        Where the device has no kernel for the dtypes.
+    """
+    layout = array._layout
+    hosted = array._storage.host is not None and (out is None or out._storage.host is not None)
+    if (hosted and placement.is_host(layout.nbytes)) or not layout.size:
+        return _on_host(row, array, axis, dtype, out, keepdims=keepdims)
+    shape = layout.shape
+    axes = tuple(range(len(shape))) if axis is None else normalize_axis_tuple(axis, len(shape), "axis")
+    result_dtype = _result_dtype(row, layout.dtype, dtype, out)
+    value = expression(array)
+    record = _record(row, value[0], axes, result_dtype, keepdims=keepdims)
+    if record.graph is None:
+        raise Unsupported(record.reason)
+    result = (record.graph, value[1], value[2])
+    if out is None:
+        return wrap_pending(result)
+    _check_out(row, out, record.graph.layout.shape)
+    if out._layout.dtype == result_dtype:
+        store(out, result)
+    else:
+        assign(out, wrap_pending(result))
+    return out
+
+
+def _on_host(row: ReductionRow, array: Handle, axis: Any, dtype: Any, out: Any, *, keepdims: bool) -> Any:
+    seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
+    result = row.numpy(seen, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
+    if out is None:
+        return wrap_host(result)
+    _check_out(row, out, np.shape(result))
+    assign(out, result)
+    return out
+
+
+def _check_out(row: ReductionRow, out: Any, shape: tuple[int, ...]) -> None:
+    if out._view is not None and not out._view[1]:
+        msg = "output array is read-only"
+        raise ValueError(msg)
+    if out._layout.shape != shape:
+        msg = f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, not {shape}"
+        raise ValueError(msg)
+
+
+_RESULT_DTYPES: dict[Any, np.dtype[Any]] = {}
+
+
+def _result_dtype(row: ReductionRow, source: np.dtype[Any], dtype: Any, out: Any) -> np.dtype[Any]:
+    """Ask NumPy which dtype the reduction accumulates, and whether `dtype` and `out` go with it."""
+    key = (row, source, dtype, None if out is None else out._layout.dtype)
+    result = _RESULT_DTYPES.get(key)
+    if result is None:
+        arguments: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
+        if out is not None:
+            row.numpy(np.ones((1, 1), source), axis=0, out=np.empty((1,), out._layout.dtype), **arguments)
+        result = _RESULT_DTYPES[key] = row.numpy(np.ones(1, source), **arguments).dtype
+    return result
+
+
+def _record(row: ReductionRow, chain: Graph, axes: tuple[int, ...], dtype: np.dtype[Any], *, keepdims: bool) -> Record:
+    key = (row, chain, axes, dtype, keepdims)
+    record = _RECORDS.get(key)
+    if record is None:
+        if len(_RECORDS) >= _MAX_RECORDS:
+            _RECORDS.clear()
+        record = _RECORDS[key] = _reduction_of(row, chain, axes, dtype, keepdims=keepdims)
+    return record
+
+
+def _reduction_of(
+    row: ReductionRow, chain: Graph, axes: tuple[int, ...], dtype: np.dtype[Any], *, keepdims: bool
+) -> Record:
+    shape = chain.layout.shape
+    for needed in (chain.dtype, dtype):
+        if needed not in DEVICE_TYPES:
+            return Record(None, reason=f"dtype {needed} has no kernels yet")
+    if len(shape) > MAX_NDIM or (not chain.nodes and not chain.layout.is_aligned):
+        return Record(None, reason="the layout has no kernel")
+    kept = tuple(
+        (1 if axis in axes else n) for axis, n in enumerate(shape) if keepdims or axis not in axes
+    )
+    # A cast even to the same dtype: a graph without nodes would be a leaf.
+    number = len(chain.leaves) + len(chain.nodes)
+    nodes = (*chain.nodes, Node(cast(chain.dtype, dtype), dtype, (chain.result,)))
+    return Record(Graph(Layout.of(dtype, kept), chain.leaves, nodes, number, Reduction(row, shape, axes)))

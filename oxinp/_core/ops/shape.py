@@ -1,0 +1,66 @@
+"""Shapes: reshape, and what it needs to know of strides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.handle import Handle
+from oxinp._core.ops.copy import copy
+from oxinp._core.ops.views import NumpyArray, view
+
+
+def reshape(array: Handle, shape: Any, order: str = "C", *, copy_wanted: bool | None = None) -> Any:
+    """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if that is refused)."""
+    target = resolve_shape(array._layout.size, shape)
+    if order not in ("C", "F", "A"):
+        np.empty(0).reshape((0,), order=order)  # NumPy's own error
+    if order == "A":
+        order = "F" if array._layout.is_fortran and not array._layout.is_contiguous else "C"
+    if copy_wanted:
+        array = copy(array)
+    try:
+        return view(array, lambda seen: _reshape_view(seen, target, order))
+    except _NeedsCopyError:
+        if copy_wanted is False:
+            msg = "Unable to avoid creating a copy while reshaping."
+            raise ValueError(msg) from None
+    if order == "F":
+        array = view(copy(view(array, np.transpose)), np.transpose)
+    else:
+        array = copy(array)
+    return view(array, lambda seen: _reshape_view(seen, target, order))
+
+
+def ravel(array: Handle, order: str = "C") -> Any:
+    """Return the elements of `array` in one dimension: a view where NumPy gives one."""
+    if order == "K":
+        order = "F" if array._layout.is_fortran and not array._layout.is_contiguous else "C"
+    return reshape(array, -1, order)
+
+
+class _NeedsCopyError(Exception):
+    pass
+
+
+def _reshape_view(seen: NumpyArray, shape: tuple[int, ...], order: str) -> NumpyArray:
+    if _HAS_COPY_FALSE:
+        try:
+            return seen.reshape(shape, order=order, copy=False)  # type: ignore[call-overload,no-any-return]
+        except ValueError:
+            raise _NeedsCopyError from None
+    seen = seen.T if order == "F" else seen.view()
+    try:
+        seen.shape = shape[::-1] if order == "F" else shape
+    except AttributeError:
+        raise _NeedsCopyError from None
+    return seen.T if order == "F" else seen
+
+
+_HAS_COPY_FALSE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
+def resolve_shape(size: int, shape: Any) -> tuple[int, ...]:
+    """Return `shape` for `size` elements as a tuple with its -1 filled in; raises what NumPy raises."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), (size,), (0,)).reshape(shape).shape

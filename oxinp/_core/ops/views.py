@@ -1,0 +1,42 @@
+"""Views: other layouts of the same storage. NumPy itself computes them, on arrays that are never read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.handle import Handle, host_view
+from oxinp._core.layout import Layout
+from oxinp._core.ufunc import types
+
+_new = object.__new__
+NumpyArray = np.ndarray[Any, Any]
+
+
+def view_at(base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True) -> Any:
+    """Return the view of `base` whose elements lie in `layout`."""
+    seen = base._view
+    view = _new(types.ndarray)
+    view._layout = layout
+    view._storage = base._storage
+    view._view = (base, writeable) if seen is None else (base if seen[0] is None else seen[0], writeable and seen[1])
+    view._cache = cache
+    return view
+
+
+def view(base: Handle, make_view: Callable[[NumpyArray], NumpyArray], *, writeable: bool = True) -> Any:
+    """Return ``make_view(base)`` for a NumPy operation that returns a view without reading elements."""
+    host = base._storage.host
+    if host is not None and base._storage.value is None:
+        seen = host_view(base)
+        return host_view_of(base, host, seen, make_view(seen), writeable=writeable)
+    return view_at(base, base._layout.view(make_view), writeable=writeable)
+
+
+def host_view_of(base: Handle, host: NumpyArray, seen: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
+    """Return the view of `base` that corresponds to `part`, a NumPy view of `seen`, its host view."""
+    offset = part.__array_interface__["data"][0] - seen.__array_interface__["data"][0] + base._layout.offset
+    layout = Layout.at(part.dtype, part.shape, part.strides, offset)
+    return view_at(base, layout, (host, part), writeable=writeable)

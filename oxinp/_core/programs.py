@@ -1,0 +1,145 @@
+"""Programs: how a graph runs on the backend. Built once per graph and set of outputs, then only called.
+
+A program holds its launcher, its launch geometry and the size of its result, so that running it is an allocation and a
+launch. Which kernel serves which layouts is `_kernels`' business; this module only translates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.expr import Graph, Node, cast, leaf
+from oxinp._core.layout import Layout
+from oxinp._core.placement import device
+from oxinp._kernels import elementwise
+from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
+from oxinp._core.storage import Leaf, next_mask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oxinp._core.storage import Value
+    from oxinp._runtime.memory import Buffer
+
+MAX_OUTPUTS = 8
+
+
+class Program:
+    """An elementwise graph, compiled for its layouts."""
+
+    __slots__ = ("allocate", "arrays_only", "launch", "leaf", "nbytes", "sizes")
+
+    def __init__(self, graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> None:
+        backend = device()
+        self.allocate = backend.allocate
+        self.leaf = leaf(outputs[0][1])
+        self.sizes = [layout.nbytes for _, layout in outputs]
+        self.nbytes = self.sizes[0]
+        self.arrays_only = all(isinstance(entry, Layout) for entry in graph.leaves)
+        self.launch: Any = _skip
+        if outputs[0][1].size:
+            launch = elementwise.plan(
+                graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
+            )
+            self.launch = backend.launcher(
+                launch.kernel, launch.grid, len(outputs) + len(graph.leaves), launch.constants
+            )
+
+    def run(self, leaves: tuple[Any, ...]) -> Buffer:
+        """Enqueue into a new Buffer."""
+        buffer = self.allocate(self.nbytes)
+        if self.arrays_only:
+            self.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+        else:
+            self.run_into(buffer.ptr, leaves)
+        return buffer
+
+    def run_all(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        """Enqueue into one new Buffer per output."""
+        buffers = [self.allocate(nbytes) for nbytes in self.sizes]
+        self.launch(*[buffer.ptr for buffer in buffers], *_arguments(leaves))
+        return buffers
+
+    def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
+        """Enqueue into memory that is there."""
+        self.launch(ptr, *_arguments(leaves))
+
+
+def _skip(*_: Any) -> None:
+    """Launch nothing, for arrays without elements."""
+
+
+def _arguments(leaves: tuple[Any, ...]) -> list[Any]:
+    return [getattr(entry, "ptr", entry) for entry in leaves]
+
+
+def build(graph: Graph, interior: tuple[int, ...] = (), target: Layout | None = None) -> Any:
+    """Compile `graph`.
+
+    Parameters
+    ----------
+    graph : Graph
+    interior : tuple of int
+        Numbers of interior values to store as well, each into a new contiguous Buffer.
+    target : Layout or None
+        Where the result goes, if not into a new contiguous Buffer.
+    """
+    if graph.reduction is not None:
+        return graph.reduction.build(graph, target)
+    outputs = [(graph.result, graph.layout if target is None else target)]
+    for number in interior:
+        dtype = graph.nodes[number - len(graph.leaves)].dtype
+        outputs.append((number, Layout.of(dtype, graph.shape)))
+    return Program(graph, tuple(outputs))
+
+
+def describe(graph: Graph) -> str:
+    """Say in a few words what one kernel computes."""
+    names = [node.name for node in graph.nodes] or ["copy"]
+    if graph.reduction is not None:
+        names[-1] = graph.reduction.row.name
+    return f"{' '.join(names)} -> {graph.dtype} {graph.layout.shape}"
+
+
+def inputs(graph: Graph) -> tuple[Any, ...]:
+    """Return the graph's leaves as kernel operands."""
+    return tuple(
+        operand(entry) if isinstance(entry, Layout) else ScalarOperand(DEVICE_TYPES[entry]) for entry in graph.leaves
+    )
+
+
+def operand(layout: Layout) -> Operand:
+    """Return a layout as a kernel operand."""
+    return Operand(DEVICE_TYPES[layout.dtype], layout.element_strides, layout.alignment)
+
+
+def instructions(graph: Graph) -> tuple[Instr, ...]:
+    """Return the graph's nodes as kernel instructions."""
+    return tuple(Instr(node.lower, DEVICE_TYPES[node.dtype], node.args) for node in graph.nodes)
+
+
+def _outputs(outputs: tuple[tuple[int, Layout], ...]) -> tuple[Output, ...]:
+    return tuple(Output(number, operand(layout)) for number, layout in outputs)
+
+
+def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
+    """Return the graph that copies and casts what lies in `layout` to a new contiguous array; one per layout and dtype."""
+    source = leaf(layout)
+    graph: Graph | None = source.programs.get(("copy", dtype))
+    if graph is None:
+        node = Node(cast(layout.dtype, dtype), dtype, (0,))
+        graph = source.programs["copy", dtype] = Graph(Layout.of(dtype, layout.shape), (layout,), (node,), 1)
+        graph.is_copy = dtype == layout.dtype
+    return graph
+
+
+def on_device(layout: Layout, buffer: Buffer) -> Value:
+    """Return the value of a storage whose elements lie in `layout` in a Buffer that is new."""
+    return leaf(layout), (buffer,), next_mask()
+
+
+def read(layout: Layout, value: Value) -> Value:
+    """Return what lies in `layout` in the Buffer of a storage that is on the device."""
+    buffer = value[1][0]
+    return leaf(layout), (buffer if layout.offset == 0 else Leaf(buffer, layout.offset),), value[2]

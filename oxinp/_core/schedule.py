@@ -1,0 +1,241 @@
+"""The scheduler: the only place that fuses, launches and writes.
+
+Its rules are the correctness argument of lazy evaluation:
+
+* A pending value names Buffers, never storages, and a Buffer's bytes change only in `write`, which first flushes every
+  pending value that reads them. So a value means the same whenever it is computed.
+* A flush replaces `Storage.value` only after its launch returned; one that failed stays pending and can be tried again.
+* An interior value that is still referenced becomes one more output of the kernel that computes it on the way.
+* One lock holds for a flush or a write; recording takes none.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from oxinp._core import programs
+from oxinp._core.explain import REPORTS, note
+from oxinp._core.expr import find_value, leaf
+from oxinp._core.programs import on_device, read
+from oxinp._core.storage import Storage, next_mask
+from oxinp._runtime import hooks
+
+if TYPE_CHECKING:
+    from oxinp._core.expr import Graph
+    from oxinp._core.layout import Layout
+    from oxinp._core.storage import Value
+    from oxinp._runtime.memory import Buffer
+
+# Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
+# pending is dropped by the next flush.
+PENDING: list[ref[Storage]] = []
+MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
+MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
+
+LOCK = threading.RLock()
+
+
+def enter(storage: Storage) -> None:
+    """Remember a storage that has become pending."""
+    PENDING.append(ref(storage))
+    if len(PENDING) > MAX_PENDING:
+        prune()
+
+
+def materialise(storage: Storage) -> Value:
+    """Enqueue the kernel that computes a pending storage, without waiting for it; return its value.
+
+    Raises
+    ------
+    MemoryError
+        Where the device has no room for the result; the storage stays pending.
+    """
+    with LOCK:
+        value = storage.value
+        assert value is not None
+        graph, leaves, _ = value
+        if not graph.nodes:
+            return value
+        program = graph.program
+        if program is None:
+            program = graph.program = programs.build(graph)
+        if REPORTS:
+            note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+        count = len(PENDING)
+        if count > 1:  # other entries than its own
+            alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+            if len(alive) > 1:
+                if len(alive) > MAX_ALIVE:
+                    flush_all()
+                    return storage.value
+                wanted = _wanted_interior(storage, value, _keep_pending(alive, count))
+                if wanted:
+                    return _run_with_interior(storage, value, wanted)
+                count = 0
+        value = storage.value = (program.leaf, (program.run(leaves),), next_mask())
+        del PENDING[:count]
+        return value
+
+
+def _keep_pending(alive: list[Storage], count: int) -> list[Storage]:
+    """Let the first `count` entries of PENDING be those of `alive` that are pending, each once; return them."""
+    pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
+    PENDING[:count] = [ref(other) for other in pending.values()]
+    return list(pending.values())
+
+
+def _wanted_interior(storage: Storage, value: Value, others: list[Storage]) -> dict[int, Storage]:
+    """Find pending storages whose values are computed on the way to this one's, by their number in its graph."""
+    graph, leaves, mask = value
+    wanted: dict[int, Storage] = {}
+    if graph.reduction is not None:
+        return wanted
+    for other in others:
+        assert other.value is not None
+        part, part_leaves, part_mask = other.value
+        if (
+            part_mask & ~mask
+            or other is storage
+            or part.shape != graph.shape
+            or part.reduction is not None
+            or len(part.nodes) >= len(graph.nodes)
+        ):
+            continue
+        places = _places(graph, leaves, part, part_leaves)
+        if places is None:
+            continue
+        key = (part, places)
+        if key not in graph.interior:
+            graph.interior[key] = find_value(graph, part, places)
+        number = graph.interior[key]
+        if number is not None and number != graph.result and len(wanted) < programs.MAX_OUTPUTS - 1:
+            wanted.setdefault(number, other)
+    return wanted
+
+
+def _places(
+    graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]
+) -> tuple[int, ...] | None:
+    """Where `part`'s leaves stand among `graph`'s: the same objects read through the same layouts."""
+    places: list[int] = []
+    for entry, layout in zip(part_leaves, part.leaves, strict=True):
+        for place, candidate in enumerate(leaves):
+            if candidate is entry and graph.leaves[place] is layout and place not in places:
+                places.append(place)
+                break
+        else:
+            return None
+    return tuple(places)
+
+
+def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
+    graph, leaves, _ = value
+    key = tuple(sorted(wanted))
+    program = graph.programs.get(key)
+    if program is None:
+        program = graph.programs[key] = programs.build(graph, key)
+    first, *rest = program.run_all(leaves)
+    result = storage.value = (program.leaf, (first,), next_mask())
+    for number, buffer in zip(key, rest, strict=True):
+        other = wanted[number]
+        assert other.value is not None
+        other.value = on_device(other.value[0].layout, buffer)
+    return result
+
+
+def evaluate(value: Value) -> Buffer:
+    """Run an expression into a new Buffer that no storage owns."""
+    with LOCK:
+        graph, leaves, _ = value
+        program = graph.program
+        if program is None:
+            program = graph.program = programs.build(graph)
+        return program.run(leaves)
+
+
+def write(storage: Storage, layout: Layout, value: Value, source: Storage | None = None) -> None:
+    """Write an expression into part of a storage that is on the device.
+
+    Parameters
+    ----------
+    storage : Storage
+        Materialised (not pending); its host side and any other reader's view of the old bytes are taken care of.
+    layout : Layout
+        Which elements to write; the expression has its shape and dtype.
+    value : tuple
+        What to write.
+    source : Storage or None
+        The storage whose whole pending value this is, if any. It reads from the written bytes afterwards instead of
+        keeping its own way to compute them, which may read what is being overwritten.
+    """
+    with LOCK:
+        assert storage.value is not None
+        buffer = storage.value[1][0]
+        graph, leaves, _ = value
+        reads_target = any(getattr(entry, "buffer", None) is buffer for entry in leaves)
+        direct = not reads_target or (layout.is_injective and _reads_only(graph, leaves, buffer, layout))
+        flush_readers(storage.value, source if direct else None)
+        if not direct:
+            graph, leaves = leaf(graph.layout), (evaluate(value),)
+        program = graph.programs.get(layout)
+        if program is None:
+            program = graph.programs[layout] = programs.build(graph, target=layout)
+        if REPORTS:
+            note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
+        program.run_into(buffer.ptr + layout.offset, leaves)
+        storage.host = None
+        storage.stale = None
+        if direct and reads_target and source is not None and source is not storage:
+            _, leaves, mask = read(layout, storage.value)
+            source.value = (programs.copying(layout, layout.dtype), leaves, mask)
+
+
+def _reads_only(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether every read of `buffer` is of the very element that is written."""
+    return all(
+        where.same(layout)
+        for entry, where in zip(leaves, graph.leaves, strict=True)
+        if getattr(entry, "buffer", None) is buffer
+    )
+
+
+def flush_readers(target: Value, keep: Storage | None = None) -> None:
+    """Materialise every pending value, but that of `keep`, that reads the Buffer of a storage on the device."""
+    _, (buffer,), mask = target
+    with LOCK:
+        for storage in _pending():
+            if storage is not keep and storage.value is not None and storage.value[2] & mask:
+                graph, leaves, _ = storage.value
+                if graph.nodes and any(getattr(entry, "buffer", None) is buffer for entry in leaves):
+                    materialise(storage)
+
+
+def flush_all() -> None:
+    """Materialise everything pending, the latest first, so that what it passes on the way comes along."""
+    with LOCK:
+        pending = _pending()
+        del PENDING[: len(pending)]
+        try:
+            for storage in reversed(pending):
+                if storage.value is not None:
+                    materialise(storage)
+        finally:
+            PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
+
+
+def prune() -> None:
+    """Forget the storages that are gone or no longer pending; flush all if too many are left."""
+    with LOCK:
+        if len(_pending()) > MAX_ALIVE:
+            flush_all()
+
+
+def _pending() -> list[Storage]:
+    count = len(PENDING)
+    return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
+
+
+hooks.before_synchronize.append(flush_all)
+hooks.before_out_of_memory.append(flush_all)

@@ -1,0 +1,89 @@
+"""Storage: the bytes behind arrays, on the host, on the device, on both, or still to be computed.
+
+Views share a Storage; a whole-array in-place operation gives it a new value. What a Storage holds is read off two slots,
+and nothing else records it:
+
+=========  =======================  ========  ===================================================
+state      ``value``                ``host``  meaning
+=========  =======================  ========  ===================================================
+host       None                     array     on the host only (``stale``: an outdated device copy)
+device     (leaf, (Buffer,), mask)  None      on the device only
+mirrored   (leaf, (Buffer,), mask)  array     both sides are valid
+pending    (Graph, leaves, mask)    None      the graph applied to its leaves will fill one Buffer
+=========  =======================  ========  ===================================================
+
+``value`` is one immutable tuple, replaced whole, so that a thread that records while another flushes reads a consistent
+version without a lock. Its mask is a Bloom filter of the Buffers it reads: two values whose masks have no bit in common
+share none.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oxinp._core.expr import Graph
+    from oxinp._runtime.memory import Buffer
+
+Value = tuple["Graph", tuple[Any, ...], int]
+
+_new = object.__new__
+
+next_mask = cycle([1 << bit for bit in range(60)]).__next__
+"""Return the mask of a Buffer that is new."""
+
+
+class Leaf:
+    """A Buffer read from a byte that is not its first.
+
+    A Buffer stands for itself where the offset is zero: both have ``ptr`` and ``buffer``.
+    """
+
+    __slots__ = ("buffer", "ptr")
+
+    def __init__(self, buffer: Buffer, offset: int) -> None:
+        self.buffer = buffer
+        self.ptr = buffer.ptr + offset
+
+
+class Stale:
+    """An outdated device copy of a host value, and the range of its bytes that is outdated."""
+
+    __slots__ = ("buffer", "high", "low")
+
+    def __init__(self, buffer: Buffer, low: int, high: int) -> None:
+        self.buffer = buffer
+        self.low = low
+        self.high = high
+
+
+class Storage:
+    """Bytes that arrays view; the module's table names its states.
+
+    Attributes
+    ----------
+    value : tuple or None
+        The device side: a Graph, what it is applied to (Buffers, Leaves and Python scalars), and the mask.
+    host : numpy.ndarray or None
+        The host side: the array that owns the bytes.
+    stale : Stale or None
+        A device copy that needs a range of bytes uploaded before it is valid again.
+    """
+
+    __slots__ = ("__weakref__", "host", "stale", "value")
+
+    value: Value | None
+    host: np.ndarray[Any, Any] | None
+    stale: Stale | None
+
+
+def make_storage(value: Value | None, host: np.ndarray[Any, Any] | None) -> Storage:
+    """Return a storage with these sides; nobody else may write to `host`."""
+    storage = _new(Storage)
+    storage.value = value
+    storage.host = host
+    storage.stale = None
+    return storage

@@ -1,0 +1,420 @@
+"""Recording elementwise operations: operators, `ufunc` objects, and the decision between host and device.
+
+`operators` makes the methods that arrays spend their time in, so they spell out the two common cases (both operands whole
+arrays on the device, both on the host) before they hand over to `apply`, which treats every case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core import explain, placement, schedule
+from oxinp._core.dtypes import WEAK_TYPES
+from oxinp._core.expr import MAX_RECORDS, Loop, Operation, Record, Unsupported, cast, combine, leaf, scalar
+from oxinp._core.handle import Handle, device_value, expression, host_layout, host_view, writes_host
+from oxinp._core.layout import Layout
+from oxinp._core.storage import Storage, Value, make_storage
+from oxinp._core.ufunc_table import UfuncRow
+
+_new = object.__new__
+_pending = schedule.PENDING
+_max_pending = schedule.MAX_PENDING
+_NumpyArray = np.ndarray
+
+
+class _Types:
+    """What the layers above this one enter here: the classes that results are wrapped in, and what they fall back on."""
+
+    ndarray: Any = None
+    scalar: Any = None
+    from_host: Any = None  # NumPy array that others may change -> ndarray
+    fall_back: Any = None  # fallback.call
+    array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
+    array_function: Any = None
+
+
+types = _Types()
+_UNSET = object()
+_PLAIN_INT = 2**31 - 1  # integers that every integer dtype of the device holds
+
+
+def operation_of(row: UfuncRow) -> Operation:
+    """Return what is recorded for a row of the ufunc table."""
+
+    def find_loop(kinds: tuple[Any, ...]) -> Loop:
+        *inputs, output = row.numpy.resolve_dtypes((*kinds, *[None] * row.numpy.nout))
+        lower = row.lowering.get(inputs[0].kind)
+        if lower is None:
+            msg = f"{row.name} has no kernel for {inputs[0]}"
+            raise Unsupported(msg)
+        return Loop(tuple(inputs), output, lower)
+
+    return Operation(row.name, find_loop, row.weight)
+
+
+def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
+    dtype = np.dtype(kinds[0])
+    return Loop((dtype,), dtype, cast(dtype, dtype))
+
+
+COPY = Operation("copy", _copy_loop)
+
+
+def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None = None) -> Any:
+    """Return a new array that owns a new storage with these sides."""
+    array = _new(types.ndarray)
+    array._layout = layout
+    array._storage = make_storage(value, host)
+    array._view = None
+    array._cache = None
+    return array
+
+
+def wrap_host(result: Any) -> Any:
+    """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
+    if type(result) is not _NumpyArray:
+        return result
+    return wrap(None, host_layout(result), result)
+
+
+def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
+    """Return a new array, or scalar where NumPy returns one (unless `as_array`), that is pending."""
+    storage = make_storage(value, None)
+    schedule.enter(storage)
+    layout = value[0].layout
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array._layout = layout
+    array._storage = storage
+    array._view = None
+    array._cache = None
+    return array
+
+
+def express(
+    operation: Operation,
+    operands: tuple[Any, ...],
+    shape: tuple[int, ...] | None = None,
+    dtype: np.dtype[Any] | None = None,
+) -> Value:
+    """Record `operation` on the device.
+
+    Parameters
+    ----------
+    operation : Operation
+    operands : tuple of Handle or scalar
+        Scalars are Python's (weak) or NumPy's.
+    shape, dtype
+        See `expr.combine`.
+
+    Raises
+    ------
+    Unsupported
+        Where the device has no kernel.
+    ValueError, TypeError, OverflowError
+        As NumPy.
+    """
+    while True:
+        values = tuple([expression(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands])
+        positions, leaves, mask = _join_leaves(values)
+        key = (*[value[0] for value in values], positions, shape, dtype)
+        record = operation.records.get(key)
+        if record is None:
+            graphs = tuple(value[0] for value in values)
+            record = combine(operation, graphs, positions, shape, dtype)
+            _remember(operation, key, record)
+        if record.graph is not None:
+            if len(values) == 2 and shape is None and dtype is None:
+                _remember_pair(operation, values, positions, operands, record)
+            if record.convert is not None:
+                leaves = _converted(record, positions, leaves)
+            return record.graph, leaves, mask
+        if not record.flush:
+            raise Unsupported(record.reason)
+        for i in record.flush:
+            schedule.materialise(operands[i]._storage)
+
+
+def _remember(operation: Operation, key: Any, record: Record) -> None:
+    if len(operation.records) >= MAX_RECORDS:
+        operation.records.clear()
+        operation.pairs.clear()
+    operation.records[key] = record
+
+
+def _remember_pair(
+    operation: Operation,
+    values: tuple[Value, ...],
+    positions: tuple[tuple[int, ...], ...],
+    operands: tuple[Any, ...],
+    record: Record,
+) -> None:
+    """Enter a record where `operators` looks first: by both graphs if no leaf is shared, and by which leaf is the right one."""
+    (left, left_leaves, _), (right, right_leaves, _) = values
+    assert record.graph is not None
+    if left.is_scalar or explain.REPORTS:
+        return
+    if len(record.graph.leaves) == len(left_leaves) + len(right_leaves):
+        operation.pairs[left, type(operands[1]) if right.is_scalar else right] = record
+    elif len(right_leaves) == 1:
+        operation.pairs[left, right, positions[1][0]] = record
+
+
+def _scalar_value(value: Any) -> Value:
+    kind = type(value)
+    return scalar(kind if kind in WEAK_TYPES else np.dtype(kind)), (value,), 0
+
+
+def _converted(record: Record, positions: tuple[tuple[int, ...], ...], leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+    converted = list(leaves)
+    assert record.convert is not None
+    for convert, places in zip(record.convert, positions, strict=True):
+        if convert is not None:
+            converted[places[0]] = convert(leaves[places[0]])
+    return tuple(converted)
+
+
+def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
+    """Join the operands' leaves, those that are one Buffer read through one layout in one place."""
+    joined: list[Any] = []
+    layouts: list[Any] = []
+    positions = []
+    joined_mask = 0
+    for graph, leaves, mask in values:
+        joined_mask |= mask
+        places = []
+        for entry, layout in zip(leaves, graph.leaves, strict=True):
+            place = len(joined)
+            if isinstance(layout, Layout):
+                for i, other in enumerate(joined):
+                    if other is entry and layouts[i] is layout:
+                        place = i
+                        break
+            if place == len(joined):
+                joined.append(entry)
+                layouts.append(layout)
+            places.append(place)
+        positions.append(tuple(places))
+    return tuple(positions), tuple(joined), joined_mask
+
+
+def is_hosted(operands: tuple[Any, ...]) -> bool:
+    """Whether every array among the operands is valid on the host."""
+    for x in operands:
+        if isinstance(x, Handle) and x._storage.host is None:
+            return False
+    return True
+
+
+def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
+    """Return what placement compares to the threshold; raises what NumPy raises for operands that do not fit.
+
+    Below zero where there is no kernel.
+    """
+    graphs = tuple([leaf(x._layout) if isinstance(x, Handle) else _scalar_value(x)[0] for x in operands])
+    key: Any = graphs
+    if len(graphs) == 2 and graphs[1].is_scalar:  # noqa: PLR2004 - as `operators` looks it up
+        key = (graphs[0], type(operands[1]))
+    record = operation.pairs.get(key)
+    if record is None:
+        count = 0
+        positions = []
+        for graph in graphs:
+            positions.append(tuple(range(count, count + len(graph.leaves))))
+            count += len(graph.leaves)
+        record = combine(operation, graphs, tuple(positions))
+        if not explain.REPORTS:
+            operation.pairs[key] = record
+    return record.cost if record.graph is not None else -1.0
+
+
+def apply(
+    operation: Operation, compute: Callable[..., Any], operands: tuple[Any, ...], *, as_array: bool = False
+) -> Any:
+    """Compute `operation` where placement puts it.
+
+    Parameters
+    ----------
+    operation : Operation
+    compute : callable
+        NumPy's own, for the host.
+    operands : tuple of Handle or scalar
+    """
+    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands)):
+        if explain.REPORTS:
+            explain.note("host", operation.name, placement.why_host(cost))
+        return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
+    return wrap_pending(express(operation, operands), as_array=as_array)
+
+
+def apply_into(operation: Operation, compute: Callable[..., Any], ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> Any:
+    """Compute `operation` into `out`, an ndarray of ours, and return it.
+
+    Raises
+    ------
+    ValueError
+        `out` is read-only, or has another shape than the broadcast operands'.
+    TypeError
+        Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
+    """
+    _check_writeable(out)
+    if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
+        views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
+        _check_cast(ufunc, operands, out)
+        compute(*views, out=writes_host(out))
+        return out
+    _check_cast(ufunc, operands, out)
+    layout = out._layout
+    store(out, express(operation, operands, layout.shape, layout.dtype))
+    return out
+
+
+def store(out: Any, value: Value, source: Storage | None = None) -> None:
+    """Give the elements of `out` an expression's values: a new value for a whole array, a write for a part of one."""
+    storage = out._storage
+    if out._view is None:
+        storage.value = value
+        storage.host = None
+        storage.stale = None
+        schedule.enter(storage)
+        return
+    if storage.value is None:
+        device_value(storage)
+    schedule.materialise(storage)
+    if out._layout.size:
+        schedule.write(storage, out._layout, value, source)
+
+
+def _check_writeable(out: Any) -> None:
+    if out._view is not None and not out._view[1]:
+        msg = "output array is read-only"
+        raise ValueError(msg)
+
+
+def _check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
+    """Let NumPy itself raise for dtypes and shapes that do not go together, on arrays without elements to compute."""
+    stand_ins = [np.empty((0,), x._layout.dtype) if isinstance(x, Handle) else x for x in operands]
+    ufunc(*stand_ins, out=np.empty((0,), out._layout.dtype))
+
+
+def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """Return the methods of a binary ufunc: ``a + b``, ``b + a`` and ``a += b``."""
+    pairs = operation.pairs
+    compute = row.python or row.numpy
+    ufunc = row.numpy
+
+    def operator(a: Any, b: Any) -> Any:
+        kind = type(b)
+        if kind is types.ndarray:
+            left = a._storage
+            right = b._storage
+            x = left.host
+            y = right.host
+            if x is None or y is None:
+                # At least one is only on the device: if both are whole arrays there, one dictionary hit records it.
+                u = left.value
+                v = right.value
+                if u is not None and v is not None:
+                    u_graph, leaves, mask = u
+                    v_graph, v_leaves, v_mask = v
+                    if u_graph.layout is a._layout and v_graph.layout is b._layout:
+                        record = None
+                        if not mask & v_mask:
+                            record = pairs.get((u_graph, v_graph))
+                            leaves += v_leaves
+                        elif len(v_leaves) == 1:
+                            entry = v_leaves[0]
+                            if entry in leaves:
+                                record = pairs.get((u_graph, v_graph, leaves.index(entry)))
+                        if record is not None:
+                            graph = record.graph
+                            if graph is not None:
+                                # `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                                storage = _new(Storage)
+                                storage.value = (graph, leaves, mask | v_mask)
+                                storage.host = None
+                                storage.stale = None
+                                _pending.append(ref(storage))
+                                if len(_pending) > _max_pending:
+                                    schedule.prune()
+                                layout = graph.layout
+                                array = _new(kind if layout.ndim else types.scalar)
+                                array._layout = layout
+                                array._storage = storage
+                                array._view = None
+                                array._cache = None
+                                return array
+            elif a._view is None and b._view is None:
+                record = pairs.get((a._layout.graph, b._layout.graph))
+                if record is not None and record.cost < config.offload_threshold:
+                    result = compute(x, y)
+                    if type(result) is not _NumpyArray:
+                        return result
+                    layout = record.layout
+                    storage = _new(Storage)
+                    storage.value = None
+                    storage.host = result
+                    storage.stale = None
+                    array = _new(kind)
+                    array._layout = layout if result.strides == layout.strides else host_layout(result)
+                    array._storage = storage
+                    array._view = None
+                    array._cache = None
+                    return array
+        elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+            storage = a._storage
+            value = storage.value
+            x = storage.host
+            if x is None:
+                if value is not None and value[0].layout is a._layout:
+                    record = pairs.get((value[0], kind))
+                    if record is not None and record.graph is not None:
+                        return wrap_pending((record.graph, (*value[1], record.convert[1](b)), value[2]))
+            elif a._view is None:
+                record = pairs.get((a._layout.graph, kind))
+                if record is not None and record.cost < config.offload_threshold:
+                    return wrap_host(compute(x, b))
+        else:
+            b = operand(b)
+            if b is NotImplemented:
+                return b
+        return apply_or_fall_back(a, b)
+
+    def reflected(a: Any, b: Any) -> Any:
+        b = operand(b)
+        return b if b is NotImplemented else apply_or_fall_back(b, a)
+
+    def apply_or_fall_back(a: Any, b: Any) -> Any:
+        try:
+            return apply(operation, compute, (a, b))
+        except Unsupported:
+            return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+
+    def in_place(a: Any, b: Any) -> Any:
+        b = operand(b)
+        if b is NotImplemented:
+            return b
+        try:
+            return apply_into(operation, ufunc, ufunc, (a, b), a)
+        except Unsupported:
+            return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
+
+    return operator, reflected, in_place
+
+
+def operand(value: Any) -> Any:
+    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented where it must decline."""
+    kind = type(value)
+    if kind in WEAK_TYPES or isinstance(value, Handle):
+        return value
+    if isinstance(value, np.generic):
+        return value
+    if kind is bool:
+        return np.bool_(value)
+    if getattr(kind, "__array_ufunc__", _UNSET) is None:
+        return NotImplemented
+    return types.from_host(np.asarray(value))
