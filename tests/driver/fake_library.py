@@ -37,6 +37,9 @@ class Launch:
         self.shared_nbytes, self.stream = config.shared_nbytes, config.stream or 0
         attributes = (LaunchAttribute * config.num_attributes).from_address(config.attributes or 0)
         self.attributes = {row.id: tuple(row.value) for row in attributes} if config.num_attributes else {}
+        self.extra = None
+        if extra_address is None:
+            return
         self.extra = tuple((ctypes.c_void_p * 5).from_address(extra_address))
         self.param_address = self.extra[1]
         self.params = ctypes.string_at(self.param_address, ctypes.c_size_t.from_address(self.extra[3]).value)

@@ -100,13 +100,16 @@ def test_every_scalar_type_travels(function, fake):
         assert fake.launches[-1].unpack(param_format) == values
 
 
-@pytest.mark.parametrize("num_varying", [1, 2])
-def test_a_tensor_map_travels_by_value_and_aligned(num_varying, function, fake):
-    values = (9, bytes(range(128)), 5)
+@pytest.mark.parametrize("num_varying", range(4))
+def test_with_a_block_by_value_parameters_go_one_by_one(num_varying, function, fake):
+    # A packed buffer has them where `struct` puts them; the compiler aligns blocks within the constant bank.
+    values, codes = (9, bytes(range(128)), 5), ("<Q", "<128s", "<I")
     make(function, "<Q56x128sI", num_varying, values[num_varying:])(*values[:num_varying])
     (launch,) = fake.launches
-    assert launch.unpack("<Q56x128sI") == values
-    assert launch.param_address % 64 == 0
+    assert launch.extra is None
+    addresses = (ctypes.c_void_p * len(codes)).from_address(launch.kernel_params)
+    given = (ctypes.string_at(address, struct.calcsize(code)) for address, code in zip(addresses, codes, strict=True))
+    assert tuple(struct.unpack(code, data)[0] for code, data in zip(codes, given, strict=True)) == values
 
 
 def test_buffers_are_aligned_and_apart(function, fake):
@@ -146,6 +149,20 @@ def test_the_counter_counts_launches_that_happened(function, fake):
     with pytest.raises(errors.LaunchError):
         launcher(1, 2)
     assert counter.launches == 2
+
+
+def test_the_stream_is_fixed_or_followed(function, fake):
+    class Current:
+        stream = 0x10
+
+    current = Current()
+    fixed, following = make(function, stream=0x77), make(function, current=current)
+    for stream in (0x10, 0x20, 0x20, 0, 0x1_0000_0000):
+        current.stream = stream
+        following(1, 2)
+        assert fake.launches[-1].stream == stream
+    fixed(1, 2)
+    assert fake.launches[-1].stream == 0x77
 
 
 def test_a_failed_launch_says_what_was_launched(function, fake):
