@@ -135,9 +135,13 @@ class CudaBackend:
             return
         address = array.__array_interface__["data"][0]
         is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
-        if not is_large or not self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, self.stream)):
+        if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, self.stream)):
+            pass
+        elif self.stream:
             self._memory.download_async(address, ptr, nbytes, self.stream)
             self.context.driver.cuStreamSynchronize(self.stream)
+        else:  # one call instead of two: reading single elements is common
+            self._memory.download(address, ptr, nbytes)
         stats.d2h_bytes += nbytes
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:

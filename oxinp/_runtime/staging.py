@@ -80,6 +80,34 @@ class _Slot:
 Work = Callable[[tuple[_Slot, _Slot]], None]
 
 
+class _Transfer:
+    """What the workers do for one transfer, and what became of it.
+
+    Attributes
+    ----------
+    work : Callable
+        Takes a worker's slots; every worker that is given the transfer calls it once.
+    outcomes : list of BaseException or None
+        One for each worker that is done.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.outcomes: list[BaseException | None] = []
+        self._wake: SimpleQueue[None] = SimpleQueue()
+
+    def finish(self, outcome: BaseException | None) -> None:
+        """Note that a worker is done."""
+        self.outcomes.append(outcome)
+        self._wake.put(None)
+
+    def wait(self, num_workers: int) -> None:
+        """Wait until so many workers are done. May be interrupted and called again."""
+        # Counted by `outcomes`: an interrupt can lose what `get` returned, and then no more of these are awaited.
+        while len(self.outcomes) < num_workers:
+            self._wake.get()
+
+
 class StagingRing:
     """Pinned slots and the threads that fill and empty them; made at the first large transfer.
 
@@ -98,8 +126,7 @@ class StagingRing:
         self._slot_nbytes = slot_nbytes
         self._num_workers = num_workers
         self._lock = Lock()  # one transfer at a time: a second one would only share the same bus
-        self._jobs: SimpleQueue[Work] = SimpleQueue()
-        self._outcomes: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Transfer] = SimpleQueue()
         self._is_running = False
 
     def upload(self, ptr: int, array: Bytes, stream: Any) -> None:
@@ -126,7 +153,7 @@ class StagingRing:
                 slot.event.record(stream)
                 slot, other = other, slot
 
-        self._run(work)
+        self._run(work, chunks)
 
     def download(self, array: Bytes, ptr: int, stream: Any) -> None:
         """Copy device bytes to the host; they are there when this returns.
@@ -159,7 +186,7 @@ class StagingRing:
                 np.copyto(array[chunk[0] : chunk[1]], slot.array[: chunk[1] - chunk[0]])
                 slot, other, chunk = other, slot, following
 
-        self._run(work)
+        self._run(work, chunks)
 
     def _chunks(self, nbytes: int) -> Iterator[tuple[int, int]]:
         """Return where each chunk begins and ends; any number of threads may take from one list iterator."""
@@ -167,15 +194,25 @@ class StagingRing:
         size = min(-(-share // _ALIGNMENT) * _ALIGNMENT, self._slot_nbytes)
         return iter([(begin, min(begin + size, nbytes)) for begin in range(0, nbytes, size)])
 
-    def _run(self, work: Work) -> None:
-        """Let every worker do `work`; raise what the first of them raised."""
+    def _run(self, work: Work, chunks: Iterator[tuple[int, int]]) -> None:
+        """Let every worker do `work`, until there are no chunks left; raise what the first of them raised."""
         with self._lock:
             if not self._is_running:
                 self._start()
-            for _ in range(self._num_workers):
-                self._jobs.put(work)
-            outcomes = [self._outcomes.get() for _ in range(self._num_workers)]
-        for outcome in outcomes:
+            transfer = _Transfer(work)
+            num_given = 0
+            try:
+                for _ in range(self._num_workers):
+                    self._jobs.put(transfer)
+                    num_given += 1
+                transfer.wait(num_given)
+            except BaseException:
+                # Ctrl-C. The caller may let go of the memory next, so nobody may be at work on it any more.
+                for _ in chunks:
+                    pass
+                transfer.wait(num_given)
+                raise
+        for outcome in transfer.outcomes:
             if outcome is not None:
                 raise outcome
 
@@ -192,14 +229,14 @@ class StagingRing:
     def _serve(self, slots: tuple[_Slot, _Slot]) -> None:
         is_inside = False
         while True:
-            work = self._jobs.get()
+            transfer = self._jobs.get()
             try:
                 if not is_inside:
                     self._port.enter_thread()
                     is_inside = True
-                work(slots)
+                transfer.work(slots)
             except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
-                self._outcomes.put(error)
+                transfer.finish(error)
             else:
-                self._outcomes.put(None)
-            del work  # it holds the array
+                transfer.finish(None)
+            del transfer  # it holds the array

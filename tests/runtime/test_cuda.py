@@ -186,7 +186,12 @@ def test_small_copies(backend, library):
     library.calls.clear()
     back = np.empty_like(data)
     backend.download(back, buffer.ptr)
-    assert library.names() == ["cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
+    assert library.names() == ["cuMemcpyDtoH_v2"]
+    np.testing.assert_array_equal(back, data)
+    backend.use_stream(0x55)
+    back[:] = 0
+    backend.download(back, buffer.ptr)
+    assert library.names()[1:] == ["cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
     np.testing.assert_array_equal(back, data)
     backend.copy(buffer.ptr, buffer.ptr + 400, 400)
     assert library.names()[-1] == "cuMemcpyDtoDAsync_v2"
@@ -205,7 +210,7 @@ def test_pinned_source_is_waited_for(backend, library):
 def test_failed_copies_are_not_counted(backend, library):
     data = np.arange(100.0)
     buffer = backend.allocate(data.nbytes)
-    library.results |= {"cuMemcpyHtoDAsync_v2": LAUNCH_FAILED, "cuMemcpyDtoHAsync_v2": LAUNCH_FAILED}
+    library.results |= {"cuMemcpyHtoDAsync_v2": LAUNCH_FAILED, "cuMemcpyDtoH_v2": LAUNCH_FAILED}
     with pytest.raises(errors.DeviceFault):
         backend.upload(buffer.ptr, data)
     with pytest.raises(errors.DeviceFault):
@@ -235,7 +240,8 @@ def test_large_pinned_copies_are_not_staged(make_backend, library):
     backend.upload(buffer.ptr, data)
     backend.download(data, buffer.ptr)
     assert library.count()["cuMemHostAlloc"] == 0
-    assert library.count()["cuStreamSynchronize"] == 2
+    assert library.count()["cuStreamSynchronize"] == 1
+    assert library.count()["cuMemcpyDtoH_v2"] == 1
 
 
 def test_no_pinned_memory_to_be_had(make_backend, library):

@@ -1,3 +1,4 @@
+import signal
 import threading
 import time
 
@@ -145,6 +146,37 @@ def test_error_reaches_the_caller_and_the_ring_goes_on(data, direction):
     with pytest.raises(OSError, match="the bus broke"):
         ring.upload(0, data, stream) if direction == "upload" else ring.download(data, 0, stream)
     port.fail_at = None
+    ring.upload(0, data, stream)
+    back = np.empty_like(data)
+    ring.download(back, 0, stream)
+    np.testing.assert_array_equal(back, data)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
+def test_interrupted_transfer_leaves_nobody_at_work(data):
+    port, stream = FakePort(data.size), LazyStream()
+    ring = StagingRing(port, 2, 512 * KIB)
+    main, plain = threading.get_ident(), port.upload_async
+    begun = threading.Event()
+
+    def slow(*arguments):
+        begun.set()
+        time.sleep(0.02)
+        plain(*arguments)
+
+    def interrupt():
+        begun.wait()
+        signal.pthread_kill(main, signal.SIGINT)
+
+    port.upload_async = slow
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        ring.upload(0, data, stream)
+    num_copies = len(port.copies)
+    assert 0 < num_copies < 19
+    time.sleep(0.1)
+    assert len(port.copies) == num_copies
+    port.upload_async = plain
     ring.upload(0, data, stream)
     back = np.empty_like(data)
     ring.download(back, 0, stream)
