@@ -17,6 +17,7 @@ from oxinp._core.methods import array_methods
 from oxinp._core.ops import creation, index, reduce, shape
 from oxinp._core.ops.copy import astype, copy
 from oxinp._core.ops.views import view, view_at
+from oxinp._core.scalar import DeviceScalar
 from oxinp._core.ufunc import types, wrap_host
 from oxinp._core.ufuncs import operator_methods
 
@@ -172,7 +173,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             and host.ndim == 1
             and storage.value is None
             and type(value) is not ndarray
-            and type(value) is not types.scalar
+            and type(value) is not DeviceScalar
         ):
             host[key] = value
             stale = storage.stale

@@ -17,7 +17,6 @@ from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import WEAK_TYPES
 from oxinp._core.expr import MAX_RECORDS, Loop, Operation, Record, Unsupported, cast, combine, leaf, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_layout, host_view, writes_host
-from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, make_storage
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -179,7 +178,7 @@ def _converted(record: Record, positions: tuple[tuple[int, ...], ...], leaves: t
 
 
 def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
-    """Join the operands' leaves, those that are one Buffer read through one layout in one place."""
+    """Join the operands' leaves; one Buffer read through one layout, or one scalar of an earlier operation, is one leaf."""
     joined: list[Any] = []
     layouts: list[Any] = []
     positions = []
@@ -189,7 +188,7 @@ def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...]
         places = []
         for entry, layout in zip(leaves, graph.leaves, strict=True):
             place = len(joined)
-            if isinstance(layout, Layout):
+            if not graph.is_scalar:
                 for i, other in enumerate(joined):
                     if other is entry and layouts[i] is layout:
                         place = i

@@ -115,7 +115,7 @@ def operator_methods() -> dict[str, Any]:
 
 
 def _where_loop(kinds: tuple[Any, ...]) -> Loop:
-    stand_ins = [kind(0) if kind in (int, float, complex) else np.empty(0, kind) for kind in kinds[1:]]
+    stand_ins = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(0) for kind in kinds[1:]]
     dtype = np.result_type(*stand_ins)
     return Loop((np.dtype(np.bool_), dtype, dtype), dtype, _select)
 

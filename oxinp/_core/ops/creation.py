@@ -13,6 +13,7 @@ from oxinp._core.expr import Graph, Node
 from oxinp._core.handle import Handle, fetch, host_layout
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import astype, copy
+from oxinp._core.ops.views import view
 from oxinp._core.programs import on_device
 from oxinp._core.ufunc import COPY, express, types, wrap, wrap_host, wrap_pending
 
@@ -121,6 +122,14 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     if isinstance(value, list | tuple):
         value = _plain(value)
     return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
+
+
+def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", ndmin: int = 0) -> Any:
+    """Return a new array; see `numpy.array`."""
+    result = asarray(value, dtype, None if order == "K" else order, copy_wanted=copy)
+    if ndmin > result._layout.ndim:
+        result = view(result, lambda seen: seen.reshape((1,) * (ndmin - seen.ndim) + seen.shape))
+    return result
 
 
 def _refuse_copy(copy_wanted: bool | None) -> None:  # noqa: FBT001 - NumPy's own three-valued keyword
