@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The exceptions, which users meet as `oxinp.cuda.*`; the rest of this module is for the other modules here.
 __all__ = [
     "CaptureError",
     "CompileError",
@@ -51,8 +52,6 @@ __all__ = [
     "SystemNotReady",
     "Unavailable",
     "UnsupportedPlatform",
-    "from_result",
-    "version_text",
 ]
 
 SUCCESS = 0
