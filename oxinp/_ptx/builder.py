@@ -84,8 +84,16 @@ class Builder(ControlFlow, Operations):
         if any(other.name == param.name for other in self._params):
             raise ValueError(f"two parameters named {param.name!r}")
         suffix = type.untyped if type in (f16, bf16) else type.ptx
-        op = Op("ld_param", text or f"ld.param.{suffix} {{0}}, [{param.name}];", (type,), (), _read_parameter, EFFECT,
-                ptx=ptx, detail=len(self._params))
+        op = Op(
+            "ld_param",
+            text or f"ld.param.{suffix} {{0}}, [{param.name}];",
+            (type,),
+            (),
+            _read_parameter,
+            EFFECT,
+            ptx=ptx,
+            detail=len(self._params),
+        )
         self._params.append(param)
         return self.in_prologue(op)
 

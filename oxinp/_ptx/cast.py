@@ -68,6 +68,3 @@ def _checked(k: Builder, value: Value, to: Type) -> Value:
     lowest = -(1 << (to.bits - 1))
     converted = k.emit("cvt_rzi", value, types=(to, value.type))
     return k.where(value < 2.0 ** (to.bits - 1), converted, k.const(lowest, to))
-
-
-

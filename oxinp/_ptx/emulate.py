@@ -314,7 +314,7 @@ class Scheduler:
 
     def _report_deadlock(self) -> None:
         lines = []
-        for fiber in self.fibers:
+        for fiber in sorted(self.fibers, key=lambda fiber: int(fiber.lanes[0])):
             text = fiber.instr.text if fiber.instr is not None else "?"
             verb = "waits at" if fiber.waiting is not None else "spins, or waits for the rest of its warp, near"
             lines.append(f"{fiber.num_lanes} threads, among them {fiber.describe(fiber.lanes[0])}: {verb} `{text}`")

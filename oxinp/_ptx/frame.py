@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.atomics import read_modify_write
 from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
 from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
 
@@ -254,7 +255,7 @@ class Frame:
         if self.mask is not None:
             operands = [operand[self.mask] for operand in operands]
         words = space.data.view(dtype)
-        old = _read_modify_write(access.atomic, words, positions // dtype.itemsize, operands)
+        old = read_modify_write(access.atomic, words, positions // dtype.itemsize, operands)
         self.machine.num_writes += 1
         if access.order.startswith(("acquire", "acq_rel")):
             self.machine.epochs.synchronize_grid()
@@ -405,34 +406,3 @@ def _coordinate(numbers: Array, extents: tuple[int, int, int], axis: int) -> Arr
     if axis < 2 and max(extents[axis + 1 :]) > 1:
         numbers = numbers % extents[axis]
     return numbers.astype(np.uint32)
-
-
-_SCANS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
-def _read_modify_write(name: str, words: Array, index: Array, operands: Sequence[Array]) -> Array:
-    """Apply an atomic in lane order; `words` is changed in place."""
-    old = np.empty(len(index), words.dtype)
-    if name == "cas":
-        for i, (where, compare, value) in enumerate(zip(index, *operands, strict=True)):
-            old[i] = words[where]
-            if old[i] == compare:
-                words[where] = value
-        return old
-    order = np.argsort(index, kind="stable")
-    starts = np.flatnonzero(np.diff(index[order], prepend=-1))
-    for group in np.split(order, starts[1:]):
-        where = index[group[0]]
-        values = np.concatenate((words[where : where + 1], operands[0][group]))
-        # accumulate is sequential, so floating-point sums come out as lane after lane would make them
-        running = values if name == "exch" else _SCANS[name].accumulate(values, dtype=words.dtype)
-        old[group] = running[:-1]
-        words[where] = running[-1]
-    return old

@@ -176,8 +176,13 @@ def _arithmetic() -> Iterable[Row]:
     yield Row("max_nan", "max.NaN.{t}", "t <- t t", _each(f16, f32), ref.maximum_nan)
     for name, function in _COMPARISONS.items():
         # ne is true for NaN (neu), as in NumPy and in IEEE 754; the others are false.
-        yield Row(name, f"setp.{name}u.{{t}}" if name == "ne" else f"setp.{name}.{{t}}", "pred <- t t",
-                  _each(f16, *FLOATS), function)
+        yield Row(
+            name,
+            f"setp.{name}u.{{t}}" if name == "ne" else f"setp.{name}.{{t}}",
+            "pred <- t t",
+            _each(f16, *FLOATS),
+            function,
+        )
         yield Row(name, f"setp.{name}.{{t}}", "pred <- t t", _each(*INTEGERS), function)
     yield Row("isnan", "setp.nan.{t}", "pred <- t t", _each(f16, *FLOATS), lambda a, b: np.isnan(a) | np.isnan(b))
 
@@ -223,7 +228,8 @@ def _conversions() -> Iterable[Row]:
     whole = (i8, u8, *INTEGERS)
     yield from (
         Row("cvt", "cvt.{t}.{s}", "t <- s", ((to, source),), ref.convert(to.dtype))
-        for to, source in product(whole, whole) if to is not source
+        for to, source in product(whole, whole)
+        if to is not source
     )
     yield from (
         Row("cvt", "cvt.rn.{t}.{s}", "t <- s", ((to, source),), ref.convert(to.dtype))
@@ -231,13 +237,19 @@ def _conversions() -> Iterable[Row]:
     )
     for rounding in ("rzi", "rni", "rmi", "rpi"):
         yield from (
-            Row("cvt_" + rounding, f"cvt.{rounding}.{{t}}.{{s}}", "t <- s", ((to, source),),
-                ref.float_to_integer(to.dtype, rounding))
+            Row(
+                "cvt_" + rounding,
+                f"cvt.{rounding}.{{t}}.{{s}}",
+                "t <- s",
+                ((to, source),),
+                ref.float_to_integer(to.dtype, rounding),
+            )
             for to, source in product(whole, (f16, f32, f64))
         )
         yield from (
-            Row("cvt_" + rounding, f"cvt.{rounding}.{{t}}.{{s}}", "t <- s", ((to, to),),
-                ref.round_to_integral(rounding))
+            Row(
+                "cvt_" + rounding, f"cvt.{rounding}.{{t}}.{{s}}", "t <- s", ((to, to),), ref.round_to_integral(rounding)
+            )
             for to in (f16, f32, f64)
         )
     for to, source in ((f32, f16), (f64, f16), (f64, f32)):
@@ -279,12 +291,17 @@ def bind(row: Row, binding: Binding) -> Op:
     src = tuple(_resolve(word, binding) for word in right.split())
     names = {}
     if binding:
-        names = {"t": binding[0].ptx, "s": binding[-1].ptx, "b": binding[0].untyped,
-                 "w": WIDER.get(binding[0], binding[0]).ptx}
+        names = {
+            "t": binding[0].ptx,
+            "s": binding[-1].ptx,
+            "b": binding[0].untyped,
+            "w": WIDER.get(binding[0], binding[0]).ptx,
+        }
     layout = row.layout or plain_layout(len(dst) + len(src))
     text = "" if row.kind == ALIAS else f"{row.opcode.format(**names)} {layout};"
-    return Op(row.name, text, dst, src, row.ref, row.kind, row.sm, row.ptx, row.collective,
-              arch_specific=row.arch_specific)
+    return Op(
+        row.name, text, dst, src, row.ref, row.kind, row.sm, row.ptx, row.collective, arch_specific=row.arch_specific
+    )
 
 
 def find(name: str, binding: Binding = ()) -> Op | None:

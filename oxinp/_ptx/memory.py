@@ -34,9 +34,7 @@ STORE_CACHES: dict[str, tuple[str, isa.Version]] = {
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 LOAD_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in _SCOPES))
 STORE_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in _SCOPES))
-ATOMIC_ORDERS = tuple(
-    f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in _SCOPES
-)
+ATOMIC_ORDERS = tuple(f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in _SCOPES)
 _INTEGER_ATOMICS = (i32, i64, u32, u64)
 ATOMICS: dict[str, tuple[Type, ...]] = {
     "add": (i32, u32, u64, f32, f64),
@@ -116,8 +114,16 @@ def load_op(space: str, type: Type, width: int, cache: str, order: str) -> Op:
         to = names[0] if width == 1 else "{{" + ", ".join(names) + "}}"
         text = f"ld{_prefix(order)}.{space}{suffix}{_suffix(type, width)} {to}, [{{{width}}}+{{{width + 1}}}];"
         op = _OPS[key] = Op(
-            "ld", text, (type,) * width, (_address_type(space), i32), _load, isa.EFFECT, sm, max(ptx, order_ptx),
-            spins=bool(order), detail=Access(space, type, width, order),
+            "ld",
+            text,
+            (type,) * width,
+            (_address_type(space), i32),
+            _load,
+            isa.EFFECT,
+            sm,
+            max(ptx, order_ptx),
+            spins=bool(order),
+            detail=Access(space, type, width, order),
         )
     return op
 
@@ -136,8 +142,15 @@ def store_op(space: str, type: Type, width: int, cache: str, order: str) -> Op:
         values = names[0] if width == 1 else "{{" + ", ".join(names) + "}}"
         text = f"st{_prefix(order)}.{space}{suffix}{_suffix(type, width)} [{{0}}+{{1}}], {values};"
         op = _OPS[key] = Op(
-            "st", text, (), (_address_type(space), i32, *(type,) * width), _store, isa.EFFECT, sm,
-            max(ptx, order_ptx), detail=Access(space, type, width, order),
+            "st",
+            text,
+            (),
+            (_address_type(space), i32, *(type,) * width),
+            _store,
+            isa.EFFECT,
+            sm,
+            max(ptx, order_ptx),
+            detail=Access(space, type, width, order),
         )
     return op
 
@@ -156,9 +169,16 @@ def atomic_op(space: str, name: str, type: Type, order: str) -> Op:
         values = ", ".join(f"{{{i + 3}}}" for i in range(num_values))
         sm, ptx = _order_version(order)
         op = _OPS[key] = Op(
-            "atom", f"atom.{order}.{space}.{name}.{suffix} {{0}}, [{{1}}+{{2}}], {values};",
-            (type,), (_address_type(space), i32, *(type,) * num_values), _atomic, isa.EFFECT, sm, ptx,
-            spins=True, detail=Access(space, type, 1, order, name),
+            "atom",
+            f"atom.{order}.{space}.{name}.{suffix} {{0}}, [{{1}}+{{2}}], {values};",
+            (type,),
+            (_address_type(space), i32, *(type,) * num_values),
+            _atomic,
+            isa.EFFECT,
+            sm,
+            ptx,
+            spins=True,
+            detail=Access(space, type, 1, order, name),
         )
     return op
 
@@ -236,8 +256,9 @@ class Pointer:
         k = self.builder
         base, offset = self._locate(index)
         if self.type is pred:
-            return tuple(k.cast(v, pred) for v in Pointer(k, base, u8, self.space, "r", (), offset).load(
-                0, width, cache, order))
+            return tuple(
+                k.cast(v, pred) for v in Pointer(k, base, u8, self.space, "r", (), offset).load(0, width, cache, order)
+            )
         values: list[Value] = []
         for start, count, type, parts in _pieces(self.type, width):
             op = load_op(self.space, type, count, cache, order)
@@ -255,7 +276,8 @@ class Pointer:
         values = list(values)
         if self.type is pred:
             Pointer(k, base, u8, self.space, "w", (), offset).store(
-                0, [k.cast(k.as_value(v, pred), u8) for v in values], cache, order)
+                0, [k.cast(k.as_value(v, pred), u8) for v in values], cache, order
+            )
             return
         values = [k.operand(v, self.type) for v in values]
         position = 0

@@ -109,9 +109,9 @@ class Program:
             parts = any(b.is_blocking or (loop is not None and _leaves(b)) for b in blocks)
             if not parts:
                 return self._masked(node)
-            return IfNode(node.predicate.index, *(
-                [] if b is None else self._block(b, loop) for b in (node.then, node.orelse)
-            ))
+            return IfNode(
+                node.predicate.index, *([] if b is None else self._block(b, loop) for b in (node.then, node.orelse))
+            )
         if not node.body.is_blocking:
             return self._masked(node)
         walked = self._loops[node] = LoopNode([], [])
@@ -134,6 +134,7 @@ class Program:
     def _run(self, block: Block) -> Step:
         steps = [self._masked(node) for node in block.nodes]
         if _leaves(block):
+
             def run_while_active(frame: Frame) -> None:
                 for step in steps:
                     step(frame)

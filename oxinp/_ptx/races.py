@@ -155,7 +155,12 @@ class Tracker:
         self._is_tagging = True
         for noted in (*self._ranges, new):
             conflict = self._tag(
-                epochs, noted.offsets, noted.nbytes, noted.lanes, noted.time, is_write=noted.is_write,
+                epochs,
+                noted.offsets,
+                noted.nbytes,
+                noted.lanes,
+                noted.time,
+                is_write=noted.is_write,
                 is_checked=noted is new,
             )
             if conflict is not None:
@@ -164,7 +169,14 @@ class Tracker:
         return None
 
     def _tag(
-        self, epochs: Epochs, offsets: Array, nbytes: int, lanes: Array, time: int, *, is_write: bool,
+        self,
+        epochs: Epochs,
+        offsets: Array,
+        nbytes: int,
+        lanes: Array,
+        time: int,
+        *,
+        is_write: bool,
         is_checked: bool = True,
     ) -> Conflict | None:
         rows = offsets // nbytes

@@ -140,9 +140,7 @@ class Memory(Space):
     ALIGN = 256
     GUARD = 256
 
-    def __init__(
-        self, capacity: int = 1 << 24, limit: int = 1 << 34, *, checks_initialised: bool = True
-    ) -> None:
+    def __init__(self, capacity: int = 1 << 24, limit: int = 1 << 34, *, checks_initialised: bool = True) -> None:
         super().__init__(capacity, checks_initialised=checks_initialised)
         self.limit = limit
         self.clock = 0  # time of the last synchronisation of the last launch

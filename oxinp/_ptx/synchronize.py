@@ -30,8 +30,15 @@ def special_op(register: str) -> Op:
     if not in_cluster and register not in SPECIAL_REGISTERS:
         raise ValueError(f"no special register {register!r}")
     return Op(
-        "special", f"mov.u32 {{0}}, %{register};", (u32,), (), _special, EFFECT,
-        90 if in_cluster else 80, (7, 8) if in_cluster else (7, 0), detail=register,
+        "special",
+        f"mov.u32 {{0}}, %{register};",
+        (u32,),
+        (),
+        _special,
+        EFFECT,
+        90 if in_cluster else 80,
+        (7, 8) if in_cluster else (7, 0),
+        detail=register,
     )
 
 
@@ -67,8 +74,16 @@ def _rows() -> list[Row]:
         Row("barrier_arrive", "barrier.arrive.aligned", "<- u32 u32", ((),), _arrive_only, kind=EFFECT),
         Row("warp_sync", "bar.warp.sync", "<- u32", ((),), _warp_sync, kind=EFFECT, collective=32),
         *(
-            Row(f"fence_{order}_{scope}", f"fence.{order}.{scope}", "<-", ((),), _fence, kind=EFFECT,
-                sm=90 if scope == "cluster" else 80, ptx=(7, 8) if scope == "cluster" else (7, 0))
+            Row(
+                f"fence_{order}_{scope}",
+                f"fence.{order}.{scope}",
+                "<-",
+                ((),),
+                _fence,
+                kind=EFFECT,
+                sm=90 if scope == "cluster" else 80,
+                ptx=(7, 8) if scope == "cluster" else (7, 0),
+            )
             for order in ("acq_rel", "sc")
             for scope in ("cta", "cluster", "gpu", "sys")
         ),

@@ -48,7 +48,7 @@ class Tracer:
 
     @property
     def itself(self) -> Builder:
-        """This object as what it is in the end: the parts of `Builder` refer to each other through it."""
+        """The object as what it is in the end: the parts of `Builder` refer to each other through it."""
         return typing.cast("Builder", self)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

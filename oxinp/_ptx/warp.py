@@ -91,16 +91,41 @@ def _match_any(frame: Any, _op: Op, values: Any, members: Any) -> Any:
 
 def _rows() -> list[Row]:
     rows = [
-        Row(f"shfl_{mode}", f"shfl.sync.{mode}.b32", "u32 <- u32 u32 u32 u32", ((),), _shuffle(mode),
-            kind=EFFECT, collective=WARP)
+        Row(
+            f"shfl_{mode}",
+            f"shfl.sync.{mode}.b32",
+            "u32 <- u32 u32 u32 u32",
+            ((),),
+            _shuffle(mode),
+            kind=EFFECT,
+            collective=WARP,
+        )
         for mode in ("up", "down", "bfly", "idx")
     ]
     for name, ref, out in (("ballot", _ballot, "u32"), ("any", _any, "pred"), ("all", _all, "pred")):
-        rows.append(Row(f"vote_{name}", f"vote.sync.{name}.{'b32' if out == 'u32' else 'pred'}",
-                        f"{out} <- pred u32", ((),), ref, kind=EFFECT, collective=WARP))
+        rows.append(
+            Row(
+                f"vote_{name}",
+                f"vote.sync.{name}.{'b32' if out == 'u32' else 'pred'}",
+                f"{out} <- pred u32",
+                ((),),
+                ref,
+                kind=EFFECT,
+                collective=WARP,
+            )
+        )
     rows.append(Row("activemask", "activemask.b32", "u32 <-", ((),), _active_mask, kind=EFFECT))
-    rows.append(Row("match_any", "match.any.sync.{b}", "u32 <- t u32", ((u32,), (u64,)), _match_any,
-                    kind=EFFECT, collective=WARP))
+    rows.append(
+        Row(
+            "match_any",
+            "match.any.sync.{b}",
+            "u32 <- t u32",
+            ((u32,), (u64,)),
+            _match_any,
+            kind=EFFECT,
+            collective=WARP,
+        )
+    )
     signed = ((u32,), (i32,))
     for name, function, identity, types in (
         ("add", np.add, lambda _: 0, signed),
@@ -111,8 +136,17 @@ def _rows() -> list[Row]:
         ("xor", np.bitwise_xor, lambda _: 0, ((u32,),)),
     ):
         suffix = "{t}" if types is signed else "b32"
-        rows.append(Row(f"redux_{name}", f"redux.sync.{name}.{suffix}", "t <- t u32", types,
-                        _redux(function, identity), kind=EFFECT, collective=WARP))
+        rows.append(
+            Row(
+                f"redux_{name}",
+                f"redux.sync.{name}.{suffix}",
+                "t <- t u32",
+                types,
+                _redux(function, identity),
+                kind=EFFECT,
+                collective=WARP,
+            )
+        )
     return rows
 
 

@@ -9,9 +9,37 @@ from oxinp._ptx.types import bf16, pred
 
 NUM_LANES = 256
 
-_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 1e-3, 255.0, 256.0, 32768.0, -32769.0, 65504.0, 1e5,
-           2147483520.0, 2147483648.0, -2147483648.0, 4294967296.0, 9.2e18, 9.223372036854775808e18, -1e19, 1.8e19, 1e38,
-           float("inf"), float("-inf"), float("nan")]
+_FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3.0,
+    1e-3,
+    255.0,
+    256.0,
+    32768.0,
+    -32769.0,
+    65504.0,
+    1e5,
+    2147483520.0,
+    2147483648.0,
+    -2147483648.0,
+    4294967296.0,
+    9.2e18,
+    9.223372036854775808e18,
+    -1e19,
+    1.8e19,
+    1e38,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+]
 
 
 def specimens(type, seed=0, num=NUM_LANES):
@@ -26,11 +54,15 @@ def specimens(type, seed=0, num=NUM_LANES):
     if type.is_float:
         info = np.finfo(type.dtype)
         with np.errstate(over="ignore"):
-            special = np.asarray([*_FLOATS, info.tiny, info.smallest_subnormal, -info.smallest_subnormal, info.max, info.eps])
+            special = np.asarray(
+                [*_FLOATS, info.tiny, info.smallest_subnormal, -info.smallest_subnormal, info.max, info.eps]
+            )
             special = special.astype(type.dtype)
     else:
         info = np.iinfo(type.dtype)
-        special = np.asarray([0, 1, 2, 3, 7, 31, 32, 33, 100, info.max, info.max - 1, info.min, info.min + 1], type.dtype)
+        special = np.asarray(
+            [0, 1, 2, 3, 7, 31, 32, 33, 100, info.max, info.max - 1, info.min, info.min + 1], type.dtype
+        )
         if info.min < 0:
             special = np.append(special, np.asarray([-1, -2, -7], type.dtype))
     # shifted by the seed times a stride coprime to most lengths, so that operands meet in many pairs
@@ -71,7 +103,8 @@ def one_instruction(row, binding):
 def operands(op):
     """One array per source operand."""
     return [
-        shift_counts(i) if op.name in ("shl", "shr", "bfe", "shf_l", "shf_r") and t.name == "u32" and i
+        shift_counts(i)
+        if op.name in ("shl", "shr", "bfe", "shf_l", "shf_r") and t.name == "u32" and i
         else specimens(t, i)
         for i, t in enumerate(op.src)
     ]

@@ -70,7 +70,9 @@ def test_raw_conversion_saturates():
     assert result[:4].tolist() == [2**31 - 1, -(2**31), 2, 0]
 
 
-@pytest.mark.parametrize(("rounding", "numpys"), [("rni", np.rint), ("rmi", np.floor), ("rpi", np.ceil), ("rzi", np.trunc)])
+@pytest.mark.parametrize(
+    ("rounding", "numpys"), [("rni", np.rint), ("rmi", np.floor), ("rpi", np.ceil), ("rzi", np.trunc)]
+)
 def test_rounding_to_integral_floats(rounding, numpys):
     k = Builder("round", block=NUM_LANES)
     out, x = k.pointer("out", f64, "w"), k.pointer("x", f64, "r")

@@ -1,4 +1,5 @@
 """What instructions mean, against Python's own integers and fractions: an oracle that shares nothing with NumPy."""
+# ruff: noqa: ARG001, ARG005  (the meanings share one signature)
 
 import math
 import struct
@@ -107,7 +108,9 @@ def test_wide_products(type):
 def test_funnel_shifts():
     low, high, count = specimens(u32, 0), specimens(u32, 1), shift_counts()
     words = [(int(h) << 32 | int(lo), int(c) & 31) for lo, h, c in zip(low, high, count, strict=True)]
-    assert_same(isa.find("shf_l").ref(low, high, count), np.asarray([w << c >> 32 & 0xFFFFFFFF for w, c in words], "u4"))
+    assert_same(
+        isa.find("shf_l").ref(low, high, count), np.asarray([w << c >> 32 & 0xFFFFFFFF for w, c in words], "u4")
+    )
     assert_same(isa.find("shf_r").ref(low, high, count), np.asarray([w >> c & 0xFFFFFFFF for w, c in words], "u4"))
 
 
@@ -136,7 +139,11 @@ def test_extract_bits(type):
 # --------------------------------------------------------------------------------------------------------------
 # floating point
 
-FLOATS = {f16: (11, -24, 65504), f32: (24, -149, float(np.finfo(np.float32).max)), f64: (53, -1074, float(np.finfo("f8").max))}
+FLOATS = {
+    f16: (11, -24, 65504),
+    f32: (24, -149, float(np.finfo(np.float32).max)),
+    f64: (53, -1074, float(np.finfo("f8").max)),
+}
 
 
 def round_to(value, type):
@@ -178,8 +185,16 @@ def hard_triples(type):
         large = np.ldexp(a, -(lowest + precision) // 2).astype(type.dtype)
         ties = (1 + rng.integers(0, 8, num) * np.finfo(type.dtype).eps).astype(type.dtype)
     zeros = np.zeros_like(a)
-    triples = [(a, b, cancel), (a, b, near), (small, smaller, near), (small, smaller, zeros), (large, large, a),
-               (ties, ties, near), (large, large, -large), (small, smaller, -small)]
+    triples = [
+        (a, b, cancel),
+        (a, b, near),
+        (small, smaller, near),
+        (small, smaller, zeros),
+        (large, large, a),
+        (ties, ties, near),
+        (large, large, -large),
+        (small, smaller, -small),
+    ]
     triples.append(tuple(specimens(type, i, num) for i in range(3)))
     return [np.concatenate(column) for column in zip(*triples, strict=True)]
 
@@ -231,9 +246,15 @@ def test_minimum_and_maximum(type):
 
 @pytest.mark.parametrize("source", [f16, f32, f64], ids=repr)
 @pytest.mark.parametrize("to", [i16, i32, i64, u16, u32, u64], ids=repr)
-@pytest.mark.parametrize(("rounding", "round_"), [
-    ("rzi", math.trunc), ("rmi", math.floor), ("rpi", math.ceil), ("rni", round),
-])
+@pytest.mark.parametrize(
+    ("rounding", "round_"),
+    [
+        ("rzi", math.trunc),
+        ("rmi", math.floor),
+        ("rpi", math.ceil),
+        ("rni", round),
+    ],
+)
 def test_float_to_integer_saturates(source, to, rounding, round_):
     info = np.iinfo(to.dtype)
     values = specimens(source)
