@@ -192,6 +192,7 @@ class Oxinp(Side):
     def __init__(self, oxinp):
         super().__init__(oxinp)
         self.runtime = importlib.import_module("oxinp._runtime").current()
+        self.cuda = importlib.import_module("oxinp.cuda")
         self.backend = "host" if self.runtime is None else self.runtime.name
         self.materialise = oxinp.evaluate
 
@@ -203,10 +204,12 @@ class Oxinp(Side):
         return self.xp.asarray(host)
 
     def to_host(self, x):
-        return x.__array__()
+        # Meant, so no fallback here.
+        with self.xp.config.override(fallback="silent"):
+            return np.asarray(x)
 
     def synchronize(self):
-        self.xp.cuda.synchronize()
+        self.cuda.synchronize()
 
     def record(self):
         if self.backend != "cuda":
@@ -219,12 +222,12 @@ class Oxinp(Side):
         return start.elapsed_ms(stop)
 
     def launches(self):
-        return None if self.runtime is None else self.xp.cuda.stats().launches
+        return None if self.runtime is None else self.cuda.stats().launches
 
     def transferred_nbytes(self):
         if self.runtime is None:
             return None
-        stats = self.xp.cuda.stats()
+        stats = self.cuda.stats()
         return stats.h2d_bytes, stats.d2h_bytes
 
     def copy_into(self, target, source):
