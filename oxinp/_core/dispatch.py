@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.exchange import StandIns, Unread
+from oxinp._core.exchange import StandIns, Unread, holds_arrays, is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import OUT, Mutated, call, name_of
 from oxinp._core.handle import Handle
@@ -78,19 +78,26 @@ def with_fallback(function: Function, numpy_function: Function, name: str) -> Fu
     return dispatched
 
 
-def without_reading(numpy_function: Function, name: str) -> Function:
+def without_reading(numpy_function: Function, name: str, *, all_arguments: bool = False) -> Function:
     """Return a function of NumPy's that looks at shapes and dtypes and makes views, done without moving elements.
 
-    Where it turns out to read elements after all (a copy was asked for, or is needed), it is a fallback.
+    Where it has to read elements after all (for a copy, or indices that are an array), it is a fallback.
+
+    Parameters
+    ----------
+    numpy_function : callable
+    name : str
+        What a fallback is counted as.
+    all_arguments : bool
+        Whether it only looks at every positional argument, or at the first alone and reads the others.
     """
 
     def looked(*args: Any, **kwargs: Any) -> Any:
-        stand_ins = StandIns()
-        host_args = [stand_ins.give(value) for value in args]
-        host_kwargs = {key: stand_ins.give(value) for key, value in kwargs.items()}
-        if kwargs.get("out") is None:
+        read = [*([] if all_arguments else args[1:]), *kwargs.values()]
+        if not any(is_array(value) or holds_arrays(value) for value in read):
+            stand_ins = StandIns()
             try:
-                return stand_ins.take(numpy_function(*host_args, **host_kwargs))
+                return stand_ins.take(numpy_function(*map(stand_ins.give, args), **kwargs))
             except Unread:
                 pass
         return call(numpy_function, args, kwargs, name=name)

@@ -29,6 +29,18 @@ _PLAIN = frozenset(
 )
 
 
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of ours (a scalar on the device is none)."""
+    return isinstance(value, Handle) and type(value) is not types.scalar
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether a list or tuple, or one in it, holds an array of ours."""
+    if not isinstance(value, list | tuple) or {type(part) for part in value} <= _PLAIN:
+        return False
+    return any(is_array(part) or holds_arrays(part) for part in value)
+
+
 class NeedsMirror(Exception):
     """A result is a view of an argument that was fetched: the call is done again on whole host sides."""
 

@@ -140,11 +140,21 @@ class Operation:
         Unsupported.
     weight : float
         Cost of one element relative to an addition's.
+    takes_any_integer : bool
+        Python integers beyond the loop's dtype are no error, as in comparisons.
     """
 
-    __slots__ = ("find_loop", "name", "pairs", "records", "weight")
+    __slots__ = ("find_loop", "name", "pairs", "records", "takes_any_integer", "weight")
 
-    def __init__(self, name: str, find_loop: Callable[[tuple[Any, ...]], Loop], weight: float = 1.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        find_loop: Callable[[tuple[Any, ...]], Loop],
+        weight: float = 1.0,
+        *,
+        takes_any_integer: bool = False,
+    ) -> None:
+        self.takes_any_integer = takes_any_integer
         self.name = name
         self.find_loop = find_loop
         self.weight = weight

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.exchange import Exchange, NeedsMirror
-from oxinp._core.handle import Handle
+from oxinp._core.exchange import Exchange, NeedsMirror, is_array
 from oxinp._core.ufunc import types
 from oxinp._runtime.counters import stats
 
@@ -137,11 +136,7 @@ def _written(
             found.append(_argument(function, args, kwargs, entry))
     if isinstance(function, np.ufunc):
         found += args[function.nin :]
-    return [value for entry in found for value in _flat(entry) if _is_array(value)]
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (isinstance(value, Handle) and type(value) is not types.scalar)
+    return [value for entry in found for value in _flat(entry) if is_array(value) or isinstance(value, np.ndarray)]
 
 
 def _argument(

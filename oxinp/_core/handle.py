@@ -13,10 +13,10 @@ import numpy as np
 
 from oxinp._core import explain, schedule
 from oxinp._core.dtypes import DEVICE_TYPES
-from oxinp._core.expr import Unsupported
+from oxinp._core.expr import Unsupported, leaf
 from oxinp._core.layout import Layout
 from oxinp._core.placement import device
-from oxinp._core.programs import copying, on_device, read
+from oxinp._core.programs import on_device, read
 from oxinp._core.storage import Stale, Storage, Value
 
 
@@ -145,7 +145,7 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
         layout = graph.layout
     ptr = leaves[0].ptr
     if not layout.is_contiguous:
-        gathered = schedule.evaluate((copying(layout, layout.dtype), leaves, 0))
+        _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
         ptr = gathered.ptr
     host = np.empty(layout.shape, layout.dtype)
     if explain.REPORTS:

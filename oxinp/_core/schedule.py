@@ -17,7 +17,7 @@ from weakref import ref
 
 from oxinp._core import programs
 from oxinp._core.explain import REPORTS, note
-from oxinp._core.expr import find_value, leaf
+from oxinp._core.expr import find_value
 from oxinp._core.programs import on_device, read
 from oxinp._core.storage import Storage, next_mask
 from oxinp._runtime import hooks
@@ -145,14 +145,16 @@ def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage
     return result
 
 
-def evaluate(value: Value) -> Buffer:
-    """Run an expression into a new Buffer that no storage owns."""
+def evaluate(value: Value) -> tuple[Graph, Buffer]:
+    """Run an expression into a new contiguous Buffer that no storage owns; return its leaf graph and the Buffer."""
     with LOCK:
         graph, leaves, _ = value
+        if not graph.nodes:
+            graph = programs.copying(graph.layout, graph.dtype)
         program = graph.program
         if program is None:
             program = graph.program = programs.build(graph)
-        return program.run(leaves)
+        return program.leaf, program.run(leaves)
 
 
 def write(storage: Storage, layout: Layout, value: Value, source: Storage | None = None) -> None:
@@ -178,7 +180,8 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         direct = not reads_target or (layout.is_injective and _reads_only(graph, leaves, buffer, layout))
         flush_readers(storage.value, source if direct else None)
         if not direct:
-            graph, leaves = leaf(graph.layout), (evaluate(value),)
+            graph, copied = evaluate(value)
+            leaves = (copied,)
         program = graph.programs.get(layout)
         if program is None:
             program = graph.programs[layout] = programs.build(graph, target=layout)

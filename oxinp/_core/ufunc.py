@@ -14,7 +14,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import explain, placement, schedule
-from oxinp._core.dtypes import WEAK_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.expr import MAX_RECORDS, Loop, Operation, Record, Unsupported, cast, combine, leaf, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_layout, host_view, writes_host
 from oxinp._core.storage import Storage, Value, make_storage
@@ -53,11 +53,14 @@ def operation_of(row: UfuncRow) -> Operation:
             raise Unsupported(msg)
         return Loop(tuple(inputs), output, lower)
 
-    return Operation(row.name, find_loop, row.weight)
+    return Operation(row.name, find_loop, row.weight, takes_any_integer=row.takes_any_integer)
 
 
 def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
     dtype = np.dtype(kinds[0])
+    if dtype not in DEVICE_TYPES:
+        msg = f"dtype {dtype} has no kernels yet"
+        raise Unsupported(msg)
     return Loop((dtype,), dtype, cast(dtype, dtype))
 
 
@@ -130,7 +133,12 @@ def express(
             if len(values) == 2 and shape is None and dtype is None:
                 _remember_pair(operation, values, positions, operands, record)
             if record.convert is not None:
-                leaves = _converted(record, positions, leaves)
+                try:
+                    leaves = _converted(record, positions, leaves)
+                except OverflowError as error:
+                    if operation.takes_any_integer:
+                        raise Unsupported(str(error)) from None
+                    raise
             return record.graph, leaves, mask
         if not record.flush:
             raise Unsupported(record.reason)

@@ -34,6 +34,8 @@ class UfuncRow:
         Bound against the true value; 0 is bit-identical to NumPy.
     weight : float
         Cost of an element, in additions, for placement.
+    takes_any_integer : bool
+        Python integers beyond the loop's dtype are no error.
     """
 
     numpy: np.ufunc
@@ -42,6 +44,7 @@ class UfuncRow:
     operators: tuple[str, str, str] = ("", "", "")
     ulp: float = 0.0
     weight: float = 1.0
+    takes_any_integer: bool = False
 
     @property
     def name(self) -> str:
@@ -68,7 +71,8 @@ def _comparison(
     ufunc: np.ufunc, operation: Callable[[Any, Any], Any], on_bool: Lowering, special: str
 ) -> UfuncRow:
     """Comparisons have no in-place form, and Python reflects them itself."""
-    return UfuncRow(ufunc, _kinds("iuf", _binary(operation)) | {"b": on_bool}, operation, (special, "", ""))
+    lowering = _kinds("iuf", _binary(operation)) | {"b": on_bool}
+    return UfuncRow(ufunc, lowering, operation, (special, "", ""), takes_any_integer=True)
 
 
 UFUNCS: tuple[UfuncRow, ...] = (

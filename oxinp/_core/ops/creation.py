@@ -28,8 +28,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
     layout = _device_layout(shape, dtype, order)
     if layout is None or value.ndim:
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
-    converted = np.empty((), dtype)
-    converted[...] = fill_value
+    converted = np.full((), fill_value, dtype)
     return wrap_pending(express(COPY, (converted[()],), layout.shape, dtype), as_array=True)
 
 

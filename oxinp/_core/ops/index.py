@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core import placement
+from oxinp._core import placement, schedule
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, expression, fetch_storage, host_view
+from oxinp._core.handle import Handle, device_value, fetch_storage, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import host_view_of, view_at
-from oxinp._core.programs import copying
+from oxinp._core.programs import copying, read
 from oxinp._core.ufunc import types, wrap_pending
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
@@ -73,9 +73,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if seen.dtype.hasobject or seen.dtype.names is not None:
             seen[key] = value
             return
-        part = seen[(*key, ...) if type(key) is tuple and ... not in key else (key, ...) if type(key) is int else key]
-        if part is seen or type(part) is not np.ndarray:
-            part = seen[...]
+        part = seen[_as_view_key(key)]
         layout = host_view_of(array, host, seen, part)._layout
     if layout.size or not isinstance(value, np.generic | int | float):
         assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
@@ -88,19 +86,21 @@ def _with_values(key: Any) -> Any:
     return key.__index__()
 
 
+def _as_view_key(key: Any) -> tuple[Any, ...]:
+    """Return a basic key as a tuple that selects a view, also where the key selects one element."""
+    parts = key if type(key) is tuple else (key,)
+    return parts if any(part is ... for part in parts) else (*parts, ...)
+
+
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
-    parts = key if type(key) is tuple else (key,)
-    if ... in parts or layout.ndim == 0:
-        return layout.view(lambda seen: seen[(*parts, ...) if ... not in parts else parts]), False or (
-            layout.ndim == 0 and parts == ()
-        )
-    count = len(parts) - parts.count(None)
-    is_element = count == layout.ndim and not any(type(part) in (slice, NoneType) for part in parts)
-    return layout.view(lambda seen: seen[(*parts, ...)]), is_element
+    parts = _as_view_key(key)
+    view = layout.view(lambda seen: seen[parts])
+    return view, view.ndim == 0 and parts is not key and key is not ...
 
 
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
-    _, leaves, mask = expression(view_at(array, layout))
+    device_value(array._storage)
+    _, leaves, mask = read(layout, schedule.materialise(array._storage))
     return wrap_pending((copying(layout, layout.dtype), leaves, mask))
