@@ -46,7 +46,7 @@ class Port(Protocol):
     """What the ring needs of a driver."""
 
     def enter_thread(self) -> None:
-        """Make the calling thread able to use the device."""
+        """Make the calling thread able to use the device; called by each worker for each transfer."""
         ...
 
     def allocate_pinned(self, nbytes: int, /) -> tuple[int, Bytes]:
@@ -85,25 +85,33 @@ class _Transfer:
 
     Attributes
     ----------
-    work : Callable
-        Takes a worker's slots; every worker that is given the transfer calls it once.
+    begun : list of None
+        As long as the number of workers that have begun: appending is atomic, adding is not.
     outcomes : list of BaseException or None
         One for each worker that is done.
     """
 
     def __init__(self, work: Work) -> None:
-        self.work = work
+        self.begun: list[None] = []
         self.outcomes: list[BaseException | None] = []
+        self._work = work
         self._wake: SimpleQueue[None] = SimpleQueue()
 
-    def finish(self, outcome: BaseException | None) -> None:
-        """Note that a worker is done."""
+    def join(self, port: Port, slots: tuple[_Slot, _Slot]) -> None:
+        """Take part, in a worker's thread, until there is nothing left to do."""
+        self.begun.append(None)
+        outcome: BaseException | None = None
+        try:
+            port.enter_thread()
+            self._work(slots)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+            outcome = error
         self.outcomes.append(outcome)
         self._wake.put(None)
 
     def wait(self, num_workers: int) -> None:
-        """Wait until so many workers are done. May be interrupted and called again."""
-        # Counted by `outcomes`: an interrupt can lose what `get` returned, and then no more of these are awaited.
+        """Wait until so many workers are done. May be interrupted, and called again."""
+        # An interrupt can lose what `get` returned, so that is not what is counted.
         while len(self.outcomes) < num_workers:
             self._wake.get()
 
@@ -200,17 +208,16 @@ class StagingRing:
             if not self._is_running:
                 self._start()
             transfer = _Transfer(work)
-            num_given = 0
             try:
                 for _ in range(self._num_workers):
                     self._jobs.put(transfer)
-                    num_given += 1
-                transfer.wait(num_given)
+                transfer.wait(self._num_workers)
             except BaseException:
-                # Ctrl-C. The caller may let go of the memory next, so nobody may be at work on it any more.
+                # Ctrl-C. The caller may let go of the memory next, so nobody may be at work on it any more. A worker
+                # begins before it takes a chunk: once there are none left, those that have begun are all that matter.
                 for _ in chunks:
                     pass
-                transfer.wait(num_given)
+                transfer.wait(len(transfer.begun))
                 raise
         for outcome in transfer.outcomes:
             if outcome is not None:
@@ -227,16 +234,5 @@ class StagingRing:
         self._is_running = True
 
     def _serve(self, slots: tuple[_Slot, _Slot]) -> None:
-        is_inside = False
         while True:
-            transfer = self._jobs.get()
-            try:
-                if not is_inside:
-                    self._port.enter_thread()
-                    is_inside = True
-                transfer.work(slots)
-            except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
-                transfer.finish(error)
-            else:
-                transfer.finish(None)
-            del transfer  # it holds the array
+            self._jobs.get().join(self._port, slots)

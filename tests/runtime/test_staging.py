@@ -157,21 +157,34 @@ def test_interrupted_transfer_leaves_nobody_at_work(data):
     port, stream = FakePort(data.size), LazyStream()
     ring = StagingRing(port, 2, 512 * KIB)
     main, plain = threading.get_ident(), port.upload_async
-    begun = threading.Event()
+    begun, interrupted = threading.Event(), threading.Event()
 
     def slow(*arguments):
         begun.set()
+        interrupted.wait(20)
         time.sleep(0.02)
         plain(*arguments)
 
+    def handle(*_):
+        if not interrupted.is_set():
+            interrupted.set()
+            raise KeyboardInterrupt
+
     def interrupt():
-        begun.wait()
-        signal.pthread_kill(main, signal.SIGINT)
+        begun.wait(20)
+        while not interrupted.wait(0.02):  # one that comes just before the thread falls asleep does not wake it
+            signal.pthread_kill(main, signal.SIGINT)
 
     port.upload_async = slow
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        ring.upload(0, data, stream)
+    before = signal.signal(signal.SIGINT, handle)
+    interrupter = threading.Thread(target=interrupt)
+    try:
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt):
+            ring.upload(0, data, stream)
+        interrupter.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     num_copies = len(port.copies)
     assert 0 < num_copies < 19
     time.sleep(0.1)
