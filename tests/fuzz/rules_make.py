@@ -25,8 +25,7 @@ REARRANGEMENTS = (
     "np.array(list({a}))", "np.apply_along_axis(lambda v: v[::-1], 0, {a})", "np.maximum.reduce({a} > 1, axis=-1)",
     "np.select([{a} > 1], [{a}])", "np.pad({a}, 1)", "np.delete({a}, 0, axis=0)", "np.append({a}, {b})",
     "np.bincount(({a} > 1).ravel())", "np.searchsorted([1, 2, 3], {a})", "np.einsum('i...->...i', {a})",
-    "np.tensordot({a} > 1, {a} > 1, axes=0)[..., :3]", "np.vectorize(lambda v: v * 2, otypes=[float])({a})",
-    "np.array_split({a}, 2)[0]", "np.atleast_1d({a}, {b})[-1]",
+    "np.tensordot({a} > 1, {a} > 1, axes=0)[..., :3]", "np.array_split({a}, 2)[0]", "np.atleast_1d({a}, {b})[-1]",
 )  # fmt: skip
 
 
