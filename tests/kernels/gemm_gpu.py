@@ -5,6 +5,7 @@ times over operands of random data; ``--peer`` adds PyTorch's rate for the same 
 """
 
 import argparse
+import functools
 import importlib
 import statistics
 import sys
@@ -12,6 +13,8 @@ import time
 
 import numpy as np
 
+from _driver.launch import Launcher
+from _driver.module import Module
 from _driver.tensormap import TensorMap
 from oxinp._kernels.gemm import GemmSpec, plan
 from oxinp._ptx.types import bf16, f16, f32
@@ -28,6 +31,8 @@ CHECKED_SPECS = [
     GemmSpec(bf16, bf16, tile_n=128, num_stages=6),
     GemmSpec(f16, f32, a_major="mn", b_major="k", tile_n=192, cluster=1),
     GemmSpec(f16, f16, tile_n=64, num_stages=8, cluster=1),
+    GemmSpec(bf16, bf16, tile_n=192),
+    GemmSpec(f16, f32, tile_n=64, num_stages=8),
     GemmSpec(f32, f32, b_major="k"),
     GemmSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
 ]
@@ -46,20 +51,38 @@ TIMED = [
 class Run:
     """One multiplication on the device: memory, tensor maps and the prepared launch."""
 
-    def __init__(self, backend, spec, m, n, depth, a, b):
+    def __init__(self, backend, spec, m, n, depth, a, b, *, linked=False):
         self.backend, self.spec = backend, spec
-        self.result = np.full((m, n), 0xFFFF if spec.out.nbytes == 2 else np.nan, spec.out.dtype)
+        self.result = np.full((m, n), 0xFFFF if spec.out is bf16 else np.nan, spec.out.dtype)
         self.buffers = [backend.allocate(array.nbytes) for array in (self.result, a, b)]
         for buffer, array in zip(self.buffers, (self.result, a, b), strict=True):
             backend.upload(buffer.ptr, array)
         launch = plan(spec, m, n, depth, backend.capability.num_sms)
         maps = [encode(backend, row, buffer.ptr) for row, buffer in zip(launch.maps, self.buffers, strict=True)]
-        self.launch = backend.launcher(launch.kernel, launch.grid, 0, (*maps, *launch.constants))
+        self.launch = prepare(backend, launch, maps, linked)
 
     def fetch(self):
         self.backend.synchronize()
         self.backend.download(self.result, self.buffers[0].ptr)
         return self.result
+
+
+def prepare(backend, launch, maps, linked):
+    """Return the launch, of the kernel compiled as a whole or through the driver's linker (and its cubin kept)."""
+    kernel, parameters = launch.kernel, (*maps, *launch.constants)
+    if linked:
+        return backend.launcher(kernel, launch.grid, 0, parameters)
+    function = whole(backend.context, kernel)
+    return Launcher(
+        function, launch.grid, kernel.block, kernel.shared_nbytes, kernel.param_format, 0, parameters,
+        cluster=kernel.cluster,
+    ).launch
+
+
+@functools.cache
+def whole(context, kernel):
+    """Return the function compiled by `cuModuleLoadDataEx`, where setmaxnreg is not ignored."""
+    return Module.from_ptx(context, kernel.ptx).function(kernel.name)
 
 
 def encode(backend, row, ptr):
@@ -80,13 +103,18 @@ def encode(backend, row, ptr):
 def check(backend, spec, shape, rng):
     """Largest error in units of what is allowed."""
     case = draw(spec, *shape, rng)
-    run = Run(backend, spec, *shape, case.a, case.b)
     worst = 0.0
-    for _ in range(2):
+    for linked in (False, True):
+        run = Run(backend, spec, *shape, case.a, case.b, linked=linked)
         run.launch()
-        error = np.abs(to_float64(run.fetch(), spec.out) - case.exact) / case.bound
-        worst = max(worst, float(np.where(np.isnan(error), np.inf, error).max()))
+        worst = max(worst, worst_of(to_float64(run.fetch(), spec.out), case))
     return worst
+
+
+def worst_of(result, case):
+    """Largest error in units of what is allowed; infinite where the result is not a number."""
+    error = np.abs(result - case.exact) / case.bound
+    return float(np.where(np.isnan(error), np.inf, error).max())
 
 
 def time_ms(backend, launch, repetitions=20):
@@ -103,14 +131,15 @@ def time_ms(backend, launch, repetitions=20):
 
 
 def measure(backend, spec, size, rng):
-    """Rate in TFLOP/s, and the error of 16 rows in units of what is allowed."""
+    """Rates in TFLOP/s, compiled as a whole and linked, and the error of 16 rows in units of what is allowed."""
     rows = np.sort(rng.choice(size, 16, replace=False))
     case = draw(spec, size, size, size, rng, rows)
-    run = Run(backend, spec, size, size, size, case.a, case.b)
-    milliseconds = time_ms(backend, run.launch)
-    got = to_float64(run.fetch()[rows], spec.out)
-    worst = float((np.abs(got - case.exact) / case.bound).max())
-    return 2 * size**3 / milliseconds * 1e-9, worst
+    rates, worst = [], 0.0
+    for linked in (False, True):
+        run = Run(backend, spec, size, size, size, case.a, case.b, linked=linked)
+        rates.append(2 * size**3 / time_ms(backend, run.launch) * 1e-9)
+        worst = max(worst, worst_of(to_float64(run.fetch()[rows], spec.out), case))
+    return rates, worst
 
 
 def measure_peer(spec, size):
@@ -131,6 +160,12 @@ def measure_peer(spec, size):
     return 2 * size**3 / statistics.median(times[3:]) * 1e-9
 
 
+def write(line):
+    """Print at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -143,12 +178,12 @@ def main(arguments):
         errors = [check(backend, spec, shape, rng) for shape in CHECKED_SHAPES]
         is_right &= max(errors) <= 1
         listed = " ".join(f"{error:.3f}" for error in errors)
-        print(f"{spec.name:45s} errors / bound: {listed}  ({time.perf_counter() - begin:.1f} s)", flush=True)
+        write(f"{spec.name:45s} errors / bound: {listed}  ({time.perf_counter() - begin:.1f} s)")
     for spec, size in TIMED:
-        rate, worst = measure(backend, spec, size, rng)
+        (rate, linked_rate), worst = measure(backend, spec, size, rng)
         is_right &= worst <= 1
         peer = f", torch {measure_peer(spec, size):.0f}" if options.peer else ""
-        print(f"{spec.name:45s} {size}: {rate:.0f} TFLOP/s{peer}, error / bound {worst:.3f}", flush=True)
+        write(f"{spec.name:45s} {size}: {rate:.0f} TFLOP/s (linked {linked_rate:.0f}{peer}), error / bound {worst:.3f}")
     return 0 if is_right else 1
 
 

@@ -1,0 +1,186 @@
+"""Barriers in shared memory that count arrivals and bytes, and the ring of buffers built on them.
+
+An mbarrier completes a phase when all its arrivals, and all the bytes they announced, have come; then the next phase
+begins. A waiter names the parity of the phase it waits for, so nobody can fall behind by more than one. `Pipeline`
+owns the barriers of a ring of buffers, and `Producer` and `Consumer` own where in the ring, and in which phase, one
+side stands: a kernel never sees a parity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oxinp._ptx import isa
+from oxinp._ptx.gpu_only import refuse, refuse_to_wait
+from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.types import u32, u64
+from oxinp._ptx.value import Value, Var
+
+if TYPE_CHECKING:
+    from oxinp._ptx.builder import Builder
+
+# The label and the predicate are local to the braces. The hardware suspends the thread inside try_wait. The scope is
+# the block also in a cluster: what other blocks did with the buffer, they did through the asynchronous units.
+_WAIT = Op(
+    "mbarrier_wait",
+    "{{\n\t.reg .pred done;\n\tWAIT:\n\t"
+    "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [{0}], {1};"
+    "\n\t@!done bra WAIT;\n\t}}",
+    (), (u32, u32), refuse_to_wait, WAIT, 90, (8, 0),
+)
+
+
+def _row(name: str, opcode: str, signature: str, layout: str) -> Row:
+    return Row(name, opcode, signature, ((),), refuse, sm=90, ptx=(8, 0), layout=layout, kind=EFFECT)
+
+
+isa.register([
+    _row("mbarrier_init", "mbarrier.init.shared::cta.b64", "<- u32 u32", "[{0}], {1}"),
+    _row("mbarrier_arrive", "mbarrier.arrive.release.cta.shared::cta.b64", "<- u32", "_, [{0}]"),
+    _row("mbarrier_arrive_expect", "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64", "<- u32 u32",
+         "_, [{0}], {1}"),
+    # No .release.cluster: that would flush the block's writes to global memory (seen as MEMBAR.ALL.GPU), for readers
+    # that have written nothing.
+    _row("mbarrier_arrive_remote", "mbarrier.arrive.shared::cluster.b64", "<- u32", "_, [{0}]"),
+    _row("mapa", "mapa.shared::cluster.u32", "u32 <- u32 u32", "{0}, {1}, {2}"),
+    Row("fence_mbarrier_init", "fence.mbarrier_init.release.cluster", "<-", ((),), refuse, sm=90, ptx=(8, 0),
+        kind=EFFECT),
+    Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), refuse, sm=90, ptx=(7, 8), kind=EFFECT),
+    Row("cluster_wait", "barrier.cluster.wait.acquire", "<-", ((),), refuse_to_wait, sm=90, ptx=(7, 8), kind=WAIT),
+])
+
+
+def cluster_barrier(k: Builder) -> None:
+    """Wait for all threads of the cluster; orders their memory accesses."""
+    k.emit("cluster_arrive", types=())
+    k.emit("cluster_wait", types=())
+
+
+class Pipeline:
+    """The barriers of a ring of buffers between one producing thread and consuming groups of threads.
+
+    A buffer is *full* once its bytes have arrived, and *empty* once every consumer has let go of it. With a cluster
+    every block has the same ring, copies may write into all of them, and a consumer lets go in all of them.
+
+    Made in all threads of the block; the constructor ends with a barrier (of the cluster, if there is one).
+
+    Parameters
+    ----------
+    k : Builder
+    num_stages : int
+        Buffers in the ring.
+    num_consumers : int
+        Groups of consuming threads in this block.
+    nbytes : int
+        Bytes that fill one buffer; those of a box that lie outside its array count.
+    """
+
+    def __init__(self, k: Builder, num_stages: int, num_consumers: int, nbytes: int) -> None:
+        if num_stages < 2:
+            raise ValueError(f"a ring needs at least 2 buffers, not {num_stages}")
+        self.builder = k
+        self.num_stages = num_stages
+        self.nbytes = nbytes
+        self.cluster_size = 1 if k.cluster is None else k.cluster[0] * k.cluster[1] * k.cluster[2]
+        # Not static: behind static arrays the driver's linker does not align the dynamic memory as the tiles need it.
+        self.full = k.dynamic_shared(u64, num_stages, align=8)
+        self.empty = k.dynamic_shared(u64, num_stages, align=8)
+        with k.when(k.thread_index() == 0):
+            for i in range(num_stages):
+                k.emit("mbarrier_init", self.full.address(i), 1, types=())
+                k.emit("mbarrier_init", self.empty.address(i), num_consumers * self.cluster_size, types=())
+            k.emit("fence_mbarrier_init", types=())
+        if self.cluster_size > 1:
+            cluster_barrier(k)
+        else:
+            k.barrier()
+
+    def close(self) -> None:
+        """At the end of the kernel, in all threads: no block of a cluster leaves while another may write to it."""
+        if self.cluster_size > 1:
+            cluster_barrier(self.builder)
+
+
+class _Cursor:
+    """A place in the ring that moves on by one buffer at a time."""
+
+    def __init__(self, pipeline: Pipeline, parity: int) -> None:
+        k = pipeline.builder
+        self.pipeline = pipeline
+        self.builder = k
+        self._stage: Var = k.var(0, u32)
+        self._parity: Var = k.var(parity, u32)
+
+    def _advance(self) -> Value:
+        """Move on; the buffer that was the present one."""
+        k, stage = self.builder, self._stage.get()
+        following = stage + 1
+        wraps = following == self.pipeline.num_stages
+        self._stage.set(k.where(wraps, 0, following))
+        self._parity.set(k.where(wraps, self._parity ^ 1, self._parity))
+        return stage
+
+    def _wait(self, barriers: Pointer) -> None:
+        self.builder.emit_op(_WAIT, barriers.address(self._stage), self._parity)
+
+
+class Slot:
+    """A buffer to be filled: its number, and the address of the barrier its copies report to."""
+
+    def __init__(self, stage: Value, barrier: Value) -> None:
+        self.stage = stage
+        self.barrier = barrier
+
+
+class Producer(_Cursor):
+    """The filling side, in one thread."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        # A fresh barrier is in phase 0, so waiting for the phase before it does not wait.
+        super().__init__(pipeline, parity=1)
+
+    def acquire(self) -> Slot:
+        """Wait for the next buffer to be empty, and announce its bytes; then start the copies that fill it."""
+        k, pipeline = self.builder, self.pipeline
+        self._wait(pipeline.empty)
+        barrier = pipeline.full.address(self._stage)
+        k.emit("mbarrier_arrive_expect", barrier, pipeline.nbytes, types=())
+        return Slot(self._advance(), barrier)
+
+
+class Consumer(_Cursor):
+    """The using side, in every thread of one consuming group.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+    thread : Value
+        This thread's number in the group, u32.
+    """
+
+    def __init__(self, pipeline: Pipeline, thread: Value) -> None:
+        super().__init__(pipeline, parity=0)
+        self._thread = thread
+        self._oldest: Var = self.builder.var(0, u32)
+
+    def acquire(self) -> Value:
+        """Wait for the next buffer to be full; its number."""
+        self._wait(self.pipeline.full)
+        return self._advance()
+
+    def release(self) -> None:
+        """Let go of the oldest buffer still held; nothing may read it any more."""
+        k, pipeline = self.builder, self.pipeline
+        stage = self._oldest.get()
+        barrier = pipeline.empty.address(stage)
+        with k.when(self._thread < pipeline.cluster_size):
+            if pipeline.cluster_size > 1:
+                k.emit("mbarrier_arrive_remote", k.emit("mapa", barrier, self._thread, types=()), types=())
+            else:
+                k.emit("mbarrier_arrive", barrier, types=())
+        following = stage + 1
+        self._oldest.set(k.where(following == pipeline.num_stages, 0, following))
+
+
+__all__ = ["Consumer", "Pipeline", "Producer", "Slot", "cluster_barrier"]

@@ -1,0 +1,234 @@
+"""Operand tiles in shared memory as the tensor copy engine writes and wgmma reads them.
+
+Everything is made of atoms of 8 rows of 128 bytes, 1024-byte aligned, in which the 16-byte chunk c of row r lies at
+c ^ (r & 7) (the 128-byte swizzle). A row runs along K in a K-major tile, along M or N in an MN-major one, which only
+16-bit types can have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.tma import SWIZZLE_NBYTES, TensorMap, commit_stores, publish_shared, wait_stores
+from oxinp._ptx.types import Type, u32
+from oxinp._ptx.value import Value
+
+if TYPE_CHECKING:
+    from oxinp._ptx.builder import Builder
+    from oxinp._ptx.mbarrier import Slot
+    from oxinp._ptx.wgmma import Accumulator
+
+WARPGROUP = 128  # threads
+ATOM_ROWS = 8
+ATOM_NBYTES = ATOM_ROWS * SWIZZLE_NBYTES
+STEP_NBYTES = 32  # of K that one wgmma consumes, whatever the type
+ADDRESS_SPACE_NBYTES = 1 << 18  # what the address field of a descriptor can reach
+
+# Descriptor fields, in units of 16 bytes; bits 62-63 are the swizzle mode, 1 being 128 bytes.
+_LEADING_SHIFT = 16
+_SWIZZLE_128 = 1 << (62 - 32)
+
+
+class OperandTile:
+    """A ring of tiles of `extent` x `depth` elements (`extent` of M or N, `depth` of K).
+
+    Parameters
+    ----------
+    k : Builder
+    type : Type
+    extent, depth : int
+    major : str
+        ``"k"``: rows of the tile run along K. ``"mn"``: they run along M or N.
+    num_stages : int
+        Tiles in the ring.
+    num_parts : int
+        Equal parts along `extent` that different blocks of a cluster load.
+
+    Attributes
+    ----------
+    box : tuple of int
+        What one copy brings, as `MapSpec.box` of the array; (extent, depth) if K-major, (depth, extent) otherwise.
+    nbytes : int
+        Bytes of one tile.
+    """
+
+    def __init__(
+        self, k: Builder, type: Type, extent: int, depth: int, major: str, num_stages: int, num_parts: int = 1
+    ) -> None:
+        self.builder = k
+        self.type = type
+        self.major = major
+        self.nbytes = extent * depth * type.nbytes
+        self.box = operand_box(type, extent, depth, major, num_parts)
+        along = self.box[0] if major == "k" else self.box[1]
+        box_nbytes = along * depth * type.nbytes
+        self._boxes = [(start // along * box_nbytes, start) for start in range(0, extent, along)]
+        self._num_parts = num_parts
+        self._memory = k.dynamic_shared(type, (num_stages, extent * depth), align=ATOM_NBYTES)
+        self._start: Value = self._memory.address()
+        if major == "k":
+            # Next 8 rows: the next atom. The leading distance has no meaning, K being one atom wide.
+            leading, stride, self._step, self._atom = 16, ATOM_NBYTES, STEP_NBYTES, SWIZZLE_NBYTES
+        else:
+            # Next 64 of M or N: the next box. Next 8 of K: the next atom; a step of wgmma takes 16 of K, two atoms.
+            leading, stride, self._step, self._atom = box_nbytes, ATOM_NBYTES, 2 * ATOM_NBYTES, box_nbytes // along
+        low = k.emit("shr", self._start & (ADDRESS_SPACE_NBYTES - 1), 4, types=(u32,))
+        self._low: Value = low | (leading >> 4 << _LEADING_SHIFT)
+        self._high = k.const(_SWIZZLE_128 | stride >> 4, u32)
+
+    def load(
+        self, tensor_map: TensorMap, slot: Slot, extent_start: Value, depth_start: Value, part: Any = 0,
+        multicast: int = 0,
+    ) -> None:
+        """Start the copies that fill the slot's tile, or this block's part of it; one thread calls it.
+
+        Parameters
+        ----------
+        tensor_map : TensorMap
+        slot : Slot
+        extent_start, depth_start : Value
+            Element of the array where the tile begins, u32.
+        part : int or Value
+            Which part.
+        multicast : int
+            See `TensorMap.load`.
+        """
+        tile = self._start + slot.stage * self.nbytes
+        if self._num_parts > 1:
+            tile = tile + part * (self.nbytes // self._num_parts)
+            extent = len(self._boxes) * (self.box[0] if self.major == "k" else self.box[1])
+            extent_start = extent_start + part * (extent // self._num_parts)
+        for offset, start in self._boxes[: len(self._boxes) // self._num_parts]:
+            along = extent_start + start if start else extent_start
+            position = (along, depth_start) if self.major == "k" else (depth_start, along)
+            tensor_map.load(tile + offset if offset else tile, position, slot, multicast)
+
+    def rows(self, stage: Value, first: Any = 0) -> OperandView:
+        """The tile in buffer `stage` from its element `first` (a multiple of 64) of M or N on."""
+        k = self.builder
+        low = self._low + stage * (self.nbytes >> 4)
+        if isinstance(first, Value) or first:
+            low = low + first * (self._atom >> 4)
+        return OperandView(k, low, self._high, self._step >> 4, self.major == "mn")
+
+
+def operand_box(type: Type, extent: int, depth: int, major: str, num_parts: int) -> tuple[int, int]:
+    """Box of the copies that fill a tile; see `OperandTile`.
+
+    Raises
+    ------
+    ValueError
+        No such tile.
+    """
+    if major not in ("k", "mn"):
+        raise ValueError(f"a tile is 'k' or 'mn' major, not {major!r}")
+    row = SWIZZLE_NBYTES // type.nbytes
+    if major == "k":
+        if depth != row:
+            raise ValueError(f"a K-major tile of {type} is {row} deep, not {depth}")
+        box = (min(extent // num_parts, 256), depth)
+        along = box[0]
+    else:
+        if type.bits != 16:
+            raise ValueError(f"wgmma reads {type} tiles K-major only")
+        if depth % 16:
+            raise ValueError(f"an MN-major tile is a multiple of 16 deep, not {depth}")
+        box = (depth, row)
+        along = row
+    if extent % (num_parts * along) or along % ATOM_ROWS:
+        raise ValueError(f"{extent} does not divide into {num_parts} parts of boxes of {along}")
+    return box
+
+
+class OperandView:
+    """A tile as an operand of wgmma."""
+
+    def __init__(self, k: Builder, low: Value, high: Value, step: int, is_transposed: bool) -> None:
+        self.builder = k
+        self.is_transposed = is_transposed
+        self._low = low
+        self._high = high
+        self._step = step
+
+    def descriptor(self, step: int) -> Value:
+        """The 64-bit descriptor of K step number `step`."""
+        low = self._low + step * self._step if step else self._low
+        result: Value = self.builder.emit("pack", low, self._high, types=())
+        return result
+
+
+class ResultTile:
+    """The way of an accumulator's rows out to global memory: swizzled boxes in shared memory, stored by bulk copies.
+
+    Each warpgroup has two boxes of 64 rows of 128 bytes: while one is copied out, the other is written. The pairs of
+    an accumulator fall on different banks.
+
+    Parameters
+    ----------
+    k : Builder
+    type : Type
+        Element type of the result.
+    num_warpgroups : int
+    warpgroup, thread : Value
+        This thread's warpgroup, counted from 0, and its number in it.
+    """
+
+    ROWS = 64
+    NUM_BUFFERS = 2
+
+    def __init__(self, k: Builder, type: Type, num_warpgroups: int, warpgroup: Value, thread: Value) -> None:
+        self.builder = k
+        self.type = type
+        self._thread = thread
+        self._barrier = warpgroup + 1
+        self._columns = SWIZZLE_NBYTES // type.nbytes
+        self._box_nbytes = self.ROWS * SWIZZLE_NBYTES
+        memory = k.dynamic_shared(type, (num_warpgroups * self.NUM_BUFFERS, self.ROWS * self._columns), ATOM_NBYTES)
+        self._start: Value = memory.address() + warpgroup * (self.NUM_BUFFERS * self._box_nbytes)
+        # Thread t has elements 2 (t % 4) and the next of 8 columns, in rows 16 (t / 32) + t % 32 / 4 and 8 below.
+        row_in_atom = (thread >> 2) & 7
+        atom = (thread >> 5) * 2
+        lane = ((thread & 3) * (2 * type.nbytes)) ^ (row_in_atom << 4)
+        row = self._start + atom * ATOM_NBYTES + row_in_atom * SWIZZLE_NBYTES
+        eight = 8 * type.nbytes
+        self._places = [
+            Pointer(k, row + (lane ^ (j * eight) if j else lane), type, "shared")
+            for j in range(self._columns // 8)
+        ]
+
+    @classmethod
+    def box(cls, type: Type) -> tuple[int, int]:
+        """What one copy stores, as `MapSpec.box`."""
+        return cls.ROWS, SWIZZLE_NBYTES // type.nbytes
+
+    def store(self, accumulator: Accumulator, tensor_map: TensorMap, row: Value, column: Value) -> None:
+        """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out."""
+        k, per_box = self.builder, self._columns // 8
+        pairs = accumulator.pairs()
+        boxes = [[pair for pair in pairs if pair[1] // per_box == box] for box in range(pairs[-1][1] // per_box + 1)]
+        is_first = self._thread == 0
+        for number, box in enumerate(boxes):
+            buffer = number % self.NUM_BUFFERS
+            # An odd number of boxes ends in buffer 0, where the next call begins.
+            is_repeated = number == 0 and len(boxes) % self.NUM_BUFFERS == 1
+            with k.when(is_first):
+                wait_stores(k, 0 if is_repeated else self.NUM_BUFFERS - 1)
+            k.barrier(self._barrier, WARPGROUP)
+            for i, j, *values in box:
+                place = self._places[j % per_box].offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES)
+                place.store(0, [k.cast(value, self.type) for value in values])
+            publish_shared(k)
+            k.barrier(self._barrier, WARPGROUP)
+            with k.when(is_first):
+                position = (row, column + number * self._columns if number else column)
+                tensor_map.store(position, self._start + buffer * self._box_nbytes)
+                commit_stores(k)
+
+    def close(self) -> None:
+        """At the end of the kernel: shared memory has to last until the copies have read it."""
+        with self.builder.when(self._thread == 0):
+            wait_stores(self.builder)
+
+
+__all__ = ["ATOM_NBYTES", "OperandTile", "OperandView", "ResultTile", "operand_box"]
