@@ -130,7 +130,8 @@ def load() -> Driver:
         There is none that can be used; says why and what would help.
     """
     global _loaded
-    with _lock:
-        if _loaded is None:
-            _loaded = start(find())
-        return _loaded
+    if _loaded is None:
+        with _lock:
+            if _loaded is None:
+                _loaded = start(find())
+    return _loaded

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from _driver import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _driver.driver import Driver
 
 __all__ = ["Handle"]
@@ -43,10 +45,10 @@ class Handle:
     def _destroy(self, handle: int) -> None:
         getattr(self.driver, self.destroyer)(handle)
 
-    def __del__(self) -> None:
-        # At exit the driver takes everything back by itself. Otherwise nobody is there to hear of a failure, and there
-        # is one whenever the context is already lost.
-        if getattr(self, "handle", 0) and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At exit the driver takes everything back by itself; `sys` may be gone by then, so its function came along.
+        # Otherwise nobody is there to hear of a failure, and there is one whenever the context is already lost.
+        if getattr(self, "handle", 0) and not is_finalizing():
             with contextlib.suppress(errors.CudaError):
                 self.close()
 

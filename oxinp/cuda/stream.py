@@ -20,8 +20,8 @@ __all__ = ["Stream"]
 class Stream:
     """A queue of work, current inside ``with stream:`` for the whole process.
 
-    What is pending when the current stream changes goes to the old one, and the new one waits for the old one. So arrays
-    mean the same on every stream, and their memory can pass from one to another.
+    What is pending when the current stream changes goes to the old one, and the new one waits for the old one. So an
+    array means the same on every stream, and its memory can pass from one to another.
 
     Parameters
     ----------

@@ -189,6 +189,14 @@ def test_link_log_names_registers(context):
     assert "registers" in link(context, PTX, is_verbose=True).log
 
 
+@pytest.mark.hopper
+def test_code_for_one_architecture_only(context, memory, out):
+    ptx = PTX.replace("sm_80", "sm_90a")
+    for module in (Module.from_ptx(context, ptx), Module.from_cubin(context, link(context, ptx).cubin)):
+        launcher(module.function("fill")).launch(out, 7)
+        assert read(memory, out, 2) == [7, 8]
+
+
 @pytest.mark.parametrize("load", [Module.from_ptx, link])
 def test_the_compilers_log_is_in_the_error(load, context):
     with pytest.raises(errors.CompileError) as caught:
