@@ -336,10 +336,11 @@ class Frame:
         return np.unique(self.lanes // WARP)
 
     def check_sources(self, source: Array) -> None:
-        """Raise if an active lane reads from an inactive one (columns as (warps, 32))."""
+        """Raise if an active lane reads from an inactive one (columns as (warps, 32), or (32,) for all warps)."""
         if self.mask is None and self.whole_warps:
             return
         active = self.active_warps()
+        source = np.broadcast_to(source, active.shape)
         bad = active & ~np.take_along_axis(active, source, axis=1)
         if bad.any():
             warp, column = np.unravel_index(int(bad.argmax()), bad.shape)

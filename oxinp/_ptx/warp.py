@@ -29,22 +29,29 @@ def _shuffle(mode: str) -> Callable[..., Any]:
     def evaluate(frame: Any, _op: Op, values: Any, lane: Any, clamp: Any, members: Any) -> Any:
         frame.check_members(members)
         rows = frame.to_warps(values)
-        offset = frame.to_warps(np.broadcast_to(lane, frame.shape)).astype(np.int64) & 31
-        clamp = frame.to_warps(np.broadcast_to(clamp, frame.shape)).astype(np.int64)
+        if len(lane) == len(clamp) == 1:  # every warp shuffles alike
+            source = sources(int(lane[0]) & 31, int(clamp[0]))
+            frame.check_sources(source)
+            return frame.from_warps(np.take(rows, source, axis=1))
+        source = sources(
+            frame.to_warps(lane).astype(np.int64) & 31,
+            frame.to_warps(clamp).astype(np.int64),
+        )
+        frame.check_sources(source)
+        return frame.from_warps(np.take_along_axis(rows, source, axis=1))
+
+    def sources(offset: Any, clamp: Any) -> Any:
+        """Lane that each lane reads: its own where the other lies outside its segment."""
         segment = (clamp >> 8) & 31
         bound = (_LANES & segment) | (clamp & 31 & ~segment)
         if mode == "up":
             source = _LANES - offset
-            legal = source >= bound
-        elif mode == "idx":
+            return np.where(source >= bound, source, _LANES)
+        if mode == "idx":
             source = (_LANES & segment) | (offset & ~segment)
-            legal = source <= bound
         else:
             source = _LANES + offset if mode == "down" else _LANES ^ offset
-            legal = source <= bound
-        source = np.where(legal, source, _LANES)
-        frame.check_sources(source)
-        return frame.from_warps(np.take_along_axis(rows, source, axis=1))
+        return np.where(source <= bound, source, _LANES)
 
     return evaluate
 
