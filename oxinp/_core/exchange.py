@@ -154,7 +154,9 @@ class Exchange:
         if array.base is None and is_dense(array):
             return self._adopted(array)
         if not array.size:
-            return wrap_host(array.copy())
+            empty = array.copy()
+            empty.flags.writeable = array.flags.writeable
+            return self._adopted(empty)
         address = _address(array)
         for given in self._given.values():
             whole = given.array if given.host is None else given.host

@@ -25,7 +25,7 @@ MAX_LEAVES = 24
 MAX_NDIM = 8
 
 
-class Unsupported(Exception):  # noqa: N818 - a decision, not an error: the operation goes to the host
+class Unsupported(Exception):
     """Raised before anything is written where the device has no kernel for an operation; says why."""
 
 
@@ -62,7 +62,19 @@ class Graph:
         How it runs with other outputs or into other layouts.
     """
 
-    __slots__ = ("interior", "is_copy", "is_scalar", "layout", "leaves", "nodes", "program", "programs", "reduction", "result", "shape")
+    __slots__ = (
+        "interior",
+        "is_copy",
+        "is_scalar",
+        "layout",
+        "leaves",
+        "nodes",
+        "program",
+        "programs",
+        "reduction",
+        "result",
+        "shape",
+    )
 
     def __init__(
         self, layout: Layout, leaves: tuple[Any, ...], nodes: tuple[Node, ...], result: int, reduction: Any = None
@@ -113,11 +125,11 @@ class Record:
         layout: Layout | None = None,
     ) -> None:
         self.graph = graph
-        self.layout = layout if graph is None else graph.layout
+        self.layout: Any = layout if graph is None else graph.layout
         self.cost = cost
         self.flush = flush
         self.reason = reason
-        self.convert: tuple[Callable[[Any], Any] | None, ...] | None = None
+        self.convert: Any = None
 
 
 class Loop(NamedTuple):
@@ -224,7 +236,11 @@ def combine(
     out_shape = broadcast_shapes([g.layout.shape for g in graphs], shape)
     layout = Layout.of(loop.output if dtype is None else dtype, out_shape)
     cost = operation.weight * max(layout.nbytes, *(g.layout.nbytes for g in graphs))
-    missing = [d for d in (*loop.inputs, loop.output, layout.dtype, *(g.dtype for g in graphs if not g.is_scalar)) if d not in DEVICE_TYPES]
+    missing = [
+        d
+        for d in (*loop.inputs, loop.output, layout.dtype, *(g.dtype for g in graphs if not g.is_scalar))
+        if d not in DEVICE_TYPES
+    ]
     if missing:
         return Record(None, cost, reason=f"dtype {missing[0]} has no kernels yet", layout=layout)
     if len(out_shape) > MAX_NDIM:

@@ -109,6 +109,8 @@ def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     layout = handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
+    elif not layout.size:
+        view = np.empty(layout.shape, layout.dtype)  # of no elements NumPy takes no foreign strides
     else:
         view = np.ndarray(layout.shape, layout.dtype, host_bytes(host), layout.offset, layout.strides)
     handle._cache = (host, view)

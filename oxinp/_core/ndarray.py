@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from oxinp._core import display, fallback
 from oxinp._core.expr import Unsupported
 from oxinp._core.flags import Flags
 from oxinp._core.handle import Handle, fetch, fetch_storage, host_view
-from oxinp._core.methods import array_methods
-from oxinp._core.flags import Flags
 from oxinp._core.methods import array_methods
 from oxinp._core.ops import creation, index, reduce, shape
 from oxinp._core.ops.copy import astype, copy
@@ -34,9 +32,12 @@ class ArrayType(type):
         return type.__subclasscheck__(cls, subclass) or (cls is ndarray and issubclass(subclass, _NumpyArray))
 
 
-# The special methods of the ufunc table's rows, over methods that NumPy computes.
-_HostMethods: Any = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
-_Operators: Any = type("_Operators", (_HostMethods,), {"__slots__": (), **operator_methods()})
+if TYPE_CHECKING:
+    _Operators = Handle
+else:
+    # The special methods of the ufunc table's rows, over methods that NumPy computes.
+    _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
+    _Operators = type("_Operators", (_HostMethods,), {"__slots__": (), **operator_methods()})
 
 
 class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
@@ -128,12 +129,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return Flags(self)
 
     @property
-    def T(self) -> Any:  # noqa: N802 - NumPy's name
+    def T(self) -> Any:
         """The transposed view."""
         return view(self, np.transpose)
 
     @property
-    def mT(self) -> Any:  # noqa: N802 - NumPy's name
+    def mT(self) -> Any:
         """The view with the last two dimensions exchanged."""
         return view(self, lambda seen: seen.mT)
 
@@ -179,10 +180,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             stale = storage.stale
             if stale is not None:
                 low = (key if key >= 0 else key + len(host)) * host.itemsize
-                if low < stale.low:
-                    stale.low = low
-                if low + host.itemsize > stale.high:
-                    stale.high = low + host.itemsize
+                stale.low = min(stale.low, low)
+                stale.high = max(stale.high, low + host.itemsize)
             return
         index.setitem(self, key, value)
 
@@ -211,7 +210,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     # -- conversion ----------------------------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             msg = "Unable to avoid copy while creating an array as requested."
             raise ValueError(msg)
@@ -270,7 +269,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         """Return a copy; see `numpy.ndarray.copy`."""
         return copy(self, order)
 
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:  # noqa: ARG002, FBT001, FBT002
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
         """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
         return astype(self, dtype, order, casting, copy_wanted=copy)
 
@@ -298,7 +299,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         """Return the view without dimensions of length 1; see `numpy.ndarray.squeeze`."""
         return view(self, lambda seen: seen.squeeze(axis))
 
-    def view(self, dtype: Any = None, type: Any = None) -> Any:  # noqa: A002 - NumPy's signature
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Return a view, with another dtype if given; see `numpy.ndarray.view`."""
         if dtype is None or dtype is ndarray or type is ndarray:
             return view_at(self, self._layout)
@@ -310,11 +311,11 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         """Return the sum over `axis`; see `numpy.ndarray.sum`."""
         return _reduced(reduce.SUM, self, axis, dtype, out, keepdims, kwargs)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         """Return the maximum over `axis`; see `numpy.ndarray.max`."""
         return _reduced(reduce.MAX, self, axis, None, out, keepdims, kwargs)
 

@@ -12,9 +12,9 @@ from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Graph, Node, cast, leaf
 from oxinp._core.layout import Layout
 from oxinp._core.placement import device
+from oxinp._core.storage import Leaf, next_mask
 from oxinp._kernels import elementwise
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
-from oxinp._core.storage import Leaf, next_mask
 
 if TYPE_CHECKING:
     import numpy as np

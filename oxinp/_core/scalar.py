@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.handle import Handle, fetch
-from oxinp._core.ufunc import types
+from oxinp._core.ufunc import operators, types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
-from oxinp._core.ufunc import operators
 
 
 def _value(scalar: Any) -> Any:
@@ -66,7 +65,7 @@ class DeviceScalar(Handle):
 
     __slots__ = ()
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return self._layout.dtype.type
 
@@ -108,7 +107,7 @@ class DeviceScalar(Handle):
 
     __repr__ = _of_value(repr)
     __str__ = _of_value(str)
-    __hash__ = _of_value(hash)  # type: ignore[assignment]
+    __hash__ = _of_value(hash)
     __bool__ = _of_value(bool)
     __int__ = _of_value(int)
     __float__ = _of_value(float)
@@ -125,8 +124,8 @@ class DeviceScalar(Handle):
     def __round__(self, ndigits: int | None = None) -> Any:
         return round(_value(self)) if ndigits is None else round(_value(self), ndigits)
 
-    __eq__ = _eager(operator.eq)  # type: ignore[assignment]
-    __ne__ = _eager(operator.ne)  # type: ignore[assignment]
+    __eq__ = _eager(operator.eq)
+    __ne__ = _eager(operator.ne)
     __lt__ = _eager(operator.lt)
     __le__ = _eager(operator.le)
     __gt__ = _eager(operator.gt)

@@ -69,7 +69,7 @@ def materialise(storage: Storage) -> Value:
             if len(alive) > 1:
                 if len(alive) > MAX_ALIVE:
                     flush_all()
-                    return storage.value
+                    return storage.value or value
                 wanted = _wanted_interior(storage, value, _keep_pending(alive, count))
                 if wanted:
                     return _run_with_interior(storage, value, wanted)
@@ -115,9 +115,7 @@ def _wanted_interior(storage: Storage, value: Value, others: list[Storage]) -> d
     return wanted
 
 
-def _places(
-    graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]
-) -> tuple[int, ...] | None:
+def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> tuple[int, ...] | None:
     """Where `part`'s leaves stand among `graph`'s: the same objects read through the same layouts."""
     places: list[int] = []
     for entry, layout in zip(part_leaves, part.leaves, strict=True):

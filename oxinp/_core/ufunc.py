@@ -17,6 +17,7 @@ from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.expr import MAX_RECORDS, Loop, Operation, Record, Unsupported, cast, combine, leaf, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_layout, host_view, writes_host
+from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, make_storage
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -224,7 +225,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
     """
     graphs = tuple([leaf(x._layout) if isinstance(x, Handle) else _scalar_value(x)[0] for x in operands])
     key: Any = graphs
-    if len(graphs) == 2 and graphs[1].is_scalar:  # noqa: PLR2004 - as `operators` looks it up
+    if len(graphs) == 2 and graphs[1].is_scalar:
         key = (graphs[0], type(operands[1]))
     record = operation.pairs.get(key)
     if record is None:
@@ -258,7 +259,9 @@ def apply(
     return wrap_pending(express(operation, operands), as_array=as_array)
 
 
-def apply_into(operation: Operation, compute: Callable[..., Any], ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> Any:
+def apply_into(
+    operation: Operation, compute: Callable[..., Any], ufunc: np.ufunc, operands: tuple[Any, ...], out: Any
+) -> Any:
     """Compute `operation` into `out`, an ndarray of ours, and return it.
 
     Raises

@@ -67,9 +67,7 @@ def _sqrt(k: Any, a: Any) -> Any:
     return k.sqrt(a)
 
 
-def _comparison(
-    ufunc: np.ufunc, operation: Callable[[Any, Any], Any], on_bool: Lowering, special: str
-) -> UfuncRow:
+def _comparison(ufunc: np.ufunc, operation: Callable[[Any, Any], Any], on_bool: Lowering, special: str) -> UfuncRow:
     """Comparisons have no in-place form, and Python reflects them itself."""
     lowering = _kinds("iuf", _binary(operation)) | {"b": on_bool}
     return UfuncRow(ufunc, lowering, operation, (special, "", ""), takes_any_integer=True)

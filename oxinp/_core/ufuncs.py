@@ -55,7 +55,9 @@ class ufunc:  # noqa: N801 - NumPy's name
     def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._row.numpy, args, kwargs, name=self.__name__, mutates=("out",))
 
-    def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002 - NumPy's signature
+    def reduce(
+        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+    ) -> Any:
         """Reduce over an axis; see `numpy.ufunc.reduce`."""
         row = _REDUCTIONS.get(self.__name__)
         if type(out) is tuple:
@@ -93,7 +95,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         return getattr(self._row.numpy, name)
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         return self._row.name
 
     def __repr__(self) -> str:
@@ -136,5 +138,3 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return apply(_WHERE, np.where, operands, as_array=True)
     except Unsupported:
         return call(np.where, (condition, x, y), {}, name="where")
-
-

@@ -14,7 +14,7 @@ from oxinp._core.ops.views import view
 from oxinp._core.ufunc import COPY, express, is_hosted, store, types, wrap_host, wrap_pending
 
 
-def copy(array: Handle, order: str = "C") -> Any:
+def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
     if array._storage.host is not None and placement.is_host(array._layout.nbytes):
         return wrap_host(host_view(array).copy(order))
@@ -26,7 +26,7 @@ def copy(array: Handle, order: str = "C") -> Any:
         return wrap_host(host_view(array).copy(order))
 
 
-def astype(array: Handle, dtype: Any, order: str = "K", casting: str = "unsafe", *, copy_wanted: bool = True) -> Any:
+def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe", *, copy_wanted: bool = True) -> Any:
     """Return `array` cast to `dtype`, with NumPy's values.
 
     Raises
@@ -36,13 +36,13 @@ def astype(array: Handle, dtype: Any, order: str = "K", casting: str = "unsafe",
     """
     target = np.dtype(dtype)
     source = array._layout.dtype
-    if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
-        np.empty(0, source).astype(target, casting=casting)  # type: ignore[call-overload]
+    if not np.can_cast(source, target, casting):
+        np.empty(0, source).astype(target, casting=casting)
     if source == target and not copy_wanted:
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if array._storage.host is not None and placement.is_host(larger):
-        return wrap_host(host_view(array).astype(target, order))  # type: ignore[arg-type]
+        return wrap_host(host_view(array).astype(target, order))
     try:
         return wrap_pending(express(COPY, (array,), None, target), as_array=True)
     except Unsupported:
@@ -103,7 +103,7 @@ def check_assignment(layout: Any, seen: Any) -> None:
         np.broadcast_to(stand_in, layout.shape)
         if np.broadcast_shapes(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape) != layout.shape:
             _cannot_broadcast(np.shape(seen), layout.shape)
-    elif layout.size:
+    else:
         np.empty((), layout.dtype)[...] = seen
 
 

@@ -76,6 +76,7 @@ def _iota(dtype: np.dtype[Any]) -> Any:
     return lower
 
 
+_numpys_arange: Any = np.arange  # its overloads know no scalar of unknown type
 _IOTAS = {np.dtype(name): _iota(np.dtype(name)) for name in ("i4", "i8", "f4", "f8")}
 
 
@@ -87,13 +88,13 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     if step is None:
         step = 1
     if not all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step)) or step == 0:
-        return wrap_host(np.arange(start, stop, step, dtype))
+        return wrap_host(_numpys_arange(start, stop, step, dtype))
     if dtype is None:
         dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
     layout = Layout.of(np.dtype(dtype), (max(0, math.ceil((stop - start) / step)),))
     lower = _IOTAS.get(layout.dtype)
-    if lower is None or layout.size < 2 or not placement.starts_on_device(layout.nbytes):  # noqa: PLR2004
-        return wrap_host(np.arange(start, stop, step, dtype))
+    if lower is None or layout.size < 2 or not placement.starts_on_device(layout.nbytes):
+        return wrap_host(_numpys_arange(start, stop, step, dtype))
     first, second = np.array([start, start + step]).astype(dtype)
     graph = Graph(layout, (layout.dtype, layout.dtype), (Node(lower, layout.dtype, (0, 1)),), 2)
     return wrap_pending((graph, (first.item(), (second - first).item()), 0))
@@ -131,7 +132,7 @@ def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str
     return result
 
 
-def _refuse_copy(copy_wanted: bool | None) -> None:  # noqa: FBT001 - NumPy's own three-valued keyword
+def _refuse_copy(copy_wanted: bool | None) -> None:
     if copy_wanted is False:
         msg = "Unable to avoid copy while creating an array as requested."
         raise ValueError(msg)

@@ -75,8 +75,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             return
         part = seen[_as_view_key(key)]
         layout = host_view_of(array, host, seen, part)._layout
-    if layout.size or not isinstance(value, np.generic | int | float):
-        assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
+    assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
 
 
 def _with_values(key: Any) -> Any:

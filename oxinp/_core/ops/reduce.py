@@ -18,7 +18,6 @@ from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
 from oxinp._core.placement import device
 from oxinp._core.programs import inputs, instructions, operand
-from oxinp._core.storage import Value
 from oxinp._core.ufunc import store, wrap_host, wrap_pending
 from oxinp._kernels import reduce as kernels
 from oxinp._kernels.problem import ReduceOp
@@ -234,9 +233,7 @@ def _reduction_of(
             return Record(None, reason=f"dtype {needed} has no kernels yet")
     if len(shape) > MAX_NDIM or (not chain.nodes and not chain.layout.is_aligned):
         return Record(None, reason="the layout has no kernel")
-    kept = tuple(
-        (1 if axis in axes else n) for axis, n in enumerate(shape) if keepdims or axis not in axes
-    )
+    kept = tuple((1 if axis in axes else n) for axis, n in enumerate(shape) if keepdims or axis not in axes)
     # A cast even to the same dtype: a graph without nodes would be a leaf.
     number = len(chain.leaves) + len(chain.nodes)
     nodes = (*chain.nodes, Node(cast(chain.dtype, dtype), dtype, (chain.result,)))

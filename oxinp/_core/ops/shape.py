@@ -11,7 +11,7 @@ from oxinp._core.ops.copy import copy
 from oxinp._core.ops.views import NumpyArray, view
 
 
-def reshape(array: Handle, shape: Any, order: str = "C", *, copy_wanted: bool | None = None) -> Any:
+def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
     """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if that is refused)."""
     target = resolve_shape(array._layout.size, shape)
     if order not in ("C", "F", "A"):
@@ -63,4 +63,4 @@ _HAS_COPY_FALSE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 def resolve_shape(size: int, shape: Any) -> tuple[int, ...]:
     """Return `shape` for `size` elements as a tuple with its -1 filled in; raises what NumPy raises."""
-    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), (size,), (0,)).reshape(shape).shape
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), (size,), (0,)).reshape(shape).shape  # type: ignore[no-any-return]

@@ -15,7 +15,9 @@ _new = object.__new__
 NumpyArray = np.ndarray[Any, Any]
 
 
-def view_at(base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True) -> Any:
+def view_at(
+    base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True
+) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
     seen = base._view
     view = _new(types.ndarray)
