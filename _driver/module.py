@@ -67,7 +67,7 @@ class Module(Handle):
         DriverTooOld
             It is written in a newer PTX than the driver knows.
         """
-        return cls._load(context, ptx.encode() + b"\0", is_verbose=is_verbose)
+        return cls._load(context, ptx.encode(), is_verbose=is_verbose)
 
     @classmethod
     def from_cubin(cls, context: Context, cubin: bytes) -> Module:
@@ -85,7 +85,7 @@ class Module(Handle):
         options = JitOptions(is_verbose=is_verbose)
         handle = ctypes.c_void_p()
         with options.reporting():
-            # The image as a char pointer: no copy, and `image` outlives the call.
+            # The bytes themselves, not a copy; Python ends them with the NUL that PTX must have.
             address = ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p)
             context.driver.cuModuleLoadDataEx(ctypes.byref(handle), address, *options.arguments)
         return cls(context, handle.value or 0, options.info_log)
