@@ -13,6 +13,7 @@ Parts = Callable[[ast.expr], list[ast.expr]]
 Differs = Callable[[Program], bool]
 # A judge may start a process for each question: enough to finish most programs, bounded for the rest.
 MAX_QUESTIONS = 2000
+MAKING = ("create", "create_empty", "host_array")
 MAX_SECONDS = 150.0
 
 
@@ -77,7 +78,7 @@ def _simplify(program: Program, differs: _Budget) -> Program:
         records = (*statement.exact, *(record for _, record in statement.bounded))
         kept = {ast.unparse(ast.parse(record.operand)) for record in records}
         # What makes an array must go on to make one, so only its data get shorter.
-        parts = _halves if statement.kind in ("create", "host_array") else _parts
+        parts = _halves if statement.kind in MAKING else _parts
         changed = True
         while changed:
             changed = False

@@ -46,7 +46,6 @@ ROW_LOOPS = (
     "for row in {a}:\n    {a} = {a} + row",
     "for row in {a}:\n    {a}[...] = {a}[::-1]",
     "for i, row in enumerate({a}):\n    {a}[-1 - i] = row",
-    "for row in {a}.flat:\n    {a}[0] = row",
     "first, *rest = {a}\n{a}[-1] = first",
 )
 MAX_ROWS = 40
