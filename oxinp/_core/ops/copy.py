@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from oxinp._core import placement
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, expression, host_view, writes_host
+from oxinp._core.layout import Layout
 from oxinp._core.ops.views import view
 from oxinp._core.ufunc import COPY, express, is_hosted, store, types, wrap_host, wrap_pending
 
@@ -18,12 +20,34 @@ def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
     if array._storage.host is not None and placement.is_host(array._layout.nbytes):
         return wrap_host(host_view(array).copy(order))
-    if order != "C" and not array._layout.is_contiguous:
-        return call(np.copy, (array,), {"order": order}, name="copy")
+    axes = _axes_of(array._layout, order)
+    if axes is not None:
+        return _permuted(array, axes, copy)
     try:
         return wrap_pending(express(COPY, (array,)), as_array=True)
     except Unsupported:
         return wrap_host(host_view(array).copy(order))
+
+
+def _axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
+    """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
+    if order not in ("C", "F", "A", "K"):
+        np.empty(0).copy(order)  # NumPy's own error
+    axes = tuple(range(layout.ndim))
+    if order == "F" or (order == "A" and layout.is_fortran and not layout.is_contiguous):
+        found = axes[::-1]
+    elif order == "K":
+        found = tuple(sorted(axes, key=lambda axis: -abs(layout.strides[axis])))
+    else:
+        return None
+    return None if found == axes else found
+
+
+def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
+    """Make an array in C order of one with its axes permuted, and permute them back."""
+    made = view(make(view(array, lambda seen: seen.transpose(axes))), lambda seen: seen.transpose(np.argsort(axes)))
+    made._view = (None, True)
+    return made
 
 
 def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe", *, copy_wanted: bool = True) -> Any:
@@ -43,6 +67,9 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if array._storage.host is not None and placement.is_host(larger):
         return wrap_host(host_view(array).astype(target, order))
+    axes = _axes_of(array._layout, order)
+    if axes is not None:
+        return _permuted(array, axes, lambda turned: astype(turned, target))
     try:
         return wrap_pending(express(COPY, (array,), None, target), as_array=True)
     except Unsupported:
