@@ -13,7 +13,8 @@ from oxinp._core.ops import creation as _creation
 from oxinp._core.ufuncs import UFUNC_OBJECTS as _UFUNCS
 
 _native = {
-    **_UFUNCS, **{n: getattr(_creation, n) for n in ("zeros", "ones", "full", "empty", "arange", "asarray", "array")},
+    **_UFUNCS,
+    **{n: getattr(_creation, n) for n in ("zeros", "ones", "full", "empty", "arange", "asarray", "array")},
 }
 
 
@@ -22,8 +23,14 @@ def __getattr__(name: str) -> Any:
         return _native[name]
     value = getattr(numpy, name)
     if callable(value) and not isinstance(value, type):
+
         def function(*args: Any, **kwargs: Any) -> Any:
-            return dispatch.array_function(value, (), args, kwargs) if not isinstance(value, numpy.ufunc) else fallback.call(value, args, kwargs, name=name)
+            return (
+                dispatch.array_function(value, (), args, kwargs)
+                if not isinstance(value, numpy.ufunc)
+                else fallback.call(value, args, kwargs, name=name)
+            )
+
         return function
     return value
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-# The open reports, innermost last. Places where something is decided test this list and, unless it is empty, call `note`.
+# The open reports, innermost last. Places that decide something test this list and, unless it is empty, call `note`.
 REPORTS: list[Explanation] = []
 _ON_OPEN: list[Callable[[], None]] = []
 

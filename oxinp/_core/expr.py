@@ -2,11 +2,11 @@
 
 A `Graph` says what is computed and on which layouts, never on which buffers: the buffers and scalars it is applied to
 travel beside it as a flat tuple of leaves. Recording an operation on operands that were seen before is therefore one
-dictionary hit, (operand graphs) -> `Record`, and everything that follows from shapes, dtypes and layouts (errors, result
-layout, kernel, launch geometry) is found once per combination.
+dictionary hit, (operand graphs) -> `Record`, and everything that follows from shapes, dtypes and layouts (errors,
+result layout, kernel, launch geometry) is found once per combination.
 
-Values of a graph are numbered: leaf ``i`` is ``i``, node ``j`` is ``len(leaves) + j``. Every node has the graph's shape;
-broadcasting happens at leaves, so an operand of another shape that is still pending is materialised first.
+Values of a graph are numbered: leaf ``i`` is ``i``, node ``j`` is ``len(leaves) + j``. Every node has the graph's
+shape; broadcasting happens at leaves, so an operand of another shape that is still pending is materialised first.
 """
 
 from __future__ import annotations

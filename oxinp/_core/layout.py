@@ -1,8 +1,8 @@
 """Where the elements of an array lie inside its storage: dtype, shape, strides, offset.
 
 A `Layout` is immutable and interned, so that an operation on two layouts is one dictionary hit. Strides and the offset
-are in bytes, as NumPy's are. View arithmetic is NumPy's own: every layout owns a *ghost*, a NumPy array of that shape and
-those strides over memory that is never read, and a view of the ghost says where a view of the layout lies.
+are in bytes, as NumPy's are. View arithmetic is NumPy's own: every layout owns a *ghost*, a NumPy array of that shape
+and those strides over memory that is never read, and a view of the ghost says where a view of the layout lies.
 """
 
 from __future__ import annotations

@@ -270,7 +270,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return copy(self, order)
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,  # noqa: ARG002 - results are ndarrays, whatever it says
+        copy: bool = True,
     ) -> Any:
         """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
         return astype(self, dtype, order, casting, copy_wanted=copy)

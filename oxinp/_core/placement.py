@@ -1,8 +1,9 @@
 """Placement: host or device. A pure function of what an operation costs and of where its operands are valid.
 
 Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
-there if its cost, the bytes of its largest operand or result times its row's weight, is below `config.offload_threshold`;
-any other operation runs on the device. Loops over single elements of a device array fetch a host mirror first.
+there if its cost, the bytes of its largest operand or result times its row's weight, is below
+`config.offload_threshold`; any other operation runs on the device. Loops over single elements of a device array fetch
+a host mirror first.
 """
 
 from __future__ import annotations

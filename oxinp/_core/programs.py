@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oxinp._config import config
 from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Graph, Node, cast, leaf
 from oxinp._core.layout import Layout
@@ -28,7 +29,7 @@ MAX_OUTPUTS = 8
 class Program:
     """An elementwise graph, compiled for its layouts."""
 
-    __slots__ = ("allocate", "arrays_only", "launch", "leaf", "nbytes", "sizes")
+    __slots__ = ("allocate", "arrays_only", "launch", "leaf", "nbytes", "sizes", "version")
 
     def __init__(self, graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> None:
         backend = device()
@@ -72,6 +73,18 @@ def _skip(*_: Any) -> None:
 
 def _arguments(leaves: tuple[Any, ...]) -> list[Any]:
     return [getattr(entry, "ptr", entry) for entry in leaves]
+
+
+def find(graph: Graph, interior: tuple[int, ...] = (), target: Layout | None = None) -> Any:
+    """Return the program that `build` makes, from the graph where it was made before under the present settings."""
+    key = target or interior
+    program = graph.programs.get(key)
+    if program is None or program.version != config.version:
+        program = graph.programs[key] = build(graph, interior, target)
+        program.version = config.version
+        if not key:
+            graph.program = program
+    return program
 
 
 def build(graph: Graph, interior: tuple[int, ...] = (), target: Layout | None = None) -> Any:
@@ -124,7 +137,7 @@ def _outputs(outputs: tuple[tuple[int, Layout], ...]) -> tuple[Output, ...]:
 
 
 def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
-    """Return the graph that copies and casts what lies in `layout` to a new contiguous array; one per layout and dtype."""
+    """Return the graph that copies and casts what lies in `layout` to a new array; one per layout and dtype."""
     source = leaf(layout)
     graph: Graph | None = source.programs.get(("copy", dtype))
     if graph is None:

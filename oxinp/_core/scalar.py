@@ -1,7 +1,7 @@
 """DeviceScalar: what device work returns where NumPy returns a scalar.
 
-It is immutable and lazy, reports NumPy's scalar type as its class, and becomes that scalar for everything but arithmetic
-with arrays: so a loop that only feeds scalars back into array expressions never waits for the device.
+It is immutable and lazy, reports NumPy's scalar type as its class, and becomes that scalar for everything but
+arithmetic with arrays: so a loop that only feeds scalars back into array expressions never waits for the device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.handle import Handle, fetch
-from oxinp._core.ufunc import operators, types
+from oxinp._core.operators import operators
+from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
 
 

@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._config import config
 from oxinp._core import programs
 from oxinp._core.explain import REPORTS, note
 from oxinp._core.expr import find_value
@@ -59,8 +60,8 @@ def materialise(storage: Storage) -> Value:
         if not graph.nodes:
             return value
         program = graph.program
-        if program is None:
-            program = graph.program = programs.build(graph)
+        if program is None or program.version != config.version:
+            program = programs.find(graph)
         if REPORTS:
             note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         count = len(PENDING)
@@ -74,7 +75,12 @@ def materialise(storage: Storage) -> Value:
                 if wanted:
                     return _run_with_interior(storage, value, wanted)
                 count = 0
-        value = storage.value = (program.leaf, (program.run(leaves),), next_mask())
+        if program.arrays_only:  # `program.run`, spelled out
+            buffer = program.allocate(program.nbytes)
+            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+        else:
+            buffer = program.run(leaves)
+        value = storage.value = (program.leaf, (buffer,), next_mask())
         del PENDING[:count]
         return value
 
@@ -131,9 +137,7 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
 def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
     graph, leaves, _ = value
     key = tuple(sorted(wanted))
-    program = graph.programs.get(key)
-    if program is None:
-        program = graph.programs[key] = programs.build(graph, key)
+    program = programs.find(graph, key)
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
     for number, buffer in zip(key, rest, strict=True):
@@ -149,9 +153,7 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
         graph, leaves, _ = value
         if not graph.nodes:
             graph = programs.copying(graph.layout, graph.dtype)
-        program = graph.program
-        if program is None:
-            program = graph.program = programs.build(graph)
+        program = programs.find(graph)
         return program.leaf, program.run(leaves)
 
 
@@ -180,9 +182,7 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         if not direct:
             graph, copied = evaluate(value)
             leaves = (copied,)
-        program = graph.programs.get(layout)
-        if program is None:
-            program = graph.programs[layout] = programs.build(graph, target=layout)
+        program = programs.find(graph, target=layout)
         if REPORTS:
             note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
         program.run_into(buffer.ptr + layout.offset, leaves)

@@ -1,7 +1,7 @@
 """Storage: the bytes behind arrays, on the host, on the device, on both, or still to be computed.
 
-Views share a Storage; a whole-array in-place operation gives it a new value. What a Storage holds is read off two slots,
-and nothing else records it:
+Views share a Storage; a whole-array in-place operation gives it a new value. What a Storage holds is read off two
+slots, and nothing else records it:
 
 =========  =======================  ========  ===================================================
 state      ``value``                ``host``  meaning

@@ -1,18 +1,12 @@
-"""Recording elementwise operations: operators, `ufunc` objects, and the decision between host and device.
-
-`operators` makes the methods that arrays spend their time in, so they spell out the two common cases (both operands whole
-arrays on the device, both on the host) before they hand over to `apply`, which treats every case.
-"""
+"""Recording elementwise operations, and the decision between host and device for each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
-from oxinp._config import config
 from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.expr import MAX_RECORDS, Loop, Operation, Record, Unsupported, cast, combine, leaf, scalar
@@ -22,13 +16,11 @@ from oxinp._core.storage import Storage, Value, make_storage
 from oxinp._core.ufunc_table import UfuncRow
 
 _new = object.__new__
-_pending = schedule.PENDING
-_max_pending = schedule.MAX_PENDING
 _NumpyArray = np.ndarray
 
 
 class _Types:
-    """What the layers above this one enter here: the classes that results are wrapped in, and what they fall back on."""
+    """What the layers above enter here: the classes that results are wrapped in, and what they fall back on."""
 
     ndarray: Any = None
     scalar: Any = None
@@ -40,7 +32,6 @@ class _Types:
 
 types = _Types()
 _UNSET = object()
-_PLAIN_INT = 2**31 - 1  # integers that every integer dtype of the device holds
 
 
 def operation_of(row: UfuncRow) -> Operation:
@@ -161,7 +152,7 @@ def _remember_pair(
     operands: tuple[Any, ...],
     record: Record,
 ) -> None:
-    """Enter a record where `operators` looks first: by both graphs if no leaf is shared, and by which leaf is the right one."""
+    """Enter a record where `operators` looks first: by both graphs, and by the shared leaf if there is one."""
     (left, left_leaves, _), (right, right_leaves, _) = values
     assert record.graph is not None
     if left.is_scalar or explain.REPORTS:
@@ -187,7 +178,7 @@ def _converted(record: Record, positions: tuple[tuple[int, ...], ...], leaves: t
 
 
 def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
-    """Join the operands' leaves; one Buffer read through one layout, or one scalar of an earlier operation, is one leaf."""
+    """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf."""
     joined: list[Any] = []
     layouts: list[Any] = []
     positions = []
@@ -212,10 +203,7 @@ def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...]
 
 def is_hosted(operands: tuple[Any, ...]) -> bool:
     """Whether every array among the operands is valid on the host."""
-    for x in operands:
-        if isinstance(x, Handle) and x._storage.host is None:
-            return False
-    return True
+    return all(not isinstance(x, Handle) or x._storage.host is not None for x in operands)
 
 
 def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
@@ -311,113 +299,8 @@ def _check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
     ufunc(*stand_ins, out=np.empty((0,), out._layout.dtype))
 
 
-def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return the methods of a binary ufunc: ``a + b``, ``b + a`` and ``a += b``."""
-    pairs = operation.pairs
-    compute = row.python or row.numpy
-    ufunc = row.numpy
-
-    def operator(a: Any, b: Any) -> Any:
-        kind = type(b)
-        if kind is types.ndarray:
-            left = a._storage
-            right = b._storage
-            x = left.host
-            y = right.host
-            if x is None or y is None:
-                # At least one is only on the device: if both are whole arrays there, one dictionary hit records it.
-                u = left.value
-                v = right.value
-                if u is not None and v is not None:
-                    u_graph, leaves, mask = u
-                    v_graph, v_leaves, v_mask = v
-                    if u_graph.layout is a._layout and v_graph.layout is b._layout:
-                        record = None
-                        if not mask & v_mask:
-                            record = pairs.get((u_graph, v_graph))
-                            leaves += v_leaves
-                        elif len(v_leaves) == 1:
-                            entry = v_leaves[0]
-                            if entry in leaves:
-                                record = pairs.get((u_graph, v_graph, leaves.index(entry)))
-                        if record is not None:
-                            graph = record.graph
-                            if graph is not None:
-                                # `wrap_pending`, spelled out: a call here is a tenth of the whole.
-                                storage = _new(Storage)
-                                storage.value = (graph, leaves, mask | v_mask)
-                                storage.host = None
-                                storage.stale = None
-                                _pending.append(ref(storage))
-                                if len(_pending) > _max_pending:
-                                    schedule.prune()
-                                layout = graph.layout
-                                array = _new(kind if layout.ndim else types.scalar)
-                                array._layout = layout
-                                array._storage = storage
-                                array._view = None
-                                array._cache = None
-                                return array
-            elif a._view is None and b._view is None:
-                record = pairs.get((a._layout.graph, b._layout.graph))
-                if record is not None and record.cost < config.offload_threshold:
-                    result = compute(x, y)
-                    if type(result) is not _NumpyArray:
-                        return result
-                    layout = record.layout
-                    storage = _new(Storage)
-                    storage.value = None
-                    storage.host = result
-                    storage.stale = None
-                    array = _new(kind)
-                    array._layout = layout if result.strides == layout.strides else host_layout(result)
-                    array._storage = storage
-                    array._view = None
-                    array._cache = None
-                    return array
-        elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._storage
-            value = storage.value
-            x = storage.host
-            if x is None:
-                if value is not None and value[0].layout is a._layout:
-                    record = pairs.get((value[0], kind))
-                    if record is not None and record.graph is not None:
-                        return wrap_pending((record.graph, (*value[1], record.convert[1](b)), value[2]))
-            elif a._view is None:
-                record = pairs.get((a._layout.graph, kind))
-                if record is not None and record.cost < config.offload_threshold:
-                    return wrap_host(compute(x, b))
-        else:
-            b = operand(b)
-            if b is NotImplemented:
-                return b
-        return apply_or_fall_back(a, b)
-
-    def reflected(a: Any, b: Any) -> Any:
-        b = operand(b)
-        return b if b is NotImplemented else apply_or_fall_back(b, a)
-
-    def apply_or_fall_back(a: Any, b: Any) -> Any:
-        try:
-            return apply(operation, compute, (a, b))
-        except Unsupported:
-            return types.fall_back(ufunc, (a, b), {}, name=operation.name)
-
-    def in_place(a: Any, b: Any) -> Any:
-        b = operand(b)
-        if b is NotImplemented:
-            return b
-        try:
-            return apply_into(operation, ufunc, ufunc, (a, b), a)
-        except Unsupported:
-            return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
-
-    return operator, reflected, in_place
-
-
 def operand(value: Any) -> Any:
-    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented where it must decline."""
+    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented to decline."""
     kind = type(value)
     if kind in WEAK_TYPES or isinstance(value, Handle):
         return value

@@ -9,8 +9,9 @@ import numpy as np
 from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
+from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import MAX, SUM, reduce
-from oxinp._core.ufunc import apply, apply_into, operand, operation_of, operators, types
+from oxinp._core.ufunc import apply, apply_into, operand, operation_of, types
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 
 _REDUCTIONS = {"add": SUM, "maximum": MAX}
@@ -19,8 +20,8 @@ _REDUCTIONS = {"add": SUM, "maximum": MAX}
 class ufunc:  # noqa: N801 - NumPy's name
     """A function that works element by element, with NumPy's signature; see `numpy.ufunc`.
 
-    Calls without keywords, or with `out` alone, run where placement puts them; other keywords are NumPy's business, on the
-    host, and counted as a fallback.
+    Calls without keywords, or with `out` alone, run where placement puts them; other keywords are NumPy's business, on
+    the host, and counted as a fallback.
     """
 
     __slots__ = ("_row", "operation")
@@ -108,12 +109,12 @@ ROWS: dict[str, UfuncRow] = {row.name: row for row in UFUNCS}
 
 def operator_methods() -> dict[str, Any]:
     """Return the special methods of all rows, by name, for the class body of `ndarray`."""
-    methods = {}
-    for name, row in ROWS.items():
-        for special, method in zip(row.operators, operators(UFUNC_OBJECTS[name].operation, row), strict=True):
-            if special:
-                methods[special] = method
-    return methods
+    return {
+        special: method
+        for name, row in ROWS.items()
+        for special, method in zip(row.operators, operators(UFUNC_OBJECTS[name].operation, row), strict=True)
+        if special
+    }
 
 
 def _where_loop(kinds: tuple[Any, ...]) -> Loop:

@@ -152,8 +152,7 @@ class CudaBackend:
     def launcher(
         self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...]
     ) -> Launch:
-        """Return a callable that launches a kernel on the stream that is current now; see `Backend.launcher`."""
-        stream = self.stream
+        """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
         launch: Launch = Launcher(
             self._functions.get(kernel) or self._load(kernel),
             grid,
@@ -163,7 +162,7 @@ class CudaBackend:
             num_varying,
             constants,
             cluster=kernel.cluster,
-            stream=stream,
+            current=self,
             counter=stats,
         ).launch
         if not config.synchronous:
@@ -172,7 +171,7 @@ class CudaBackend:
 
         def launch_and_wait(*varying: Any) -> None:
             launch(*varying)
-            synchronize(stream)
+            synchronize(self.stream)
 
         return launch_and_wait
 

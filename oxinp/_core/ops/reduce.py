@@ -99,7 +99,9 @@ class Reduction:
 class ReductionProgram:
     """A reduction, compiled for its layouts: one launch, or two that share a scratch buffer."""
 
-    __slots__ = ("allocate", "first", "leaf", "nbytes", "scratch_nbytes", "second")
+    __slots__ = ("allocate", "first", "leaf", "nbytes", "scratch_nbytes", "second", "version")
+
+    arrays_only = False  # what `schedule.materialise` may not spell out
 
     def __init__(self, reduction: Reduction, graph: Graph, target: Layout) -> None:
         backend = device()

@@ -12,7 +12,7 @@ from oxinp._core.ops.views import NumpyArray, view
 
 
 def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
-    """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if that is refused)."""
+    """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if refused)."""
     target = resolve_shape(array._layout.size, shape)
     if order not in ("C", "F", "A"):
         np.empty(0).reshape((0,), order=order)  # NumPy's own error
@@ -26,10 +26,7 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
         if copy_wanted is False:
             msg = "Unable to avoid creating a copy while reshaping."
             raise ValueError(msg) from None
-    if order == "F":
-        array = view(copy(view(array, np.transpose)), np.transpose)
-    else:
-        array = copy(array)
+    array = view(copy(view(array, np.transpose)), np.transpose) if order == "F" else copy(array)
     return view(array, lambda seen: _reshape_view(seen, target, order))
 
 
