@@ -119,6 +119,26 @@ def test_nested_loops(is_walked):
 
 
 @walked
+def test_continue_in_a_bare_loop(is_walked):
+    def body(k, i, pause):
+        n, total = k.var(i), k.var(0, i32)
+        with k.loop():
+            k.break_if(n == 0)
+            n -= 1
+            pause()
+            with k.when(n % 2 == 0):
+                k.continue_if(n % 3 == 0)
+                total += 100
+            total += n
+        return total
+
+    def reference(i):
+        return sum(0 if n % 6 == 0 else n + 100 * (n % 2 == 0) for n in range(i))
+
+    assert run_over_lanes(body, is_walked).tolist() == [reference(i) for i in range(LANES)]
+
+
+@walked
 @pytest.mark.parametrize(
     ("start", "stop", "step"), [(0, 10, 1), (10, 0, -1), (3, 20, 7), (20, 3, -7), (5, 5, 1), (7, 2, 3)]
 )

@@ -337,6 +337,58 @@ def test_in_place_in_wider_pieces_is_none():
     assert_same(result, np.arange(64, dtype="f4").reshape(16, 4)[:, ::-1].reshape(-1))
 
 
+@pytest.mark.parametrize("writer", [0, 1, 40, 63])
+def test_many_readers_of_one_element(writer):
+    """Whoever of the readers writes, it has read beside others."""
+
+    def body(k, x):
+        value = x[0]
+        with k.when(k.tid == writer):
+            x[0] = value + 1
+
+    assert "write after read" in str(faulty(body, floats(64)))
+
+
+@pytest.mark.parametrize("is_same_block", [True, False])
+def test_readers_one_after_the_other(is_same_block):
+    """The second reader writes: the first one's read is not forgotten."""
+
+    def body(k, x):
+        i = k.ctaid * k.ntid + k.tid
+        with k.when(i == 0):
+            x.load(0)
+        with k.when(i == (1 if is_same_block else 32)):
+            x[0] = x[0] + 1
+
+    error = faulty(body, floats(1), block=32, grid=1 if is_same_block else 2)
+    assert "write after read" in str(error)
+
+
+def test_readers_of_one_block_and_a_barrier():
+    k = Builder("right", block=64)
+    x = k.pointer("x", f32)
+    value = x[k.ctaid] + x[k.ctaid]
+    k.barrier()
+    with k.when(k.tid == 7):
+        x[k.ctaid] = value
+    result = np.ones(3, "f4")
+    launch(k.build(), result, grid=3)
+    assert result.tolist() == [2, 2, 2]
+
+
+def test_permuted_reads_and_writes():
+    """Ends where a contiguous access has them, and another order between."""
+    k = Builder("permute", block=64)
+    out, x, to = k.pointer("out", f32), k.pointer("x", f32), k.pointer("to", u32)
+    out[to[k.tid]] = x[to[k.tid]] + k.cast(k.tid, f32)
+    order = np.r_[0, np.random.default_rng(0).permutation(62) + 1, 63].astype("u4")
+    result, x = floats(64), np.arange(64, dtype="f4") * 100
+    launch(k.build(), result, x, order)
+    wanted = floats(64)
+    wanted[order] = x[order] + np.arange(64, dtype="f4")
+    assert_same(result, wanted)
+
+
 def test_warp_synchronisation_orders_a_warp_only():
     def body(k, x, distance=1):
         tile = k.shared(f32, 64)

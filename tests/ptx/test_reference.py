@@ -184,6 +184,11 @@ def hard_triples(type):
         smaller = np.ldexp(b, lowest - lowest // 2 + 3).astype(type.dtype)
         large = np.ldexp(a, -(lowest + precision) // 2).astype(type.dtype)
         ties = (1 + rng.integers(0, 8, num) * np.finfo(type.dtype).eps).astype(type.dtype)
+        # just below a tie above an odd addend: rounding in twice the precision first would meet the tie
+        eps = np.finfo(type.dtype).eps
+        beside = ((1 + rng.integers(1, 4, num) * eps) * eps / 2).astype(type.dtype)
+        odd = (1 + (2 * rng.integers(0, 8, num) + 1) * eps).astype(type.dtype)
+        below = np.full(num, 1 - eps, type.dtype)
     zeros = np.zeros_like(a)
     triples = [
         (a, b, cancel),
@@ -192,6 +197,7 @@ def hard_triples(type):
         (small, smaller, zeros),
         (large, large, a),
         (ties, ties, near),
+        (beside, below, odd),
         (large, large, -large),
         (small, smaller, -small),
     ]

@@ -184,6 +184,19 @@ def test_two_block_reductions_in_a_row():
     assert_same(got, np.full(256, values.max() - values.min()))
 
 
+def test_block_reduction_in_a_loop():
+    """The shared memory of one round is free for the next."""
+    k = Builder("rounds", block=64)
+    out = k.pointer("out", u32, "w")
+    total = k.var(0, u32)
+    with k.range(0, k.const(4, u32)) as j:
+        total.set(total * 10 + block_reduce(k, k.tid * 0 + j, k.max))
+    out[k.tid] = total
+    result = np.zeros(64, np.uint32)
+    launch(k.build(), result)
+    assert set(result.tolist()) == {123}
+
+
 def test_block_reduction_of_predicates():
     values = np.arange(128) == 77
     assert run(lambda k, p: block_reduce(k, p, operator.or_), values, pred, block=128).all()
