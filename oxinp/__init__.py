@@ -1,38 +1,29 @@
-"""NumPy on the GPU by changing one import: ``import oxinp as np``."""
+"""NumPy on the GPU by changing one import: ``import oxinp as np``.
 
+Every public name of NumPy's is here, made when it is first used; `oxinp._api.coverage` is the table of them. Beside
+them: `config`, the settings; `evaluate` and `explain`; `oxinp.cuda`, the device.
+"""
+
+import importlib
 from typing import Any
 
-import numpy
-
+from oxinp._api import namespace as _namespace
 from oxinp._config import config
-from oxinp._core import dispatch, fallback
 from oxinp._core.evaluate import evaluate
 from oxinp._core.explain import explain
-from oxinp._core.ndarray import ndarray
-from oxinp._core.ops import creation as _creation
-from oxinp._core.ufuncs import UFUNC_OBJECTS as _UFUNCS
+from oxinp._core.fallback import FallbackError, FallbackWarning
 
-_native = {
-    **_UFUNCS,
-    **{n: getattr(_creation, n) for n in ("zeros", "ones", "full", "empty", "arange", "asarray", "array")},
-}
+# Packages of our own that NumPy has not, imported when first used.
+_PACKAGES = {"cuda": "oxinp.cuda"}
+
+__all__ = ["FallbackError", "FallbackWarning", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in _native:
-        return _native[name]
-    value = getattr(numpy, name)
-    if callable(value) and not isinstance(value, type):
-
-        def function(*args: Any, **kwargs: Any) -> Any:
-            return (
-                dispatch.array_function(value, (), args, kwargs)
-                if not isinstance(value, numpy.ufunc)
-                else fallback.call(value, args, kwargs, name=name)
-            )
-
-        return function
+    value = importlib.import_module(_PACKAGES[name]) if name in _PACKAGES else _namespace.resolve(name)
+    globals()[name] = value
     return value
 
 
-__all__ = ["config", "evaluate", "explain", "ndarray"]
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PACKAGES, *_namespace.names()})

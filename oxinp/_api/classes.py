@@ -1,0 +1,94 @@
+"""Classes and objects of NumPy's that take or give arrays: the same, with our arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.fallback import call
+from oxinp._core.ufunc import types
+
+
+class Indexed:
+    """An object of NumPy's that makes arrays when indexed: ``r_``, ``c_``, ``mgrid``, ``ogrid``.
+
+    Parameters
+    ----------
+    name : str
+        Which.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._numpys = getattr(np, name)
+        self.__doc__ = self._numpys.__doc__
+
+    def __getitem__(self, key: Any) -> Any:
+        return call(self._numpys.__getitem__, (key,), {}, name=self._name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._numpys, name)
+
+    def __len__(self) -> int:
+        return len(self._numpys)
+
+    def __reduce__(self) -> Any:
+        return Indexed, (self._name,)
+
+
+class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
+    """See `numpy.vectorize`; the function runs on the host, one element at a time."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        numpys = super().__call__
+        # Called with a function it decorates, it returns itself.
+        return call(numpys, args, kwargs, name="vectorize")
+
+
+class ndenumerate(np.ndenumerate):  # noqa: N801 - NumPy's name
+    """See `numpy.ndenumerate`."""
+
+    def __init__(self, arr: Any) -> None:
+        call(super().__init__, (arr,), {}, name="ndenumerate")
+
+
+class Archive(Mapping[str, Any]):
+    """Arrays in an ``.npz`` file, by name; see `numpy.lib.npyio.NpzFile`.
+
+    Parameters
+    ----------
+    file : numpy.lib.npyio.NpzFile
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getitem__(self, key: str) -> Any:
+        array = self._file[key]
+        return types.from_host(array) if type(array) is np.ndarray else array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file)
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def __repr__(self) -> str:
+        return repr(self._file)
+
+
+def load(*args: Any, **kwargs: Any) -> Any:
+    """See `numpy.load`."""
+    loaded = call(np.load, args, kwargs, name="load")
+    return Archive(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded

@@ -1,0 +1,264 @@
+"""THE COVERAGE TABLE: one row per public name of NumPy's, saying what oxinp makes of it.
+
+========== ============================================================================================================
+kind       meaning
+========== ============================================================================================================
+native     has kernels, or makes views and looks at shapes and dtypes, for which no element is read
+composed   made of native operations
+host       NumPy computes on the host; the result is ours, and the call is counted (`oxinp.cuda.stats().fallbacks`)
+own        NumPy's own object, with nothing to compute: constants, dtypes, settings, classes that stay NumPy's
+refused    there, but raises, for a reason
+========== ============================================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from oxinp._core.fallback import Mutated
+
+NATIVE = "native"
+COMPOSED = "composed"
+HOST = "host"
+OWN = "own"
+REFUSED = "refused"
+KINDS = (NATIVE, COMPOSED, HOST, OWN, REFUSED)
+
+
+class CoverageRow(NamedTuple):
+    """One public name of NumPy's.
+
+    Attributes
+    ----------
+    name, chapter, kind : str
+    mutates : tuple
+        The arguments a host function writes to, beside `out` (see `fallback.Mutated`).
+    since, until : str
+        The first and the last NumPy version that have it, of those from 2.0 on; "" for until now.
+    reason : str
+        Why it is refused.
+    """
+
+    name: str
+    chapter: str
+    kind: str
+    mutates: tuple[Mutated, ...] = ()
+    since: str = "2.0"
+    until: str = ""
+    reason: str = ""
+
+
+def _rows(chapter: str, **names: str) -> list[CoverageRow]:
+    """Return rows that say nothing but their kind, from names separated by spaces."""
+    return [CoverageRow(name, chapter, kind) for kind, listed in names.items() for name in listed.split()]
+
+
+# A function of the user's may write to the views that it is called with.
+_CALLS_BACK: tuple[Mutated, ...] = ("*",)
+_OVERWRITE: tuple[Mutated, ...] = (("a", "overwrite_input", True),)
+
+ROWS: tuple[CoverageRow, ...] = (
+    *_rows(
+        "creation",
+        native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like full full_like "
+        "ones ones_like zeros zeros_like",
+        composed="eye identity linspace",
+        host="asarray_chkfinite asmatrix bmat diagflat from_dlpack frombuffer fromfile fromiter fromregex fromstring "
+        "genfromtxt geomspace load loadtxt logspace meshgrid mgrid ogrid require tri tril triu vander",
+        own="matrix",
+    ),
+    CoverageRow("fromfunction", "creation", HOST, _CALLS_BACK),
+    CoverageRow("diag", "creation", NATIVE),
+    *_rows(
+        "manipulation",
+        native="array_split astype atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to dsplit expand_dims "
+        "flip fliplr flipud hsplit matrix_transpose moveaxis ndim permute_dims ravel reshape rollaxis rot90 shape "
+        "size split squeeze swapaxes transpose vsplit",
+        composed="column_stack concat concatenate copyto dstack hstack stack vstack",
+        host="append block broadcast delete insert pad repeat resize roll tile trim_zeros",
+        own="broadcast_shapes",
+    ),
+    CoverageRow("unstack", "manipulation", NATIVE, since="2.1"),
+    CoverageRow("row_stack", "manipulation", COMPOSED, until="2.4"),
+    *_rows(
+        "indexing",
+        native="diagonal",
+        host="argwhere c_ choose compress diag_indices diag_indices_from extract indices ix_ ndenumerate r_ "
+        "ravel_multi_index select take take_along_axis tril_indices tril_indices_from triu_indices "
+        "triu_indices_from unravel_index",
+        own="flatiter index_exp ndindex newaxis s_",
+    ),
+    CoverageRow("fill_diagonal", "indexing", HOST, ("a",)),
+    CoverageRow("mask_indices", "indexing", HOST, _CALLS_BACK),
+    CoverageRow("nditer", "indexing", HOST, _CALLS_BACK),
+    CoverageRow("nested_iters", "indexing", HOST, _CALLS_BACK),
+    CoverageRow("place", "indexing", HOST, ("arr",)),
+    CoverageRow("put", "indexing", HOST, ("a",)),
+    CoverageRow("put_along_axis", "indexing", HOST, ("arr",)),
+    CoverageRow("putmask", "indexing", HOST, ("a",)),
+    *_rows(
+        "mathematics",
+        native="add amax divide max multiply real sqrt subtract sum true_divide",
+        host="abs absolute acos acosh amin angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh around asin "
+        "asinh atan atan2 atanh cbrt ceil clip conj conjugate convolve copysign cos cosh cross cumprod cumsum "
+        "deg2rad degrees diff divmod ediff1d exp exp2 expm1 fabs fix float_power floor floor_divide fmax fmin "
+        "fmod frexp gcd gradient heaviside hypot i0 imag interp lcm ldexp log log10 log1p log2 logaddexp "
+        "logaddexp2 maximum min minimum mod modf nancumprod nancumsum nanmax nanmin nanprod nansum negative "
+        "nextafter positive pow power prod rad2deg radians real_if_close reciprocal remainder rint round sign "
+        "signbit sin sinc sinh spacing square tan tanh trapezoid trunc unwrap",
+    ),
+    CoverageRow("cumulative_prod", "mathematics", HOST, since="2.1"),
+    CoverageRow("cumulative_sum", "mathematics", HOST, since="2.1"),
+    CoverageRow("nan_to_num", "mathematics", HOST, (("x", "copy", False),)),
+    CoverageRow("trapz", "mathematics", HOST, until="2.3"),
+    *_rows(
+        "bits",
+        host="base_repr binary_repr bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or "
+        "bitwise_right_shift bitwise_xor invert left_shift packbits right_shift unpackbits",
+    ),
+    *_rows(
+        "logic",
+        native="equal greater greater_equal iscomplexobj isfortran isrealobj less less_equal not_equal",
+        host="all allclose any array_equal array_equiv isclose iscomplex isfinite isinf isnan isnat isneginf isposinf "
+        "isreal logical_and logical_not logical_or logical_xor",
+        own="isscalar iterable",
+    ),
+    *_rows(
+        "linear algebra",
+        host="dot einsum einsum_path inner kron matmul outer tensordot trace vdot vecdot",
+    ),
+    CoverageRow("matvec", "linear algebra", HOST, since="2.2"),
+    CoverageRow("vecmat", "linear algebra", HOST, since="2.2"),
+    *_rows(
+        "sorting and searching",
+        native="where",
+        host="argmax argmin argpartition argsort count_nonzero flatnonzero lexsort nanargmax nanargmin nonzero "
+        "partition searchsorted sort sort_complex",
+    ),
+    *_rows(
+        "statistics",
+        host="average bincount corrcoef correlate cov digitize histogram histogram2d histogram_bin_edges histogramdd "
+        "mean nanmean nanstd nanvar ptp std var",
+    ),
+    *[
+        CoverageRow(name, "statistics", HOST, _OVERWRITE)
+        for name in ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
+    ],
+    *_rows(
+        "sets",
+        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+    ),
+    CoverageRow("in1d", "sets", HOST, until="2.3"),
+    *_rows(
+        "polynomials",
+        host="poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
+        own="poly1d",
+    ),
+    *_rows("windows", host="bartlett blackman hamming hanning kaiser"),
+    *[
+        CoverageRow(name, "functional programming", HOST, _CALLS_BACK)
+        for name in ("apply_along_axis", "apply_over_axes", "frompyfunc", "piecewise", "vectorize")
+    ],
+    *_rows(
+        "input and output",
+        host="array2string array_repr array_str save savetxt savez savez_compressed",
+        own="format_float_positional format_float_scientific get_printoptions memmap printoptions set_printoptions",
+    ),
+    *_rows(
+        "dates",
+        host="busday_count busday_offset datetime_as_string is_busday",
+        own="busdaycalendar datetime_data",
+    ),
+    *_rows(
+        "dtypes",
+        native="can_cast common_type result_type",
+        host="min_scalar_type",
+        own="bool bool_ byte bytes_ cdouble character clongdouble complex128 complex192 complex256 complex64 "
+        "complexfloating csingle datetime64 double dtype finfo flexible float128 float16 float32 float64 float96 "
+        "floating generic half iinfo inexact int16 int32 int64 int8 int_ intc integer intp isdtype issubdtype "
+        "long longdouble longlong mintypecode number object_ promote_types recarray record ScalarType sctypeDict "
+        "short signedinteger single str_ timedelta64 typecodes typename ubyte uint uint16 uint32 uint64 uint8 "
+        "uintc uintp ulong ulonglong unsignedinteger ushort void",
+    ),
+    *_rows("memory", native="may_share_memory shares_memory", own="get_include getbufsize setbufsize"),
+    *_rows("constants", own="False_ True_ e euler_gamma inf little_endian nan pi"),
+    *_rows("arrays", native="ndarray ufunc"),
+    *_rows("errors", own="errstate geterr geterrcall seterr seterrcall"),
+    *_rows(
+        "modules",
+        host="char emath fft lib linalg polynomial random rec strings",
+        own="core ctypeslib dtypes exceptions f2py ma testing typing",
+    ),
+    *_rows("about", own="__version__ info show_config show_runtime"),
+    CoverageRow("__array_namespace_info__", "about", OWN, since="2.1"),
+    CoverageRow("test", "about", REFUSED, reason="it runs NumPy's own tests; use numpy.test()"),
+)
+
+
+# What longdouble is elsewhere.
+_OF_SOME_PLATFORMS = {"complex192", "complex256", "float128", "float96"}
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def rows(version: str = np.__version__) -> dict[str, CoverageRow]:
+    """Return the rows of the names that a NumPy version has, by name."""
+    release = _release(version)
+    return {
+        row.name: row
+        for row in ROWS
+        if _release(row.since) <= release
+        and (not row.until or release <= _release(row.until))
+        and (row.name not in _OF_SOME_PLATFORMS or hasattr(np, row.name))
+    }
+
+
+def page() -> str:
+    """Return docs/coverage.md: the table as it is."""
+    counts = {kind: len([row for row in ROWS if row.kind == kind]) for kind in KINDS}
+    lines = [
+        "# What is covered, and how",
+        "",
+        "Every public name of NumPy's is there. This page is written from the table in `oxinp/_api/coverage.py` by",
+        "`python docs/coverage_page.py`.",
+        "",
+        "| kind | names | meaning |",
+        "|---|---|---|",
+        *[f"| {kind} | {counts[kind]} | {meaning} |" for kind, meaning in _meanings().items()],
+        "",
+        "Whatever the kind, NumPy computes small arrays, and what a native function has no kernel for (a dtype, a",
+        "keyword); the latter is counted.",
+    ]
+    for chapter in dict.fromkeys(row.chapter for row in ROWS):
+        lines += ["", f"## {chapter.capitalize()}", ""]
+        for kind in KINDS:
+            named = sorted(
+                (row for row in ROWS if row.chapter == chapter and row.kind == kind), key=lambda row: row.name
+            )
+            if named:
+                lines.append(f"* {kind}: {', '.join(map(_described, named))}")
+    return "\n".join(lines) + "\n"
+
+
+def _meanings() -> dict[str, str]:
+    """Read the meanings of the kinds off this module's own table."""
+    table = (__doc__ or "").split("\n")
+    found = {}
+    for line in table:
+        kind, _, meaning = line.partition(" ")
+        if kind in KINDS:
+            found[kind] = meaning.strip()
+    return found
+
+
+def _described(row: CoverageRow) -> str:
+    notes = [f"from NumPy {row.since}"] if row.since != "2.0" else []
+    notes += [f"up to NumPy {row.until}"] if row.until else []
+    notes += [row.reason] if row.reason else []
+    return f"`{row.name}`" + (f" ({'; '.join(notes)})" if notes else "")

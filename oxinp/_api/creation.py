@@ -1,0 +1,315 @@
+"""Array creation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._core.exchange import StandIns, holds_arrays, is_array
+from oxinp._core.expr import Unsupported
+from oxinp._core.ops import creation
+from oxinp._core.ops.copy import astype
+from oxinp._core.ops.copy import copy as copy_array
+from oxinp._core.ops.shape import reshape
+from oxinp._core.ufunc import wrap_host
+
+
+def _check(device: str | None, like: Any = None) -> None:
+    """Let NumPy judge the device's name; a `like` of another library's is its business."""
+    if device is not None:
+        np.empty(0, device=device)  # type: ignore[call-arg] # the stubs are of one version
+    if like is not None and not is_array(like) and type(like) is not np.ndarray:
+        raise Unsupported("`like` names another library's array")
+
+
+def _is_subclass(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray
+
+
+@implements("array")
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: str | None = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    ndmax: int = 0,
+    like: Any = None,
+) -> Any:
+    """See `numpy.array`."""
+    _check(None, like)
+    if ndmax or (subok and _is_subclass(object)):
+        raise Unsupported("ndmax, or a subclass to pass through")
+    made = _converted(object, dtype, order, copy=copy)
+    missing = ndmin - made._layout.ndim
+    return reshape(made, (1,) * missing + made._layout.shape) if missing > 0 else made
+
+
+def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) -> Any:
+    if not is_array(value):
+        if holds_arrays(value):
+            raise Unsupported("lists of arrays")
+        return creation.asarray(value, dtype, order, copy_wanted=False if copy is False else None)
+    layout = value._layout
+    made = value
+    if dtype is not None and layout.dtype != np.dtype(dtype):
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        made = astype(value, dtype, "K" if order is None else order)
+    has_order = (order != "C" or made._layout.is_contiguous) and (order != "F" or made._layout.is_fortran)
+    if made is value and copy is False and not has_order:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if (made is value and copy) or not has_order:
+        made = copy_array(made, order or "K")
+    return made
+
+
+@implements("asarray")
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    like: Any = None,
+) -> Any:
+    """See `numpy.asarray`; NumPy arrays are copied."""
+    _check(device, like)
+    return _converted(a, dtype, order, copy=copy)
+
+
+@implements("asanyarray")
+def asanyarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    like: Any = None,
+) -> Any:
+    """See `numpy.asanyarray`; subclasses of NumPy's array pass through."""
+    _check(device, like)
+    if _is_subclass(a):
+        raise Unsupported("a subclass to pass through")
+    return _converted(a, dtype, order, copy=copy)
+
+
+@implements("ascontiguousarray")
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """See `numpy.ascontiguousarray`."""
+    return array(a, dtype, copy=None, order="C", ndmin=1, like=like)
+
+
+@implements("asfortranarray")
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """See `numpy.asfortranarray`."""
+    return array(a, dtype, copy=None, order="F", ndmin=1, like=like)
+
+
+@implements("copy")
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    """See `numpy.copy`."""
+    return array(a, order=order, subok=subok, copy=True)
+
+
+@implements("zeros")
+def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
+    """See `numpy.zeros`."""
+    _check(device, like)
+    return creation.zeros(shape, dtype, order)
+
+
+@implements("ones")
+def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
+    """See `numpy.ones`."""
+    _check(device, like)
+    return creation.ones(shape, dtype, order)
+
+
+@implements("empty")
+def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
+    """See `numpy.empty`."""
+    _check(device, like)
+    return creation.empty(shape, dtype, order)
+
+
+@implements("full")
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None
+) -> Any:
+    """See `numpy.full`."""
+    _check(device, like)
+    return creation.full(shape, fill_value, dtype, order)
+
+
+def _made_like(
+    make: Callable[[Any, Any], Any], fill: Callable[..., Any], a: Any, dtype: Any, order: str, subok: bool, shape: Any
+) -> Any:
+    """Make an array with the shape, dtype and order that NumPy's ``*_like`` functions find.
+
+    `make` fills one in C order wherever placement puts it, `fill` a NumPy one in another order.
+    """
+    if subok and _is_subclass(a):
+        raise Unsupported("a subclass to pass through")
+    prototype = np.empty_like(StandIns().give(a), dtype, order, False, shape)  # type: ignore[call-overload]
+    if prototype.flags.c_contiguous:
+        return make(prototype.shape, prototype.dtype)
+    return wrap_host(fill(prototype))
+
+
+@implements("zeros_like")
+def zeros_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: str | None = None
+) -> Any:
+    """See `numpy.zeros_like`."""
+    _check(device)
+    return _made_like(creation.zeros, np.zeros_like, a, dtype, order, subok, shape)
+
+
+@implements("ones_like")
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: str | None = None
+) -> Any:
+    """See `numpy.ones_like`."""
+    _check(device)
+    return _made_like(creation.ones, np.ones_like, a, dtype, order, subok, shape)
+
+
+@implements("empty_like")
+def empty_like(
+    prototype: Any,
+    /,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: str | None = None,
+) -> Any:
+    """See `numpy.empty_like`."""
+    _check(device)
+    return _made_like(creation.empty, np.empty_like, prototype, dtype, order, subok, shape)
+
+
+@implements("full_like")
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: str | None = None,
+) -> Any:
+    """See `numpy.full_like`."""
+    _check(device)
+    if is_array(fill_value):
+        raise Unsupported("an array to fill with")
+
+    def make(shape: Any, dtype: Any) -> Any:
+        return creation.full(shape, fill_value, dtype)
+
+    def fill(prototype: Any) -> Any:
+        return np.full_like(prototype, fill_value)
+
+    return _made_like(make, fill, a, dtype, order, subok, shape)
+
+
+@implements("arange")
+def arange(
+    start_or_stop: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *extra: Any,
+    dtype: Any = None,
+    device: str | None = None,
+    like: Any = None,
+    **named: Any,
+) -> Any:
+    """See `numpy.arange`."""
+    _check(device, like)
+    if extra or named:
+        raise Unsupported("what only some versions of NumPy take")
+    return creation.arange(start_or_stop, stop, step, dtype)
+
+
+@implements("eye")
+def eye(
+    N: Any,
+    M: Any = None,
+    k: Any = 0,
+    dtype: Any = float,
+    order: str = "C",
+    *,
+    device: str | None = None,
+    like: Any = None,
+) -> Any:
+    """See `numpy.eye`: zeros, then one strided write."""
+    _check(device, like)
+    if order != "C" or is_array(k):
+        raise Unsupported("another order")
+    made = creation.zeros((N, N if M is None else M), dtype)
+    rows, columns = made._layout.shape
+    k = k.__index__()
+    if -rows < k < columns:
+        start = k if k >= 0 else -k * columns
+        reshape(made, -1)[start : max(0, columns - k) * columns : columns + 1] = 1
+    return made
+
+
+@implements("identity")
+def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """See `numpy.identity`."""
+    return eye(n, dtype=float if dtype is None else dtype, like=like)
+
+
+@implements("linspace")
+def linspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: Any = 0,  # noqa: ARG001 - NumPy's signature; there is one axis
+    *,
+    device: str | None = None,
+) -> Any:
+    """See `numpy.linspace`, whose formula this is: ``arange(num) * step + start``, then the last value set."""
+    _check(device)
+    if not all(isinstance(x, int | float) for x in (start, stop)):
+        raise Unsupported("ends other than Python's numbers")
+    dtype = np.dtype(float if dtype is None else dtype)
+    if dtype.kind != "f":
+        raise Unsupported("integers, which are rounded down")
+    num = num.__index__()
+    if num < 2:
+        raise Unsupported("no step")
+    step = (float(stop) - float(start)) / (num - 1 if endpoint else num)
+    if step == 0:
+        raise Unsupported("ends so close that NumPy takes another formula")
+    made = creation.arange(0, num, dtype=float)
+    made *= step
+    made += float(start)
+    if endpoint:
+        made[-1] = float(stop)
+    made = astype(made, dtype, copy_wanted=False)
+    return (made, np.float64(step)) if retstep else made
+
+
+@implements("astype")
+def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
+    """See `numpy.astype`."""
+    if not is_array(x):
+        raise Unsupported("NumPy's astype takes arrays alone")
+    _check(device)
+    return astype(as_ours(x), dtype, copy_wanted=copy)

@@ -1,0 +1,125 @@
+"""How a name of NumPy's becomes one of ours: the ways that the coverage table's kinds name.
+
+A native or composed function is written in the chapters with NumPy's signature and entered by `implements`, so that
+NumPy's own function finds it too when it is called on our arrays. A host function is made from NumPy's when the name is
+first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import GeneratorType
+from typing import Any
+
+import numpy as np
+
+from oxinp._core import dispatch
+from oxinp._core.exchange import is_array
+from oxinp._core.expr import Unsupported
+from oxinp._core.fallback import OUT, Mutated, call
+from oxinp._core.ops.creation import asarray
+from oxinp._core.ufunc_table import UfuncRow
+from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
+
+Function = Callable[..., Any]
+
+
+def implements(*names: str) -> Callable[[Function], Function]:
+    """Enter a function under NumPy's names; where it raises `Unsupported`, NumPy computes on the host.
+
+    Returns
+    -------
+    callable
+        A decorator that leaves the function as it is: other chapters build on it.
+    """
+
+    def enter(function: Function) -> Function:
+        for name in names:
+            numpys = getattr(np, name, None)
+            if numpys is not None:
+                _enter(name, numpys, dispatch.with_fallback(function, numpys, name), function)
+        return function
+
+    return enter
+
+
+def enter_without_reading(numpys: Function, name: str, *, all_arguments: bool = False) -> None:
+    """Enter a function of NumPy's that makes views or looks at shapes and dtypes: NumPy's own code, no element moved.
+
+    Parameters
+    ----------
+    numpys : callable
+    name : str
+        Its dotted name below ``numpy``.
+    all_arguments : bool
+        Whether every argument is only looked at, or the first alone.
+    """
+    _enter(name, numpys, dispatch.without_reading(numpys, name, all_arguments=all_arguments), numpys)
+
+
+def _enter(name: str, numpys: Function, front: Function, signature: Function) -> None:
+    # One object per function, as in NumPy, where concat is concatenate.
+    dispatch.functions.setdefault(numpys, describe(front, numpys, name, signature))
+
+
+def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
+    """Give a function the name (dotted, below ``numpy``), documentation and signature of NumPy's."""
+    module, _, last = f"oxinp.{name}".rpartition(".")
+    front.__name__ = front.__qualname__ = last
+    front.__module__ = module
+    front.__doc__ = numpys.__doc__
+    front.__wrapped__ = numpys if signature is None else signature
+    return front
+
+
+def host_function(numpys: Function, name: str, mutates: tuple[Mutated, ...] = OUT) -> Function:
+    """Return a function that NumPy computes on the host, counted as `name`: ``cumsum``, ``linalg.svd``."""
+
+    def front(*args: Any, **kwargs: Any) -> Any:
+        result = call(numpys, args, kwargs, name=name, mutates=mutates)
+        return HostUfunc.of(result) if type(result) is np.ufunc else result
+
+    described: Function = describe(front, numpys, name)
+    return described
+
+
+class HostUfunc(ufunc):
+    """A ufunc that NumPy computes on the host; see `numpy.ufunc`."""
+
+    __slots__ = ()
+
+    _made: dict[Any, Any] = {**{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()}}  # noqa: RUF012
+
+    def __init__(self, numpy_ufunc: np.ufunc) -> None:
+        self._row = UfuncRow(numpy_ufunc, {})
+
+    @classmethod
+    def of(cls, numpy_ufunc: np.ufunc) -> Any:
+        """Return ours for a ufunc of NumPy's, one object for each."""
+        made = cls._made.get(numpy_ufunc)
+        if made is None:
+            made = cls._made[numpy_ufunc] = cls(numpy_ufunc)
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return call(self._row.numpy, args, kwargs, name=self.__name__)
+
+    def __reduce__(self) -> Any:
+        return HostUfunc.of, (self._row.numpy,)
+
+
+def refused(name: str, reason: str) -> Function:
+    """Return a function that says why there is none."""
+
+    def front(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"oxinp has no {name}: {reason}")
+
+    described: Function = describe(front, getattr(np, name), name)
+    return described
+
+
+def as_ours(value: Any) -> Any:
+    """Return an array_like as an array of ours."""
+    if isinstance(value, GeneratorType):
+        raise Unsupported("a generator")
+    return value if is_array(value) else asarray(value)

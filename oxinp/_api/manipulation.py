@@ -1,0 +1,172 @@
+"""Array manipulation: views, shapes, joining."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from oxinp._api.fronts import as_ours, enter_without_reading, implements
+from oxinp._core import placement
+from oxinp._core.exchange import is_array
+from oxinp._core.expr import Unsupported
+from oxinp._core.handle import Handle, host_view
+from oxinp._core.ops import creation, shape
+from oxinp._core.ops.copy import assign
+from oxinp._core.ops.views import view
+from oxinp._core.ufunc import is_hosted, wrap_host
+
+# What makes views of its first argument, or tells its shape or dtype.
+_LOOKS_AT_ONE = (
+    "array_split broadcast_to diag diagonal dsplit expand_dims flip fliplr flipud hsplit iscomplexobj isfortran "
+    "isrealobj matrix_transpose moveaxis ndim permute_dims real rollaxis rot90 shape size split squeeze swapaxes "
+    "transpose unstack vsplit"
+)
+# The same for any number of arrays.
+_LOOKS_AT_ALL = (
+    "atleast_1d atleast_2d atleast_3d broadcast_arrays can_cast common_type may_share_memory result_type shares_memory"
+)
+for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
+    for _name in _names.split():
+        if hasattr(np, _name):
+            enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
+
+
+@implements("reshape")
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
+    """See `numpy.reshape`."""
+    if shape is None or newshape is not None or is_array(shape):
+        raise Unsupported("what only some versions of NumPy take")
+    return _reshape(as_ours(a), shape, order, copy_wanted=copy)
+
+
+_reshape = shape.reshape
+
+
+@implements("ravel")
+def ravel(a: Any, order: str = "C") -> Any:
+    """See `numpy.ravel`."""
+    return shape.ravel(as_ours(a), order)
+
+
+@implements("copyto")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """See `numpy.copyto`."""
+    if not is_array(dst) or where is not True:
+        raise Unsupported("a mask, or a NumPy array to write to")
+    if dst._view is not None and not dst._view[1]:
+        raise ValueError("assignment destination is read-only")
+    if not isinstance(src, Handle | int | float | complex | np.generic):
+        src = creation.asarray(src)
+    # NumPy itself judges the dtypes, on arrays without elements.
+    stand_in = np.empty(0, src._layout.dtype) if isinstance(src, Handle) else src
+    np.copyto(np.empty(0, dst._layout.dtype), stand_in, casting)  # type: ignore[arg-type]
+    assign(dst, src)
+
+
+@implements("concatenate", "concat")
+def concatenate(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    """See `numpy.concatenate`: room for all, and each array written into its part."""
+    parts = _parts(arrays)
+    if out is not None or not any(is_array(part) for part in parts):
+        raise Unsupported("an `out`, or nothing of ours")
+    parts = [as_ours(part) for part in parts]
+    if _is_host(parts):
+        given = [host_view(part) for part in parts]
+        return wrap_host(np.concatenate(given, axis, dtype=dtype, casting=casting))  # type: ignore[call-overload]
+    if axis is None:
+        parts, axis = [shape.ravel(part) for part in parts], 0
+    # NumPy judges shapes, axis and dtypes, on arrays in which the axis joined along is empty.
+    ndim = parts[0]._layout.ndim
+    axis = normalize_axis_index(axis, ndim) if ndim else axis
+    stand_ins = [np.empty(_without(part._layout.shape, axis), part._layout.dtype) for part in parts]
+    empty = np.concatenate(stand_ins, axis, dtype=dtype, casting=casting)  # type: ignore[call-overload]
+    length = sum(part._layout.shape[axis] for part in parts)
+    made = creation.empty((*empty.shape[:axis], length, *empty.shape[axis + 1 :]), empty.dtype)
+    start = 0
+    for part in parts:
+        stop = start + part._layout.shape[axis]
+        where = (slice(None),) * axis + (slice(start, stop),)
+        if stop > start:
+            assign(view(made, lambda seen, where=where: seen[where]), part)  # type: ignore[misc]
+        start = stop
+    return made
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape if len(shape) <= axis else (*shape[:axis], 0, *shape[axis + 1 :])
+
+
+def _parts(arrays: Any) -> list[Any]:
+    if is_array(arrays):
+        if not arrays._layout.ndim:
+            raise Unsupported("NumPy has the words for it")
+        return [arrays[i] for i in range(arrays._layout.shape[0])]
+    if not isinstance(arrays, list | tuple) or not arrays:
+        raise Unsupported("NumPy has the words for it")
+    return list(arrays)
+
+
+def _is_host(parts: list[Any]) -> bool:
+    return is_hosted(tuple(parts)) and placement.is_host(sum(part._layout.nbytes for part in parts))
+
+
+@implements("stack")
+def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """See `numpy.stack`."""
+    parts = _all_ours(arrays)
+    if len({part._layout.shape for part in parts}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    axis = normalize_axis_index(axis, parts[0]._layout.ndim + 1)
+    widened = [view(part, lambda seen: np.expand_dims(seen, axis)) for part in parts]
+    return concatenate(widened, axis, out, dtype=dtype, casting=casting)
+
+
+def _all_ours(arrays: Any) -> list[Any]:
+    parts = _parts(arrays)
+    if not any(is_array(part) for part in parts):
+        raise Unsupported("nothing of ours")
+    return [as_ours(part) for part in parts]
+
+
+def _joined(tup: Any, ndim: int, axis: int, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Concatenate arrays made to have at least `ndim` dimensions, as `numpy.atleast_1d` and its kin do."""
+    widen = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[ndim - 1]
+    parts = [
+        part if part._layout.ndim >= ndim else view(part, widen)  # type: ignore[arg-type]
+        for part in _all_ours(tup)
+    ]
+    return concatenate(parts, axis, dtype=dtype, casting=casting)
+
+
+@implements("vstack", "row_stack")
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """See `numpy.vstack`."""
+    return _joined(tup, 2, 0, dtype, casting)
+
+
+@implements("hstack")
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """See `numpy.hstack`."""
+    parts = _all_ours(tup)
+    return _joined(parts, 1, 0 if parts[0]._layout.ndim <= 1 else 1, dtype, casting)
+
+
+@implements("dstack")
+def dstack(tup: Any) -> Any:
+    """See `numpy.dstack`."""
+    return _joined(tup, 3, 2)
+
+
+@implements("column_stack")
+def column_stack(tup: Any) -> Any:
+    """See `numpy.column_stack`."""
+    parts = [part if part._layout.ndim >= 2 else _column(part) for part in _all_ours(tup)]
+    return concatenate(parts, 1)
+
+
+def _column(part: Any) -> Any:
+    return view(part, lambda seen: np.atleast_2d(seen).T)

@@ -1,0 +1,88 @@
+"""The namespace: ``oxinp.<name>`` for every public name of NumPy's, made when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# The chapters are imported for what they enter in `dispatch`.
+from oxinp._api import coverage, creation, manipulation, mathematics, modules, searching  # noqa: F401
+from oxinp._api.fronts import host_function, refused
+from oxinp._core import dispatch
+from oxinp._core.fallback import OUT
+from oxinp._core.ndarray import ndarray
+from oxinp._core.ufuncs import ufunc
+
+_rows = coverage.rows()
+
+# Names with an object of their own.
+_OBJECTS: dict[str, Any] = {"ndarray": ndarray, "ufunc": ufunc}
+_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
+_INDEXED = ("r_", "c_", "mgrid", "ogrid")
+
+for _row in _rows.values():
+    if _row.mutates:
+        dispatch.mutates[getattr(np, _row.name)] = _row.mutates
+modules.register()
+
+
+def names() -> list[str]:
+    """Return NumPy's public names, what ``from oxinp import *`` takes."""
+    return [name for name in np.__all__ if name != "__version__"]
+
+
+def resolve(name: str) -> Any:
+    """Return what ``oxinp.<name>`` is.
+
+    Raises
+    ------
+    AttributeError
+        NumPy has no such name; in its words, which for a name it removed say what to use instead.
+    """
+    if name.startswith("__") and name not in _rows:
+        raise AttributeError(f"module 'oxinp' has no attribute {name!r}")
+    row = _rows.get(name)
+    if name in _OBJECTS:
+        return _OBJECTS[name]
+    if name in _CLASSES:
+        return getattr(importlib.import_module(_CLASSES[name]), name)
+    if name in _INDEXED:
+        return importlib.import_module("oxinp._api.classes").Indexed(name)
+    if name in modules.SUBMODULES:
+        return modules.adapted(None, name)
+    try:
+        numpys = getattr(np, name)
+    except AttributeError as error:
+        raise AttributeError(str(error).replace("module 'numpy'", "module 'oxinp'")) from None
+    # No row: a NumPy that is newer than the table.
+    return modules.adapted(numpys, name) if row is None else _MAKE[row.kind](numpys, row)
+
+
+def _entered(numpys: Any, row: coverage.CoverageRow) -> Any:
+    return modules.adapted(numpys, row.name)
+
+
+def _host(numpys: Any, row: coverage.CoverageRow) -> Any:
+    if isinstance(numpys, np.ufunc):
+        return modules.adapted(numpys, row.name)
+    return host_function(numpys, row.name, (*row.mutates, *OUT) if row.mutates else OUT)
+
+
+def _own(numpys: Any, row: coverage.CoverageRow) -> Any:  # noqa: ARG001 - one signature for all kinds
+    return numpys
+
+
+def _refused(numpys: Any, row: coverage.CoverageRow) -> Any:  # noqa: ARG001
+    return refused(row.name, row.reason)
+
+
+_MAKE: dict[str, Callable[[Any, coverage.CoverageRow], Any]] = {
+    coverage.NATIVE: _entered,
+    coverage.COMPOSED: _entered,
+    coverage.HOST: _host,
+    coverage.OWN: _own,
+    coverage.REFUSED: _refused,
+}
