@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core import explain
-from oxinp._core.dtypes import DEVICE_TYPES, scalar_value
+from oxinp._core.dtypes import DEVICE_TYPES, kernel_type, scalar_value
 from oxinp._core.layout import Layout
 
 MAX_NODES = 64
@@ -323,7 +323,6 @@ def cast(source: np.dtype[Any], target: np.dtype[Any]) -> Callable[..., Any]:
     """Return the lowering of a cast, with NumPy's values; of a dtype to itself, a copy."""
     lower = _CASTS.get((source, target))
     if lower is None:
-        kernel_type = DEVICE_TYPES[target]
         if source == target:
 
             def lower(k: Any, value: Any) -> Any:  # noqa: ARG001 - every lowering takes the builder
@@ -332,7 +331,7 @@ def cast(source: np.dtype[Any], target: np.dtype[Any]) -> Callable[..., Any]:
         else:
 
             def lower(k: Any, value: Any) -> Any:
-                return k.cast(value, kernel_type)
+                return k.cast(value, kernel_type(target))
 
         _CASTS[source, target] = lower
     return lower

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core import placement
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, kernel_type
 from oxinp._core.expr import Graph, Node
 from oxinp._core.handle import Handle, fetch, host_layout
 from oxinp._core.layout import Layout
@@ -67,10 +67,9 @@ _POINT = np.zeros((), np.bool_)
 
 
 def _iota(dtype: np.dtype[Any]) -> Any:
-    kernel_type = DEVICE_TYPES[dtype]
 
     def lower(k: Any, index: Any, start: Any, step: Any) -> Any:
-        return start + k.cast(index, kernel_type) * step
+        return start + k.cast(index, kernel_type(dtype)) * step
 
     lower.wants_index = True  # type: ignore[attr-defined]
     return lower
