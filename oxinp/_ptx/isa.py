@@ -69,8 +69,7 @@ class Wait(NamedTuple):
     ready: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One instruction; see the module docstring."""
 
     name: str

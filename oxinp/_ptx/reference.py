@@ -7,7 +7,6 @@ calls them with floating-point warnings off.
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -262,15 +261,16 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
 
 
 def fma_exact(a: float, b: float, c: float) -> float:
-    """f64 FMA of three finite numbers in rational arithmetic."""
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:
+    """f64 FMA of three finite numbers in integer arithmetic."""
+    (an, ad), (bn, bd), (cn, cd) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
+    numerator, denominator = an * bn * cd + cn * ad * bd, ad * bd * cd
+    if numerator == 0:
         return a * b + c if a * b == 0 or c == 0 else 0.0
     try:
-        rounded = float(exact)
+        rounded = numerator / denominator  # Python divides integers with one rounding
     except OverflowError:
-        rounded = float("inf") if exact > 0 else float("-inf")
-    return -0.0 if rounded == 0 and exact < 0 else rounded
+        rounded = float("inf") if numerator > 0 else float("-inf")
+    return -0.0 if rounded == 0 and numerator < 0 else rounded
 
 
 # --------------------------------------------------------------------------------------------------------------
