@@ -110,10 +110,11 @@ def test_page_examples(page):
             exec(compile(block, f"{page.name}[{i}]", "exec"), {})  # noqa: S102 that is what an example is for
 
 
-def test_heat_equation_example(tmp_path):
+@pytest.mark.parametrize("threshold", ["0", "65536"])
+def test_heat_equation_example(tmp_path, threshold):
     picture = tmp_path / "heat.png"
-    command = [sys.executable, ROOT / "examples" / "heat_equation.py", "--size", "48", "--steps", "100"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, ROOT / "examples" / "heat_equation.py", "--size", "48", "--steps", "40"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OXINP_OFFLOAD_THRESHOLD": threshold}
     done = subprocess.run(
         [*command, "--picture", picture], capture_output=True, text=True, check=False, env=environment
     )
