@@ -395,21 +395,16 @@ def inner_reduction(scope: Scope, depth: int, like: tuple[int, ...] | None) -> O
     name = scope.draw.choice(("sum", "max"))
     axis = scope.draw.integer(-x.value.ndim, x.value.ndim - 1) if x.value.ndim and scope.draw.chance(50) else None
     needed = reduction(name, x, None, axis, keepdims=True)
-    if not is_exact(needed, x):
+    if not needed.is_exact(x.value):
         return None
     code = f"np.{name}({x.code}, axis={axis}, keepdims=True)" if axis is not None else f"({x.code}).{name}()"
     return Operand(code, scope.evaluate(code), (*x.exact, needed))
 
 
 def reduction(name: str, x: Operand, dtype_code: str | None, axis: Any, *, keepdims: bool) -> Reduction:
-    """Return the record of a reduction, with the dtype it accumulates in where that is a float."""
-    accumulated = np.dtype(eval(dtype_code, {"np": np})) if dtype_code else np.asarray(x.value).dtype  # noqa: S307
-    return Reduction(name, x.code, str(accumulated) if accumulated.kind == "f" else None, axis, keepdims)
-
-
-def is_exact(record: Reduction, x: Operand) -> bool:
-    """Tell whether every order of reduction gives the same bits."""
-    return record.dtype is None or record.is_exact(x.value)
+    """Return the record of a reduction."""
+    accumulated = str(np.dtype(eval(dtype_code, {"np": np}))) if dtype_code else None  # noqa: S307 - our own code
+    return Reduction(name, x.code, accumulated, axis, keepdims)
 
 
 def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

@@ -24,7 +24,7 @@ class Reduction:
     operand : str
         Code of what is reduced, evaluated before the statement.
     dtype : str or None
-        Float dtype that is accumulated; None where every order gives the same bits (integers).
+        Dtype that is accumulated; None for the operand's own.
     axis : int, tuple or None
         The axes.
     keepdims : bool
@@ -39,24 +39,31 @@ class Reduction:
 
     def is_exact(self, value: object) -> bool:
         """Tell whether every order of reduction gives the same bits."""
+        x = self._accumulated(value)
+        if x.dtype.kind != "f":
+            return True
+        if self.name != "sum":
+            return bool(np.all(x != 0)) or np.unique(np.signbit(x[x == 0])).size <= 1
         with np.errstate(all="ignore"):
-            x = np.asarray(value).astype(self.dtype)
-            if self.name != "sum":
-                return bool(np.all(x != 0)) or np.unique(np.signbit(x[x == 0])).size <= 1
             scaled = x[np.isfinite(x)].astype(np.float64) * 2.0**SCALED_BITS
-            limit = 2.0 ** np.finfo(self.dtype).nmant
+            limit = 2.0 ** np.finfo(x.dtype).nmant
             return bool(np.all(scaled == np.rint(scaled)) and np.sum(np.abs(scaled)) < limit)
 
     def has_bound(self, value: object) -> bool:
         """Tell whether an error bound holds: no order of reduction may overflow."""
+        x = self._accumulated(value)
+        if x.dtype.kind != "f":
+            return False
         with np.errstate(all="ignore"):
-            x = np.asarray(value).astype(self.dtype)
             return bool(np.sum(np.abs(x[np.isfinite(x)]), dtype=np.float64) < np.finfo(x.dtype).max / 4)
 
     def bound(self, value: object) -> np.ndarray:
         """Return the largest difference from NumPy's result that is allowed."""
+        return REDUCTIONS[self.name].bound(self._accumulated(value), self.axis, self.keepdims)
+
+    def _accumulated(self, value: object) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return REDUCTIONS[self.name].bound(np.asarray(value).astype(self.dtype), self.axis, self.keepdims)
+            return np.asarray(value).astype(self.dtype or np.asarray(value).dtype)
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,7 @@ def _indented(statement: Statement, is_raising: bool) -> str:
     if not is_raising:
         bounds = [
             f"if np is numpy:\n    bounds[{name!r}] = REDUCTIONS[{r.name!r}].bound("
-            f"numpy.asarray({r.operand}).astype({r.dtype!r}), {r.axis}, {r.keepdims})"
+            f"numpy.asarray({r.operand}, dtype={r.dtype!r}), {r.axis}, {r.keepdims})"
             for name, r in statement.bounded
         ]
         return textwrap.indent("\n".join([*bounds, statement.code]), "    ")

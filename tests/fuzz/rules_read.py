@@ -1,5 +1,7 @@
 """Rules that reduce, read elements, loop over elements and convert to Python objects."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.fuzz import operands
@@ -11,7 +13,7 @@ ELEMENT_CONVERSIONS = (
     "{e}.item()", "{e}.dtype", "{e}.shape", "f'{{{e}}}'", "f'{{float({e}):.3f}}'", "round(float({e}), 2)", "{e} == 3",
     "{e} + 1", "1.5 * {e}", "{e} / {e}", "isinstance({e}, np.floating)", "isinstance({e}, np.integer)",
     "max({e}, {e})", "operator.index({e})", "[10, 20, 30][{e}]", "'%s' % {e}", "-{e}", "{e} < 2", "not {e}",
-    "math.isfinite({e})", "{{1: 'a', 0: 'b'}}.get({e})", "{e} is {e}", "abs({e})", "{e}.astype(np.float32)",
+    "math.isfinite({e})", "{{1: 'a', 0: 'b'}}.get({e})", "abs({e})", "{e}.astype(np.float32)",
     "np.sqrt({e})", "len({e})",
 )  # fmt: skip
 ARRAY_CONVERSIONS = (
@@ -69,14 +71,20 @@ def reduce(scope: Scope) -> None:
     form = draw.choice(("np.{name}({x}{comma}{arguments})", "({x}).{name}({arguments})"))
     if draw.chance(5):
         form = "numpy.{name}({x}{comma}{arguments})"
-    if not operands.is_exact(record, x):
+    if not record.is_exact(x.value):
         _reduce_inexact(scope, form, x, record, arguments)
         return
-    target = ""
-    if draw.chance(20):
-        target = _out_argument(scope, arguments)
+    target = scope.target()
+    arrays = scope.arrays()
+    if arrays and draw.chance(20):
+        # Rarely of the right shape. Without a dtype the accumulation is in the output's.
+        out = draw.choice(arrays)
+        into = replace(record, dtype=record.dtype or str(scope.values[out].dtype))
+        if into.is_exact(x.value):
+            target, record = scope.fresh(), into
+            arguments.append(f"out={out}")
     code = form.format(name=name, x=x.code, comma=", " * bool(arguments), arguments=", ".join(arguments))
-    scope.emit("reduce", f"{target or scope.target()} = {code}", (*x.exact, record))
+    scope.emit("reduce", f"{target} = {code}", (*x.exact, record))
 
 
 def _reduce_inexact(scope: Scope, form: str, x: operands.Operand, record: Reduction, arguments: list[str]) -> None:
@@ -100,15 +108,6 @@ def _axis(scope: Scope, ndim: int) -> int | tuple[int, ...] | None:
     return tuple(axis - ndim if draw.chance(20) else axis for axis in axes)
 
 
-def _out_argument(scope: Scope, arguments: list[str]) -> str:
-    """Add `out=` some array, rarely one that fits; return the name that the result is bound to."""
-    arrays = scope.arrays()
-    if not arrays:
-        return ""
-    arguments.append(f"out={scope.draw.choice(arrays)}")
-    return scope.fresh()
-
-
 def reduce_into(scope: Scope) -> None:
     """Reduce into an array of the right shape, which may be a part of what is reduced."""
     draw = scope.draw
@@ -120,12 +119,13 @@ def reduce_into(scope: Scope) -> None:
     x = operands.Operand(name, value)
     axis = draw.integer(0, value.ndim - 1)
     kind = draw.choice(("sum", "max"))
-    record = operands.reduction(kind, x, None, axis, keepdims=False)
-    if not operands.is_exact(record, x) or value.size == 0:
-        return
     dims = tuple(n for i, n in enumerate(value.shape) if i != axis)
     fitting = [other for other in scope.arrays() if np.shape(scope.values[other]) == dims]
     target = draw.choice(fitting) if fitting and draw.chance(50) else f"{name}[{':, ' * axis}0, ...]"
+    dtype = value.dtype if target not in fitting else scope.values[target].dtype
+    record = operands.reduction(kind, x, f"np.{dtype.name}", axis, keepdims=False)
+    if not record.is_exact(value) or value.size == 0:
+        return
     scope.emit("reduce_into", f"np.{kind}({name}, axis={axis}, out={target})", (record,))
 
 

@@ -75,8 +75,7 @@ class Twin:
         if statement.kind == CHECK:
             self._compare()
             return
-        needed = [reduction for reduction in statement.exact if reduction.dtype is not None]
-        if self._validate and not all(r.is_exact(self._operand(r.operand)) for r in needed):
+        if self._validate and not all(r.is_exact(self._operand(r.operand)) for r in statement.exact):
             raise InvalidProgramError(statement.code)
         bounds = {name: (reduction, self._operand(reduction.operand)) for name, reduction in statement.bounded}
         if self._validate and not all(r.has_bound(operand) for r, operand in bounds.values()):
