@@ -58,10 +58,18 @@ class Runnings:
         self.op = op
         self._running = [Running(k, op) for _ in range(width)]
 
-    def add(self, units: Sequence[Sequence[Value]]) -> None:
-        """Combine several units of `width` values: each element's values in a tree, then into its running value."""
+    def add(self, units: Sequence[Sequence[Value]], valid: Sequence[Value] | None = None) -> None:
+        """Combine several units of `width` values: each element's values in a tree, then into its running value.
+
+        Units that are not `valid` are left out.
+        """
+        k, op = self.k, self.op
         for running, *values in zip(self._running, *units, strict=True):
-            running.add(tree(self.k, self.op, [self.k.cast(v, self.op.acc) for v in values]))
+            cast = [k.cast(v, op.acc) for v in values]
+            if valid is not None:
+                identity = k.const(op.identity, op.acc)
+                cast = [k.where(p, v, identity) for p, v in zip(valid, cast, strict=True)]
+            running.add(tree(k, op, cast))
 
     def add_first(self, value: Value) -> None:
         """Combine a single value into the first running value."""

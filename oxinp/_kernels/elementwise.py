@@ -7,10 +7,11 @@ strides over one shape, and instructions between them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels import linear, tile
 from oxinp._kernels.chain import BROADCAST, INDEX, OUTER, SCALAR, STRIDED, TRANSPOSED, UNIT, Chain, OperandSpec
+from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import (
     Device,
     Instr,
@@ -22,6 +23,7 @@ from oxinp._kernels.problem import (
     collapse,
     shifted_alignment,
 )
+from oxinp._kernels.tile import TileSpec
 from oxinp._ptx.types import i64
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a b
 MAX_VECTOR = 4
 MAX_UNROLL = 8
 NBYTES_IN_FLIGHT = 64  # of loads per thread
-MIN_ROWS = 2  # of a tile, per thread
-MAX_STAGED_ROWS = 8
+MAX_GATHERED = 64  # registers of a thread for what it loads before it uses the first
+# Units and rows per thread of tiles with transposed inputs, by the registers that an element of all inputs takes.
+STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
+LEAST_STAGED_SHAPE = (1, 4)
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
 MIN_FILL = 0.7  # share of a tile that problems have to fill on average
 MAX_STATIC_SHARED = 48 * 1024
@@ -65,31 +69,55 @@ def plan(
         Parameters at launch: output pointers, inputs (pointer or value) in order, `constants`.
     """
     del device  # every family fills any number of multiprocessors
+    family, spec, nest = choose(shape, inputs, instrs, outputs)
+    grid, constants = family.geometry(spec, nest)
+    return Launch(family.make(spec), grid, constants)
+
+
+def choose(
+    shape: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    outputs: Sequence[Output],
+) -> tuple[Any, LinearSpec | TileSpec, Nest]:
+    """Return the family's module, the Spec, and the nest with one entry per operand of the chain."""
     arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
     nest = with_index(shape, arrays, instrs)
-    staged_loop = _transposed_loop(arrays, nest, len(outputs))
-    tiled = _with_rows(nest, _longest_loop(nest) if staged_loop is None else staged_loop)
     specs = classify(arrays, nest)
-    if staged_loop is not None:
-        specs = _with_transposed(specs, tiled, len(outputs))
-    moving = iter(specs)
-    output_specs = tuple((output.value, next(moving)) for output in outputs)
-    input_specs = tuple(next(moving) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in inputs)
-    chain = Chain((*input_specs, *moving), tuple(instrs), output_specs, len(nest.shape), index_bits(nest))
-    if staged_loop is not None:
-        return tile.launch(tile.TileSpec(chain, 1, _staged_rows(input_specs)), nest_of_operands(chain, tiled))
+    loop = _transposed_loop(arrays, nest, len(outputs))
+    if loop is not None:
+        tiled = _with_rows(nest, loop)
+        specs, units, rows = _with_transposed(specs, tiled, len(outputs))
+        chain = _chain(inputs, instrs, outputs, specs, nest)
+        return tile, TileSpec(chain, 1, units, rows), nest_of_operands(chain, tiled)
+    chain = _chain(inputs, instrs, outputs, specs, nest)
     vector = vector_width(arrays, nest, takes_rest=len(nest.shape) == 1)
     if len(nest.shape) > 1:
-        spec = tile.TileSpec(chain, vector, _tile_rows(chain, vector))
+        tiled = _with_rows(nest, _longest_loop(nest))
+        spec = TileSpec(chain, vector, _tile_units(chain, vector), 1)
         if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
-            return tile.launch(spec, nest_of_operands(chain, tiled))
-    return linear.launch(linear.LinearSpec(chain, vector, unroll(chain, vector)), nest_of_operands(chain, nest))
+            return tile, spec, nest_of_operands(chain, tiled)
+    return linear, LinearSpec(chain, vector, unroll(chain, vector)), nest_of_operands(chain, nest)
+
+
+def _chain(
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    outputs: Sequence[Output],
+    specs: Sequence[OperandSpec],
+    nest: Nest,
+) -> Chain:
+    """The chain over `specs` of the outputs, the input arrays and the index."""
+    moving = iter(specs)
+    output_specs = tuple((output.value, next(moving)) for output in outputs)
+    input_specs = [next(moving) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in inputs]
+    return Chain((*input_specs, *moving), tuple(instrs), output_specs, len(nest.shape), index_bits(nest))
 
 
 def _with_rows(nest: Nest, loop: int) -> Nest:
-    """The nest with one of the outer loops moved to the place of a tile's rows; a single loop stays."""
+    """The nest with one of the outer loops moved to the place of a tile's rows."""
     last = len(nest.shape) - 1
-    return nest.reordered([*(d for d in range(last) if d != loop), *([loop] if loop != last else []), last])
+    return nest.reordered([*(d for d in range(last) if d != loop), loop, last])
 
 
 def _fill(extent: int, length: int) -> float:
@@ -99,7 +127,7 @@ def _fill(extent: int, length: int) -> float:
 
 def _longest_loop(nest: Nest) -> int:
     """The loop that a tile's rows go along: the longest but the innermost, of equal ones the inner."""
-    return max(range(len(nest.shape) - 1), key=lambda loop: (nest.shape[loop], loop), default=0)
+    return max(range(len(nest.shape) - 1), key=lambda loop: (nest.shape[loop], loop))
 
 
 def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:
@@ -113,27 +141,38 @@ def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) ->
     return loop if is_worthwhile else None
 
 
-def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> list[OperandSpec]:
-    """Stage the inputs that are consecutive along the last loop but one, as many as shared memory takes."""
+def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> tuple[list[OperandSpec], int, int]:
+    """Stage the inputs that are consecutive along the last loop but one, as many as shared memory takes.
+
+    Returns
+    -------
+    specs, units, rows
+        The last two are the tile's shape, see `TileSpec`: the fewer inputs, the larger.
+    """
+    words = sum(_words(spec) for spec in specs[num_outputs:])
+    units, rows = next((shape for limit, shape in STAGED_SHAPES if words <= limit), LEAST_STAGED_SHAPE)
     left = MAX_STATIC_SHARED
     result = []
     for i, (spec, strides) in enumerate(zip(specs, nest.strides, strict=True)):
-        nbytes = tile.shared_nbytes(tile.NUM_WARPS * MAX_STAGED_ROWS, spec.type) + 16
+        nbytes = tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, spec.type)
         is_staged = i >= num_outputs and spec.kind == STRIDED and strides[-2] == 1 and nbytes <= left
         left -= nbytes * is_staged
         result.append(replace(spec, kind=TRANSPOSED) if is_staged else spec)
-    return result
+    return result, units, rows
 
 
-def _staged_rows(inputs: Sequence[OperandSpec]) -> int:
-    """Rows per thread of a tile with transposed inputs: 32 bytes of them in flight, at least 4 rows."""
-    nbytes = sum(spec.type.nbytes for spec in inputs if spec.kind == TRANSPOSED)
-    return 8 if nbytes <= 4 else 4
+def _tile_units(chain: Chain, vector: int) -> int:
+    """Units per thread of a tile: four elements, or what registers take."""
+    words = vector * sum(_words(spec) for spec in chain.inputs)
+    units = MAX_VECTOR // vector
+    while units > 1 and units * words > MAX_GATHERED:
+        units //= 2
+    return units
 
 
-def _tile_rows(chain: Chain, vector: int) -> int:
-    """Rows per thread of a tile without: as many as `unroll` gives, and two for stencils' sake."""
-    return max(MIN_ROWS, unroll(chain, vector))
+def _words(spec: OperandSpec) -> int:
+    """Registers that one loaded element of an input takes while a thread gathers its loads."""
+    return max(1, spec.type.nbytes // 4) if spec.kind in {UNIT, STRIDED} else 0
 
 
 def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence[Instr]) -> Nest:

@@ -15,10 +15,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import BoundChain, Chain, Position, Splitter, locate
-from oxinp._kernels.problem import Launch, Nest
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
+    from oxinp._kernels.problem import Grid, Nest
     from oxinp._ptx.value import Value
 
 BLOCK = 256
@@ -77,17 +77,15 @@ def make(spec: LinearSpec) -> Kernel:
     return k.build()
 
 
-def launch(spec: LinearSpec, nest: Nest) -> Launch:
-    """Return the kernel and its geometry for a nest; of several loops the innermost has a multiple of `vector`."""
+def geometry(spec: LinearSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:
+    """Return grid and constants for a nest; of several loops the innermost has a multiple of `vector`."""
     bits, vector = spec.chain.index_bits, spec.vector
     *outer, inner = nest.shape
-    units = (*outer, inner // vector)
     num_units = nest.size // vector
     constants = (
         *spec.chain.constants(nest),
         num_units,
         nest.size - num_units * vector,
-        *Splitter.constants(units, bits),
+        *Splitter.constants((*outer, inner // vector), bits),
     )
-    num_blocks = max(1, -(-num_units // (BLOCK * spec.unroll)))
-    return Launch(make(spec), (num_blocks, 1, 1), constants)
+    return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), constants

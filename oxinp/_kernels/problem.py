@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_ALIGNMENT = 256
 
+Grid = tuple[int, int, int]
+
 
 class Device(Protocol):
     """What planning needs to know of a device."""
@@ -118,7 +120,7 @@ class Launch:
     """A kernel with its geometry; parameters at launch are the output pointers, the inputs in order, the constants."""
 
     kernel: Kernel
-    grid: tuple[int, int, int]
+    grid: Grid
     constants: tuple[int, ...]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import columns, elementwise, rows
 from oxinp._kernels.chain import SCALAR, Chain, Divisor, OperandSpec, Splitter
+from oxinp._kernels.columns import ColumnsSpec
 from oxinp._kernels.elementwise import (
     classify,
     contiguous_strides,
@@ -16,20 +18,22 @@ from oxinp._kernels.elementwise import (
     vector_width,
 )
 from oxinp._kernels.problem import Instr, Launch, Nest, Operand, Output, ScalarOperand, collapse
+from oxinp._kernels.rows import RowsSpec
 from oxinp._ptx.types import u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.problem import Device, ReduceOp
+    from oxinp._kernels.problem import Device, Grid, ReduceOp
     from oxinp._ptx import Builder
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
 BLOCKS_PER_SM = 8  # blocks that a split aims at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
-MAX_SERIAL = 16  # reduced elements up to which a thread takes them all
-MAX_WARP_UNITS = 128  # units of a row up to which one warp takes it
+MAX_SERIAL = 16  # rows up to which a thread takes whole columns
+UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
+MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
 SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
 
@@ -49,6 +53,16 @@ class ReducePlan:
 
     launches: tuple[Launch, ...]
     scratch_nbytes: int = 0
+
+
+class _Pass(NamedTuple):
+    """One launch before its kernel is built, and how many chunks of partial results it leaves (1: the results)."""
+
+    family: Any
+    spec: RowsSpec | ColumnsSpec
+    grid: Grid
+    constants: tuple[int, ...]
+    num_chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +137,40 @@ def plan(
     The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits. No
     running value of a compensated op rounds, so its error is that of the tree: about 20 roundings, whatever the size.
     """
-    kept_dims = [d for d in range(len(shape)) if d not in axes]
-    kept_shape = tuple(shape[d] for d in kept_dims)
+    kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
     if 0 in kept_shape:
         return ReducePlan(())
     if 0 in shape:
         return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
-    problem = _collapse(shape, axes, tuple(inputs), tuple(instrs), value, op, output, device.num_sms, may_split=True)
-    launch, num_chunks = _first_pass(problem)
-    if num_chunks == 1:
-        return ReducePlan((launch,))
-    partial = Operand(op.acc, (problem.kept.size, *contiguous_strides(kept_shape)))
-    second = _collapse((num_chunks, *kept_shape), (0,), (partial,), (), 0, op, output, device.num_sms, may_split=False)
-    return ReducePlan((launch, _first_pass(second)[0]), num_chunks * problem.kept.size * op.acc.nbytes)
+    passes = choose(shape, axes, inputs, instrs, value, op, output, device)
+    launches = tuple(Launch(each.family.make(each.spec), each.grid, each.constants) for each in passes)
+    num_partial = passes[0].num_chunks * math.prod(kept_shape) if len(passes) > 1 else 0
+    return ReducePlan(launches, num_partial * op.acc.nbytes)
+
+
+def choose(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    value: int,
+    op: ReduceOp,
+    output: Operand,
+    device: Device,
+) -> list[_Pass]:
+    """Return the one or two passes of a reduction of at least one element to at least one result."""
+    first = _choose_pass(
+        _collapse(shape, axes, tuple(inputs), tuple(instrs), value, op, output, device.num_sms, may_split=True)
+    )
+    if first.num_chunks == 1:
+        return [first]
+    # Partial results lie by chunk, then in C order of the kept dimensions.
+    kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
+    partial = Operand(op.acc, (math.prod(kept_shape), *contiguous_strides(kept_shape)))
+    joined = _collapse(
+        (first.num_chunks, *kept_shape), (0,), (partial,), (), 0, op, output, device.num_sms, may_split=False
+    )
+    return [first, _choose_pass(joined)]
 
 
 def _collapse(
@@ -162,8 +197,7 @@ def _collapse(
     return _Problem(kept, reduced, arrays, inputs, instrs, value, op, output, num_sms, may_split)
 
 
-def _first_pass(problem: _Problem) -> tuple[Launch, int]:
-    """The launch that reads the inputs, and how many chunks it leaves."""
+def _choose_pass(problem: _Problem) -> _Pass:
     loop = _column_loop(problem)
     if loop is None:
         return _rows(problem)
@@ -187,13 +221,10 @@ def _column_loop(problem: _Problem) -> int | None:
     best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
     if votes[best] > against and kept.shape[best] >= MIN_COLUMNS:
         return best
-    longest = max(votes, key=lambda loop: kept.shape[loop])
-    if reduced.size <= MAX_SERIAL and kept.shape[longest] >= MIN_COLUMNS:
-        return longest
     return None
 
 
-def _rows(problem: _Problem) -> tuple[Launch, int]:
+def _rows(problem: _Problem) -> _Pass:
     """Lanes along the reduced loops."""
     nest = problem.nest(kept_innermost=False)
     chain = problem.chain(nest)
@@ -203,7 +234,10 @@ def _rows(problem: _Problem) -> tuple[Launch, int]:
     num_rows = problem.kept.size
     num_units = problem.reduced.size // vector
     chunk = num_units
-    if num_units <= MAX_WARP_UNITS:
+    if num_units <= rows.WARP * UNITS_PER_LANE:
+        group = _power_of_two(-(-num_units // UNITS_PER_LANE))
+        count = min(count, _power_of_two(-(-num_units // group)))
+    elif num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= problem.num_sms * rows.BLOCK:
         group = rows.WARP
     elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
         group = SINGLE_BLOCK
@@ -213,9 +247,7 @@ def _rows(problem: _Problem) -> tuple[Launch, int]:
     num_chunks = -(-num_units // max(chunk, 1)) or 1
     type_, place = problem.target(num_chunks)
     num_kept = len(problem.kept.shape)
-    spec = rows.RowsSpec(
-        chain, problem.value, problem.op, num_kept, type_, group, vector, count, is_split=num_chunks > 1
-    )
+    spec = RowsSpec(chain, problem.value, problem.op, num_kept, type_, group, vector, count, is_split=num_chunks > 1)
     bits = chain.index_bits
     constants = (
         *chain.constants(nest_of_operands(chain, nest)),
@@ -227,11 +259,16 @@ def _rows(problem: _Problem) -> tuple[Launch, int]:
         *Splitter.constants(problem.kept.shape, bits),
         *Splitter.constants((*outer, inner // vector), bits),
     )
-    num_blocks = -(-num_rows * rows.WARP // spec.block) if group == rows.WARP else num_rows * num_chunks
-    return Launch(rows.make(spec), (num_blocks, 1, 1), constants), num_chunks
+    num_blocks = -(-num_rows * group // spec.block) if group <= rows.WARP else num_rows * num_chunks
+    return _Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks)
 
 
-def _columns(problem: _Problem) -> tuple[Launch, int]:
+def _power_of_two(count: int) -> int:
+    """The least power of two that is not below `count`."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def _columns(problem: _Problem) -> _Pass:
     """Lanes along the last kept loop."""
     nest = problem.nest(kept_innermost=True)
     chain = problem.chain(nest)
@@ -246,9 +283,7 @@ def _columns(problem: _Problem) -> tuple[Launch, int]:
     num_chunks = -(-num_rows // chunk)
     type_, place = problem.target(num_chunks)
     num_kept = len(problem.kept.shape)
-    spec = columns.ColumnsSpec(
-        chain, problem.value, problem.op, num_kept, type_, down, vector, count, is_split=num_chunks > 1
-    )
+    spec = ColumnsSpec(chain, problem.value, problem.op, num_kept, type_, down, vector, count, is_split=num_chunks > 1)
     bits = chain.index_bits
     split = (chunk, problem.kept.size, *Divisor.constants(num_chunks, bits))
     constants = (
@@ -261,7 +296,7 @@ def _columns(problem: _Problem) -> tuple[Launch, int]:
         *Splitter.constants(tuple(outer) or (1,), bits),
         *Splitter.constants(problem.reduced.shape, bits),
     )
-    return Launch(columns.make(spec), (num_blocks * num_chunks, 1, 1), constants), num_chunks
+    return _Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks)
 
 
 def _chunk(problem: _Problem, length: int, num_blocks: int, round_length: int) -> int:

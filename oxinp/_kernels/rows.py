@@ -54,7 +54,7 @@ class RowsSpec:
     type : Type
         Of the results written: the output's, or `op.acc` for partial results.
     group : int
-        Threads per row: 32, or the whole block of that size.
+        Threads per row: a power of two up to 32, or the whole block of that size.
     vector, unroll : int
     is_split : bool
         Rows are cut into chunks.
@@ -105,10 +105,9 @@ class _Rows:
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
-        if spec.group == WARP:
-            row = k.cast(k.ctaid, self.type) * (spec.block // WARP) + k.cast(k.warp, self.type)
-            with k.when(row < self.num_rows):
-                self.reduce_row(row, k.cast(k.lane, self.type), None)
+        if spec.group <= WARP:
+            row = k.cast(k.ctaid * (spec.block // spec.group) + k.tid / spec.group, self.type)
+            self.reduce_row(row, k.cast(k.tid % spec.group, self.type), None)
         elif spec.is_split:
             row, chunk = self.num_chunks.divide(k.cast(k.ctaid, self.type))
             self.reduce_row(row, k.cast(k.tid, self.type), chunk)
@@ -117,24 +116,26 @@ class _Rows:
         return k.build()
 
     def reduce_row(self, row: Value, thread: Value, chunk: Value | None) -> None:
-        """One group's work."""
+        """One group's work; groups beyond the last row have none, but take part in the warp's exchange."""
         k, spec = self.k, self.spec
         kept = self.kept.split(row)
         origin = locate(self.bound.origin(), range(spec.num_kept), kept)
-        begin, end = thread, self.num_units
+        nothing = k.const(0, self.type)
+        has_row = row < self.num_rows
+        begin, end = thread, k.where(has_row, self.num_units, nothing)
+        num_rest = k.where(has_row, self.num_rest, nothing)
         if chunk is not None:
             begin = chunk * self.chunk + thread
             end = k.min(end, (chunk + 1) * self.chunk)
+            num_rest = k.where(chunk == 0, num_rest, nothing)
         runnings = Runnings(k, spec.op, spec.vector)
         self.run(origin, begin, end, runnings)
         if spec.vector > 1:
-            is_rest = thread < self.num_rest
-            with k.when(is_rest if chunk is None else is_rest & (chunk == 0)):
-                place = origin.moved(spec.chain.ndim - 1, self.num_units * spec.vector + thread)
-                runnings.add_first(self.values(place, 1)[0])
-        total = tree(k, spec.op, runnings.totals())
-        total = (warp_reduce if spec.group == WARP else block_reduce)(k, total, lambda a, b: spec.op.combine(k, a, b))
-        with k.when(thread == 0):
+            with k.range(thread, num_rest, spec.group) as i:
+                place = origin.moved(spec.chain.ndim - 1, self.num_units * spec.vector + i)
+                runnings.add_first(self.chosen(place, place.load(1), 1)[0])
+        total = self.join(tree(k, spec.op, runnings.totals()))
+        with k.when((thread == 0) & has_row):
             spot = self.target.spot()
             for loop, index in enumerate(kept):
                 spot = spot.moved(loop, index)
@@ -142,8 +143,21 @@ class _Rows:
                 spot = spot.shifted(chunk * self.num_rows)
             spot.store([k.cast(total, spec.type)])
 
+    def join(self, total: Value) -> Value:
+        """Combine the group's values."""
+        k, op, group = self.k, self.spec.op, self.spec.group
+
+        def combine(a: Value, b: Value) -> Value:
+            value: Value = op.combine(k, a, b)
+            return value
+
+        return warp_reduce(k, total, combine, group) if group <= WARP else block_reduce(k, total, combine)
+
     def run(self, origin: Position, begin: Value, end: Value, runnings: Runnings) -> None:
-        """Take the units from `begin` to `end`, the group's threads apart."""
+        """Take the units from `begin` to `end`, the group's threads apart.
+
+        Full rounds first; the last round loads the last unit where a thread has none left, and leaves it out.
+        """
         k, spec = self.k, self.spec
         step = spec.group * spec.unroll
         unit = k.var(begin)
@@ -154,8 +168,12 @@ class _Rows:
             loaded = [place.load(spec.vector) for place in places]
             runnings.add([self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)])
             unit.set(first + step)
-        with k.range(unit.get(), end, spec.group) as last:
-            runnings.add([self.values(self.place(origin, last), spec.vector)])
+        with k.when(unit < end):
+            units = [unit + spec.group * i if i else unit.get() for i in range(spec.unroll)]
+            places = [self.place(origin, k.min(u, end - 1)) for u in units]
+            loaded = [place.load(spec.vector) for place in places]
+            rounds = [self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)]
+            runnings.add(rounds, [u < end for u in units])
 
     def places(self, origin: Position, first: Value) -> list[Position]:
         """Positions of `unroll` units, `group` apart."""
@@ -171,10 +189,6 @@ class _Rows:
         *outer, inner = self.reduced.split(unit)
         indices = [*outer, inner * spec.vector if spec.vector > 1 else inner]
         return locate(origin, range(spec.num_kept, spec.chain.ndim), indices)
-
-    def values(self, place: Position, width: int) -> list[Value]:
-        """What is reduced, for `width` elements."""
-        return self.chosen(place, place.load(width), width)
 
     def chosen(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
         """What is reduced, from loaded inputs."""

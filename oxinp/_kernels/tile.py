@@ -1,27 +1,29 @@
 """Elementwise, tile by tile of the two innermost loops: transposed inputs, stencils, long rows.
 
-Data layout: the innermost loop gives columns, in units of `vector`, the loop before it rows; a tile is ``32 * vector``
-columns by ``8 * rows`` rows. Who owns what: a block owns a tile, a lane its unit of columns, a warp every eighth row.
-Algorithm: a tile's place costs a few divisions per block and none per element; a thread issues the loads of all its
-rows before it uses the first. Neighbouring rows and columns that several inputs read (shifted views of one array) meet
-in the L1 cache. An input that is consecutive along the rows is first copied, lanes along the rows, to shared memory;
+Data layout: the innermost loop gives columns, in units of `vector`, the loop before it rows; a tile is 32 * `units`
+units of columns by 8 * `rows` rows. Who owns what: a block owns a tile, a lane every 32nd unit, a warp every eighth
+row. Algorithm: a tile's place costs a few divisions per block and none per element; a thread issues all its loads
+before it uses the first. Neighbouring rows and columns that several inputs read (shifted views of one array) meet in
+the L1 cache. An input that is consecutive along the rows is first copied, lanes along the rows, to shared memory;
 columns lie there an odd number of words apart, so that neither direction meets bank conflicts. Bytes per element: those
 of every operand, once; of shifted views of one array, about once for all of them.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import TRANSPOSED, BoundChain, Chain, Divisor, Position, Splitter, locate
-from oxinp._kernels.problem import Launch, Nest
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._kernels.problem import Grid, Nest
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
@@ -41,18 +43,21 @@ class TileSpec:
         At least two loops.
     vector : int
         Elements of a unit; 1 if an input is TRANSPOSED.
+    units : int
+        Units per thread in each of its rows, 32 apart.
     rows : int
         Rows per thread; a multiple of 4 if an input is TRANSPOSED.
     """
 
     chain: Chain
     vector: int
+    units: int
     rows: int
 
     @property
     def width(self) -> int:
         """Columns of a tile."""
-        return WARP * self.vector
+        return WARP * self.vector * self.units
 
     @property
     def height(self) -> int:
@@ -65,9 +70,9 @@ def pitch(height: int, type_: Type) -> int:
     return height + max(1, 4 // type_.nbytes)
 
 
-def shared_nbytes(height: int, type_: Type) -> int:
+def shared_nbytes(width: int, height: int, type_: Type) -> int:
     """Shared memory of one transposed input."""
-    return WARP * pitch(height, type_) * type_.nbytes
+    return width * pitch(height, type_) * type_.nbytes
 
 
 @cache
@@ -89,7 +94,7 @@ class _Tile:
         self.across, self.down = Divisor(k, "tiles_across", type_), Divisor(k, "tiles_down", type_)
         self.outer = Splitter(k, "outer", max(1, chain.ndim - 2), type_)
         self.staged: dict[int, Pointer] = {
-            i: k.shared(operand.type, WARP * pitch(spec.height, operand.type))
+            i: k.shared(operand.type, spec.width * pitch(spec.height, operand.type))
             for i, operand in enumerate(chain.inputs)
             if operand.kind == TRANSPOSED
         }
@@ -110,14 +115,24 @@ class _Tile:
         warp, column = k.cast(k.warp, type_), k.cast(k.lane, type_) * spec.vector
         start = corner.moved(self.row_loop, warp).moved(self.column_loop, column)
         with k.when(is_full):
-            places = [start.moved(self.row_loop, NUM_WARPS * i) for i in range(spec.rows)]
-            loaded = [self.load(place, NUM_WARPS * i) for i, place in enumerate(places)]
+            rows = [NUM_WARPS * i for i in range(spec.rows)]
+            places = [place for row in rows for place in self.units(start.moved(self.row_loop, row))]
+            loaded = [
+                self.load(place, row, unit)
+                for place, (row, unit) in zip(places, product(rows, range(spec.units)), strict=True)
+            ]
             for place, values in zip(places, loaded, strict=True):
                 place.finish(values, spec.vector)
-        with k.otherwise(), k.when(column < columns_left), k.range(warp, self.least(rows_left), NUM_WARPS) as row:
-            place = start.moved(self.row_loop, row - warp)
-            place.finish(self.load(place, row - warp), spec.vector)
+        with k.otherwise(), k.range(warp, self.least(rows_left), NUM_WARPS) as row:
+            for unit, place in enumerate(self.units(start.moved(self.row_loop, row - warp))):
+                with k.when(column + unit * WARP * spec.vector < columns_left):
+                    place.finish(self.load(place, row - warp, unit), spec.vector)
         return k.build()
+
+    def units(self, place: Position) -> list[Position]:
+        """A thread's units in one row."""
+        spec = self.spec
+        return [place.moved(self.column_loop, WARP * spec.vector * unit) for unit in range(spec.units)]
 
     def least(self, rows_left: Value) -> Value:
         """Rows of this tile."""
@@ -128,7 +143,7 @@ class _Tile:
         """Copy the transposed inputs' part to shared memory, lanes along the rows, warps every eighth column."""
         k, spec, type_ = self.k, self.spec, self.spec.chain.index_type
         row, column = k.cast(k.lane, type_), k.cast(k.warp, type_)
-        steps = [(r, c) for c in range(0, WARP, NUM_WARPS) for r in range(0, spec.height, WARP)]
+        steps = [(r, c) for c in range(0, spec.width, NUM_WARPS) for r in range(0, spec.height, WARP)]
         for i, tile in self.staged.items():
             start = corner.inputs[i].moved(self.row_loop, row).moved(self.column_loop, column)
             to = tile.at(k.warp * pitch(spec.height, tile.type) + k.lane)
@@ -142,21 +157,22 @@ class _Tile:
                         values = start.moved(self.row_loop, r).moved(self.column_loop, c).load(1)
                         to.store(c * pitch(spec.height, tile.type) + r, values)
 
-    def load(self, place: Position, row: Value | int) -> list[Sequence[Value]]:
-        """Inputs at a place `row` rows below the thread's first."""
+    def load(self, place: Position, row: Value | int, unit: int) -> list[Sequence[Value]]:
+        """Inputs at one of a thread's places: `row` rows below its first, its `unit`-th unit there."""
         k, loaded = self.k, []
         for i, spot in enumerate(place.inputs):
             tile = self.staged.get(i)
             if tile is None:
                 loaded.append(spot.load(self.spec.vector))
             else:
-                own = tile.at(k.lane * pitch(self.spec.height, tile.type) + k.warp)
+                length = pitch(self.spec.height, tile.type)
+                own = tile.at(k.lane * length + k.warp).at(unit * WARP * length)
                 loaded.append(own.load(row))
         return loaded
 
 
-def launch(spec: TileSpec, nest: Nest) -> Launch:
-    """Return the kernel and its geometry for a nest, whose innermost extent is a multiple of `vector`."""
+def geometry(spec: TileSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:
+    """Return grid and constants for a nest, whose innermost extent is a multiple of `vector`."""
     bits = spec.chain.index_bits
     *outer, num_rows, num_columns = nest.shape
     across, down = -(-num_columns // spec.width), -(-num_rows // spec.height)
@@ -168,7 +184,4 @@ def launch(spec: TileSpec, nest: Nest) -> Launch:
         *Divisor.constants(down, bits),
         *Splitter.constants(tuple(outer) or (1,), bits),
     )
-    num_blocks = across * down
-    for n in outer:
-        num_blocks *= n
-    return Launch(make(spec), (num_blocks, 1, 1), constants)
+    return (across * down * math.prod(outer), 1, 1), constants

@@ -1,0 +1,34 @@
+"""The GPU as the kernel tests use it, through the CUDA backend."""
+
+import numpy as np
+
+from oxinp._runtime.cuda import open_backend
+
+
+class Driven:
+    """One GPU; the interface of `machine.Emulated`."""
+
+    def __init__(self):
+        self.backend = open_backend()
+        self._buffers = {}
+
+    def allocate(self, nbytes):
+        buffer = self.backend.allocate(nbytes)
+        self._buffers[buffer.ptr] = buffer
+        return buffer.ptr
+
+    def upload(self, array):
+        address = self.allocate(array.nbytes)
+        self.backend.upload(address, array)
+        return address
+
+    def download(self, address, nbytes):
+        array = np.empty(nbytes, np.uint8)
+        self.backend.download(array, address)
+        return array
+
+    def launch(self, launch, arguments):
+        self.backend.launcher(launch.kernel, launch.grid, len(arguments), launch.constants)(*arguments)
+
+    def free(self, address):
+        del self._buffers[address]
