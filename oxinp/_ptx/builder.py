@@ -131,6 +131,9 @@ class Builder(ControlFlow, Operations):
         """The finished kernel; the builder is of no use afterwards."""
         if not self._body.is_open:
             raise ValueError(f"kernel {self.name} was built already")
+        if self._static_nbytes and any(array.is_dynamic and array.align > 16 for array in self._shared):
+            # Seen on the H200: the driver's linker put 1024-byte aligned dynamic memory 64 bytes behind static arrays.
+            raise ValueError(f"kernel {self.name}: dynamic shared memory is not aligned behind static: use one kind")
         self._body.is_open = self._prologue.is_open = False
         params = tuple(self._params)
         return Kernel(

@@ -14,7 +14,11 @@ class GemmCase:
     Attributes
     ----------
     a, b : numpy.ndarray
-        As the kernel reads them; bf16 as its bits.
+        As the kernel reads them: bf16 as its bits, rows padded with NaN to multiples of 16 bytes.
+    c : numpy.ndarray
+        Where the result goes, rows padded likewise, NaN all over.
+    shape : (int, int, int)
+        M, N, K.
     exact : numpy.ndarray, float64
         The product of the operands as the kernel sees them.
     bound : numpy.ndarray, float64
@@ -23,8 +27,29 @@ class GemmCase:
 
     a: np.ndarray
     b: np.ndarray
+    c: np.ndarray
+    shape: tuple[int, int, int]
     exact: np.ndarray
     bound: np.ndarray
+
+    @property
+    def pitches(self):
+        """Elements from one row to the next of C, A and B."""
+        return tuple(array.shape[1] for array in (self.c, self.a, self.b))
+
+    def worst(self, result, out):
+        """Largest error of a filled copy of `c` in units of what is allowed; infinite for what is not a number.
+
+        Raises
+        ------
+        AssertionError
+            Something was written beside the result.
+        """
+        _, n, _ = self.shape
+        beside = to_float64(result[:, n:], out)
+        assert np.isnan(beside).all(), "written beyond the last column"
+        error = np.abs(to_float64(result[:, :n], out) - self.exact) / self.bound
+        return float(np.where(np.isnan(error), np.inf, error).max())
 
 
 # Half the distance of neighbours, relative: what one rounding of a result may change.
@@ -50,8 +75,21 @@ def to_float64(array, type):
     return array.astype(np.float64)
 
 
+def blank(rows, columns, type):
+    """NaN everywhere, rows as long as 16-byte multiples are."""
+    pitch = -(-columns * type.nbytes // 16) * 16 // type.nbytes
+    return np.full((rows, pitch), 0xFFFF if type is bf16 else np.nan, type.dtype)
+
+
+def padded(array, type):
+    """Copy with padded rows."""
+    copy = blank(*array.shape, type)
+    copy[:, : array.shape[1]] = array
+    return copy
+
+
 def draw(spec, m, n, depth, rng, rows=None):
-    """Random case; the product of `rows` only, if given.
+    """Random case; what is exact is of `rows` only, if given.
 
     Hopper's tensor units cut what they add off at 25 bits of the largest term, and each partial sum at 24: per
     instruction at most 2**-21 of the sum of magnitudes so far, whatever the number of terms up to 17.
@@ -62,6 +100,6 @@ def draw(spec, m, n, depth, rng, rows=None):
     exact = x @ y
     num_steps = -(-depth // DEPTH_PER_STEP[spec.type.name])
     bound = num_steps * 2.0**-21 * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
-    a = a if spec.a_major == "k" else np.ascontiguousarray(a.T)
-    b = b if spec.b_major == "mn" else np.ascontiguousarray(b.T)
-    return GemmCase(a, b, exact, bound)
+    a = padded(a if spec.a_major == "k" else a.T, spec.type)
+    b = padded(b if spec.b_major == "mn" else b.T, spec.type)
+    return GemmCase(a, b, blank(m, n, spec.out), (m, n, depth), exact, bound)

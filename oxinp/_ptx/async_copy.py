@@ -1,0 +1,177 @@
+"""Copies from global to shared memory that run by themselves: cp.async of one thread's few bytes, and bulk copies.
+
+`AsyncCopies` is one thread's line of small copies (sm_80). What they bring is there for this thread after `wait`, and
+for the others after a barrier behind that. In the emulator they land at the wait, not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._ptx.gpu_only import refuse
+from oxinp._ptx.isa import EFFECT, Op
+from oxinp._ptx.memory import Access, Pointer
+from oxinp._ptx.types import i32, u8, u32, u64
+from oxinp._ptx.value import Immediate, Value
+
+if TYPE_CHECKING:
+    from oxinp._ptx.builder import Builder
+    from oxinp._ptx.frame import Array, Frame
+    from oxinp._ptx.mbarrier import Slot
+
+NUM_BYTES = (4, 8, 16)
+BULK_ALIGN = 16
+_PIECES = (16, 8, 4, 2, 1)
+_HERE = np.zeros(1, np.int32)
+_OPS: dict[tuple[Any, ...], Op] = {}
+
+
+class _Landing:
+    """The emulator's copies under way: per lane, in groups."""
+
+    def __init__(self, num_lanes: int) -> None:
+        self.num_groups = np.zeros(num_lanes, np.int64)  # closed by each lane
+        # Destination addresses, lanes, their open group when they started, and bytes as (copied, lanes)
+        self.copies: list[tuple[Array, Array, Array, Array]] = []
+
+    @classmethod
+    def of(cls, frame: Frame) -> _Landing:
+        """Return the launch's."""
+        machine = frame.machine
+        landing = machine.state.get("async_copy")
+        if landing is None:
+            num_lanes = machine.lanes_per_block * machine.grid[0] * machine.grid[1] * machine.grid[2]
+            landing = machine.state["async_copy"] = cls(num_lanes)
+        assert isinstance(landing, cls)
+        return landing
+
+
+def _copy(frame: Frame, op: Op, to: Array, to_offset: Array, source: Array, offset: Array, valid: Array) -> None:
+    nbytes = op.detail
+    data = np.zeros((nbytes, frame.num_lanes), np.uint8)
+    mask, sizes = frame.mask, np.broadcast_to(valid, frame.shape)
+    everyone = np.ones(frame.shape, np.bool_) if mask is None else mask
+    for size in np.unique(sizes[everyone]):
+        frame.mask, start = everyone & (sizes == size), 0
+        for piece in _PIECES:
+            if size - start >= piece:
+                place = np.asarray([int(offset[0]) + start], np.int32)
+                read = frame.load(Access("global", u8, piece, ""), source, place)
+                data[start : start + piece, frame.mask] = np.broadcast_to(read, (piece, frame.num_lanes))[:, frame.mask]
+                start += piece
+    frame.mask = mask
+    landing, lanes = _Landing.of(frame), frame.active
+    addresses = np.broadcast_to(to + to_offset.astype(to.dtype), frame.shape)[everyone]
+    landing.copies.append((addresses, lanes, landing.num_groups[lanes], data[:, everyone]))
+
+
+def _commit(frame: Frame, _op: Op) -> None:
+    _Landing.of(frame).num_groups[frame.active] += 1
+
+
+def _wait(frame: Frame, op: Op) -> None:
+    landing, following = _Landing.of(frame), []
+    mask, active = frame.mask, frame.active
+    for addresses, lanes, groups, data in landing.copies:
+        lands = np.isin(lanes, active) & (groups < landing.num_groups[lanes] - op.detail)
+        if lands.any():
+            places = np.searchsorted(frame.lanes, lanes[lands])
+            frame.mask = np.zeros(frame.shape, np.bool_)
+            frame.mask[places] = True
+            spread_addresses = np.zeros(frame.shape, addresses.dtype)
+            spread_addresses[places] = addresses[lands]
+            spread_data = np.zeros((len(data), frame.num_lanes), np.uint8)
+            spread_data[:, places] = data[:, lands]
+            frame.store(Access("shared", u8, len(data), ""), spread_addresses, _HERE, list(spread_data))
+        if not lands.all():
+            following.append((addresses[~lands], lanes[~lands], groups[~lands], data[:, ~lands]))
+    frame.mask, landing.copies = mask, following
+
+
+def copy_op(nbytes: int) -> Op:
+    """Instruction form of one copy; its last operand says how many bytes come from memory, the others are zero."""
+    op = _OPS.get(("copy", nbytes))
+    if op is None:
+        if nbytes not in NUM_BYTES:
+            raise ValueError(f"cp.async copies {', '.join(map(str, NUM_BYTES))} bytes, not {nbytes}")
+        # cg does not go through the first-level cache, and has 16 bytes only
+        cache = "cg" if nbytes == 16 else "ca"
+        text = f"cp.async.{cache}.shared.global [{{0}}+{{1}}], [{{2}}+{{3}}], {nbytes}, {{4}};"
+        op = _OPS["copy", nbytes] = Op("cp_async", text, (), (u32, i32, u64, i32, u32), _copy, EFFECT, detail=nbytes)
+    return op
+
+
+def wait_op(num_pending: int) -> Op:
+    """Instruction form of one wait."""
+    op = _OPS.get(("wait", num_pending))
+    if op is None:
+        text = f"cp.async.wait_group {num_pending};"
+        op = _OPS["wait", num_pending] = Op("cp_async_wait", text, (), (), _wait, EFFECT, detail=num_pending)
+    return op
+
+
+COMMIT = Op("cp_async_commit", "cp.async.commit_group;", (), (), _commit, EFFECT)
+_BULK = Op(
+    "bulk_load",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{0}], [{1}], {2}, [{3}];",
+    (), (u32, u64, u32, u32), refuse, EFFECT, 90, (8, 0),
+)
+
+
+class AsyncCopies:
+    """The copies of each thread, in groups that land in order.
+
+    Parameters
+    ----------
+    k : Builder
+    """
+
+    def __init__(self, k: Builder) -> None:
+        self.builder = k
+
+    def start(self, to: Pointer, source: Pointer, nbytes: int = 16, valid_nbytes: Any = None) -> None:
+        """Start copying `nbytes` bytes from global to shared memory, both aligned to them.
+
+        Parameters
+        ----------
+        to, source : Pointer
+        nbytes : int
+            4, 8 or 16.
+        valid_nbytes : int or Value, optional
+            How many of them come from memory (nothing else is read); the others become zero.
+        """
+        if to.space != "shared" or source.space != "global":
+            raise TypeError("asynchronous copies go from global to shared memory")
+        valid = nbytes if valid_nbytes is None else valid_nbytes
+        places = (to.base, Immediate(to.offset, i32), source.base, Immediate(source.offset, i32))
+        self.builder.emit_op(copy_op(nbytes), *places, valid)
+
+    def commit(self) -> None:
+        """Close the group of the copies started since the last one; it may be empty."""
+        self.builder.emit_op(COMMIT)
+
+    def wait(self, num_pending: int = 0) -> None:
+        """Wait until at most the latest `num_pending` groups of this thread are under way."""
+        self.builder.emit_op(wait_op(num_pending))
+
+
+def bulk_load(k: Builder, to: Pointer, source: Pointer, nbytes: Any, slot: Slot) -> None:
+    """Start copying consecutive bytes from global to shared memory (sm_90); one thread calls it.
+
+    Parameters
+    ----------
+    to, source : Pointer
+        16-byte aligned.
+    nbytes : int or Value
+        A multiple of 16.
+    slot : Slot
+        The buffer filled, whose barrier counts the bytes.
+    """
+    if not isinstance(nbytes, Value) and nbytes % BULK_ALIGN:
+        raise ValueError(f"a bulk copy moves a multiple of {BULK_ALIGN} bytes, not {nbytes}")
+    k.emit_op(_BULK, to.address(), source.address(), nbytes, slot.barrier)
+
+
+__all__ = ["AsyncCopies", "bulk_load", "copy_op", "wait_op"]

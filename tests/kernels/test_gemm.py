@@ -1,0 +1,160 @@
+"""Matrix multiply kernels: right against float64, and assembled as they are meant to be.
+
+The sm_80 kernels run on the emulator, or on the GPU with the rest of the suite. The wgmma kernels need Hopper; on other
+machines they are assembled. Their larger check is `gemm_gpu`.
+"""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from oxinp._kernels import gemm, gemm_mma
+from oxinp._kernels.gemm import GemmSpec
+from oxinp._kernels.gemm_mma import MmaGemmSpec
+from oxinp._ptx.types import bf16, f16, f32, f64
+from tests.kernels import gemm_gpu
+from tests.kernels.gemm_case import draw
+from tests.kernels.machine import machine
+from tests.ptx.assembler import assemble
+
+SMALL = {"tile_m": 64, "tile_n": 64, "warp_m": 32}
+MMA_SPECS = [
+    MmaGemmSpec(bf16, bf16),
+    MmaGemmSpec(f16, f32, a_major="mn", b_major="k"),
+    MmaGemmSpec(f16, f16, b_major="k", **SMALL),
+    MmaGemmSpec(bf16, f32, a_major="mn", **SMALL),
+    MmaGemmSpec(bf16, bf16, num_stages=2, **SMALL),
+    MmaGemmSpec(f16, f32, tile_n=192, warp_n=64, num_stages=4),
+]
+# Below one tile, whole tiles, odd numbers of tiles in every direction, nothing a multiple of anything.
+SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520)]
+WGMMA_SPECS = [*gemm_gpu.CHECKED_SPECS, *[spec for spec, _ in gemm_gpu.TIMED]]
+H200_SHARED_NBYTES = 227 * 1024
+H200_SMS = 132
+
+
+def name_of(spec):
+    return spec.name
+
+
+def run_mma(spec, case):
+    """Fill a copy of C."""
+    here, result = machine(), np.empty_like(case.c)
+    addresses = [here.upload(array) for array in (case.c, case.a, case.b)]
+    here.launch(gemm_mma.plan(spec, *case.shape, case.pitches), addresses)
+    result.reshape(-1).view(np.uint8)[:] = here.download(addresses[0], result.nbytes)
+    for address in addresses:
+        here.free(address)
+    return result
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("spec", MMA_SPECS, ids=name_of)
+def test_mma_against_float64(spec, shape):
+    case = draw(spec, *shape, np.random.default_rng(sum(shape)))
+    assert case.worst(run_mma(spec, case), spec.out) <= 1
+
+
+def test_the_bound_notices_a_missing_product():
+    spec = MMA_SPECS[1]
+    case = draw(spec, 64, 64, 520, np.random.default_rng(1))
+    case.a[7, :] = 0  # a is stored (K, M)
+    assert case.worst(run_mma(spec, case), spec.out) > 1
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
+def test_wgmma_against_float64(spec):
+    backend, rng = machine().backend, np.random.default_rng(7)
+    for shape in gemm_gpu.CHECKED_SHAPES:
+        assert gemm_gpu.check(backend, spec, shape, rng) <= 1, shape
+
+
+@pytest.fixture
+def said(request, tmp_path):
+    """What ptxas says of a kernel."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("ptxas") if cache is not None else tmp_path
+    return lambda kernel: assemble([kernel], folder)
+
+
+def check_clean(log):
+    assert "C75" not in log, "ptxas serialises wgmma or ignores setmaxnreg"
+    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    assert spills == [("0", "0", "0")]
+
+
+@pytest.mark.parametrize("spec", dict.fromkeys(WGMMA_SPECS), ids=name_of)
+def test_wgmma_assembles_cleanly(spec, said):
+    kernel = gemm.make(spec)
+    assert kernel.target == "sm_90a"
+    log = said(kernel)
+    check_clean(log)
+    # The budget that setmaxnreg redistributes.
+    assert "Used 168 registers" in log
+    # Static shared memory would shift the tiles off their alignment.
+    assert kernel.static_shared_nbytes == 0
+    assert kernel.shared_nbytes <= H200_SHARED_NBYTES
+
+
+@pytest.mark.parametrize("spec", MMA_SPECS, ids=name_of)
+def test_mma_assembles_cleanly(spec, said):
+    check_clean(said(gemm_mma.make(spec)))
+
+
+def test_the_clean_check_notices(said):
+    # A wait taken out: ptxas puts it back, and says so.
+    kernel = gemm.make(gemm_gpu.CHECKED_SPECS[0])
+    broken = dataclasses.replace(kernel, ptx=kernel.ptx.replace("wgmma.wait_group.sync.aligned 0;", ""))
+    with pytest.raises(AssertionError, match="serialises"):
+        check_clean(said(broken))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (8192, 8192, 8192), (129, 257, 65), (100_000, 8, 8)], ids=str)
+@pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
+def test_plan_covers_the_result(spec, shape):
+    m, n, depth = shape
+    strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
+    launch = gemm.plan(spec, *shape, H200_SMS, strides)
+    num_m, num_n, num_k = launch.constants
+    assert num_m % spec.cluster == launch.grid[0] % spec.cluster == 0
+    assert launch.grid[0] <= H200_SMS
+    assert (num_m - spec.cluster) * gemm.TILE_M < m <= num_m * gemm.TILE_M
+    assert (num_n - 1) * spec.tile_n < n <= num_n * spec.tile_n
+    assert (num_k - 1) * spec.depth < depth <= num_k * spec.depth
+    # The bytes the barriers wait for are those of the boxes.
+    _, a, b = launch.maps
+    expected = int(re.search(r"expect_tx.*, (\d+);", launch.kernel.ptx).group(1))
+    num_boxes = [len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))
+                 for register in map_registers(launch.kernel.ptx)[1:]]
+    assert expected == num_boxes[0] * a.box_nbytes + num_boxes[1] * b.box_nbytes * spec.cluster
+
+
+def map_registers(ptx):
+    """Registers of the maps of C, A and B."""
+    return [re.search(rf"mov\.b64 (%d\d+), {name};", ptx).group(1) for name in ("c_map", "a_map", "b_map")]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GemmSpec(f64, f64), "multiplies"),
+        (lambda: GemmSpec(bf16, f16), "multiplies"),
+        (lambda: GemmSpec(bf16, bf16, tile_n=100), "tile_n"),
+        (lambda: GemmSpec(bf16, bf16, cluster=3), "cluster"),
+        (lambda: gemm.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
+        (lambda: gemm.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
+        (lambda: gemm.plan(GemmSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
+        (lambda: MmaGemmSpec(f32, f32), "multiplies"),
+        (lambda: MmaGemmSpec(f16, f16, tile_m=100), "multiples of 64"),
+        (lambda: MmaGemmSpec(f16, f16, a_major="m"), "major"),
+        (lambda: MmaGemmSpec(f16, f16, num_stages=1), "stages"),
+        (lambda: gemm_mma.plan(MmaGemmSpec(f16, f16), 8, 9, 8), "multiples of 16"),
+        (lambda: gemm_mma.plan(MmaGemmSpec(f16, f16), 8, 8, 0), "nothing to multiply"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
