@@ -8,6 +8,7 @@ takes the place of its row.
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
 from types import ModuleType
 from typing import Any
@@ -95,15 +96,18 @@ class NumpyModule(ModuleType):
         self.__dict__["__path__"] = []
 
     def __getattr__(self, name: str) -> Any:
-        numpys = importlib.import_module(f"numpy.{self._path}")
-        value = getattr(numpys, name)
+        value = getattr(self._numpys, name)
         if not (name.startswith("__") and name.endswith("__")):
             value = adapted(value, f"{self._path}.{name}", self._kind)
             self.__dict__[name] = value
         return value
 
+    @property
+    def _numpys(self) -> Any:
+        return operator.attrgetter(self._path)(np)
+
     def __dir__(self) -> list[str]:
-        return dir(importlib.import_module(f"numpy.{self._path}"))
+        return dir(self._numpys)
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)

@@ -168,7 +168,7 @@ class Exchange:
     def _adopted(self, array: NumpyArray) -> Any:
         """Make a new array's memory the host side of a new storage."""
         adopted = wrap_host(array)
-        if not array.flags.writeable:
+        if not _is_writeable(array):
             adopted._view = (None, False)
         return adopted
 
@@ -219,6 +219,12 @@ class StandIns(Exchange):
         layout = handle._layout
         return np.ndarray(layout.shape, layout.dtype, block, layout.offset, layout.strides), block
 
+    def take(self, value: Any) -> Any:
+        """Return what `Exchange.take` does, unless it is an element, which was read."""
+        if isinstance(value, np.generic) and self._given:
+            raise Unread
+        return super().take(value)
+
     def _viewed(self, given: _Given, array: NumpyArray, address: int) -> Any:
         host = given.handle._storage.host
         return _view_of(given.handle, given.array, host if host is given.host else None, array, address)
@@ -233,7 +239,7 @@ def _view_of(base: Handle, seen: NumpyArray, host: NumpyArray | None, part: Nump
     """Return the view of `base`, for which `seen` stands, that lies where `part` does."""
     offset = address - _address(seen) + base._layout.offset
     layout = Layout.at(part.dtype, part.shape, part.strides, offset)
-    return view_at(base, layout, None if host is None else (host, part), writeable=part.flags.writeable)
+    return view_at(base, layout, None if host is None else (host, part), writeable=_is_writeable(part))
 
 
 def _is_small_part(handle: Handle) -> bool:
@@ -247,7 +253,12 @@ def _is_small_part(handle: Handle) -> bool:
 
 
 def _address(array: NumpyArray) -> int:
-    return int(array.__array_interface__["data"][0])
+    # Not `__array_interface__`, which warns of the result of `broadcast_arrays`, nor `flags.writeable` below.
+    return array.ctypes.data
+
+
+def _is_writeable(array: NumpyArray) -> bool:
+    return bool(array.flags.num & 0x400)
 
 
 def _owner(array: NumpyArray) -> NumpyArray:
