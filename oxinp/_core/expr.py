@@ -18,7 +18,7 @@ import numpy as np
 
 from oxinp._core import explain
 from oxinp._core.dtypes import DEVICE_TYPES, kernel_type, scalar_value
-from oxinp._core.layout import Layout
+from oxinp._core.layout import Layout, result_layout
 
 MAX_NODES = 64
 MAX_LEAVES = 24
@@ -48,7 +48,7 @@ class Graph:
     Attributes
     ----------
     layout : Layout
-        Of the result: C-contiguous at offset 0, but for a leaf graph, where it is the leaf's own.
+        Of the result: dense and at offset 0, but for a leaf graph, where it is the leaf's own.
     leaves : tuple of Layout or numpy.dtype
         Array leaves by layout, each broadcast to the graph's shape; scalar leaves by dtype.
     nodes : tuple of Node
@@ -203,8 +203,7 @@ def combine(
     operation: Operation,
     graphs: tuple[Graph, ...],
     positions: tuple[tuple[int, ...], ...],
-    shape: tuple[int, ...] | None = None,
-    dtype: np.dtype[Any] | None = None,
+    target: Layout | None = None,
 ) -> Record:
     """Find what `operation` on operands with these graphs comes to.
 
@@ -216,10 +215,9 @@ def combine(
     positions : tuple of tuples of int
         For every operand, where its leaves stand in the joined leaves: leaves that are one Buffer read through one
         layout share a place.
-    shape : tuple of int or None
-        Broadcast to this shape, which the operands' own must be broadcastable to (an `out` or a slice assigned to).
-    dtype : numpy.dtype or None
-        Cast the result to this dtype; whether that is allowed is the caller's to check.
+    target : Layout or None
+        The result's layout, if it is prescribed: it is cast to its dtype (whether that is allowed is the caller's to
+        check) and broadcast to its shape, which the operands' own must be broadcastable to.
 
     Raises
     ------
@@ -233,8 +231,8 @@ def combine(
         loop = operation.find_loop(kinds)
     except Unsupported as why:
         return Record(None, operation.weight * max(g.layout.nbytes for g in graphs), reason=str(why))
-    out_shape = broadcast_shapes([g.layout.shape for g in graphs], shape)
-    layout = Layout.of(loop.output if dtype is None else dtype, out_shape)
+    out_shape = broadcast_shapes([g.layout.shape for g in graphs], None if target is None else target.shape)
+    layout = target or result_layout(loop.output, out_shape, [g.layout for g in graphs if not g.is_scalar])
     cost = operation.weight * max(layout.nbytes, *(g.layout.nbytes for g in graphs))
     missing = [
         d

@@ -139,6 +139,32 @@ class Layout:
         return f"Layout({self.dtype}, shape={self.shape}, strides={self.strides}, offset={self.offset})"
 
 
+def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[Layout]) -> Layout:
+    """Return the layout of a new array that results from operands: their order of axes, as NumPy's ``order="K"``."""
+    if all(layout.is_contiguous for layout in operands):
+        return Layout.of(dtype, shape)
+    # NumPy's iterator decides on arrays of the same strides that have at most two elements per axis, and reads none.
+    points = [
+        np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), tuple(min(n, 2) for n in x.shape), x.strides)
+        for x in operands
+    ]
+    iterate: Any = np.nditer
+    with iterate(
+        [*points, None],
+        ["zerosize_ok", "refs_ok"],
+        [["readonly"]] * len(points) + [["writeonly", "allocate"]],
+        op_dtypes=[*(x.dtype for x in operands), dtype],
+        order="K",
+    ) as iterator:
+        allocated = iterator.operands[-1].strides
+    order = sorted(range(len(shape)), key=lambda axis: -allocated[axis])
+    dense = contiguous_strides(tuple(shape[axis] for axis in order), dtype.itemsize)
+    strides = [0] * len(shape)
+    for axis, step in zip(order, dense, strict=True):
+        strides[axis] = step
+    return Layout.at(dtype, shape, tuple(strides), 0)
+
+
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Return C-order strides in bytes, as NumPy computes them (size-0 dimensions count as 1)."""
     strides = []

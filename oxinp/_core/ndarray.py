@@ -189,10 +189,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         if not self._layout.shape:
             msg = "iteration over a 0-d array"
             raise TypeError(msg)
-        if self._layout.ndim == 1:
-            if self._storage.host is None:
-                fetch_storage(self._storage)
-            return iter(host_view(self)) if self._layout.dtype.kind != "O" else iter(list(host_view(self)))
+        if self._layout.ndim == 1 and self._layout.size and self._storage.host is None:
+            fetch_storage(self._storage)
         return (self[i] for i in range(self._layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:

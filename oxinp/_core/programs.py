@@ -75,7 +75,7 @@ def _arguments(leaves: tuple[Any, ...]) -> list[Any]:
     return [getattr(entry, "ptr", entry) for entry in leaves]
 
 
-def find(graph: Graph, interior: tuple[int, ...] = (), target: Layout | None = None) -> Any:
+def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: Layout | None = None) -> Any:
     """Return the program that `build` makes, from the graph where it was made before under the present settings."""
     key = target or interior
     program = graph.programs.get(key)
@@ -87,24 +87,20 @@ def find(graph: Graph, interior: tuple[int, ...] = (), target: Layout | None = N
     return program
 
 
-def build(graph: Graph, interior: tuple[int, ...] = (), target: Layout | None = None) -> Any:
+def build(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: Layout | None = None) -> Any:
     """Compile `graph`.
 
     Parameters
     ----------
     graph : Graph
-    interior : tuple of int
-        Numbers of interior values to store as well, each into a new contiguous Buffer.
+    interior : tuple of (int, Layout)
+        Numbers of interior values to store as well, each into a new Buffer in that layout.
     target : Layout or None
         Where the result goes, if not into a new contiguous Buffer.
     """
     if graph.reduction is not None:
         return graph.reduction.build(graph, target)
-    outputs = [(graph.result, graph.layout if target is None else target)]
-    for number in interior:
-        dtype = graph.nodes[number - len(graph.leaves)].dtype
-        outputs.append((number, Layout.of(dtype, graph.shape)))
-    return Program(graph, tuple(outputs))
+    return Program(graph, ((graph.result, graph.layout if target is None else target), *interior))
 
 
 def describe(graph: Graph) -> str:

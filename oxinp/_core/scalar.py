@@ -82,6 +82,8 @@ class DeviceScalar(Handle):
     def __getattr__(self, name: str) -> Any:
         return getattr(_value(self), name)
 
+    __iter__ = None  # or Python would try `__getitem__`
+
     def __getitem__(self, key: Any) -> Any:
         return _value(self)[key]
 

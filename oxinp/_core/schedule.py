@@ -137,7 +137,8 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
 def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
     graph, leaves, _ = value
     key = tuple(sorted(wanted))
-    program = programs.find(graph, key)
+    interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
+    program = programs.find(graph, interior)
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
     for number, buffer in zip(key, rest, strict=True):

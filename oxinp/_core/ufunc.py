@@ -92,8 +92,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
 def express(
     operation: Operation,
     operands: tuple[Any, ...],
-    shape: tuple[int, ...] | None = None,
-    dtype: np.dtype[Any] | None = None,
+    target: Layout | None = None,
 ) -> Value:
     """Record `operation` on the device.
 
@@ -102,7 +101,7 @@ def express(
     operation : Operation
     operands : tuple of Handle or scalar
         Scalars are Python's (weak) or NumPy's.
-    shape, dtype
+    target : Layout or None
         See `expr.combine`.
 
     Raises
@@ -115,14 +114,14 @@ def express(
     while True:
         values = tuple([expression(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands])
         positions, leaves, mask = _join_leaves(values)
-        key = (*[value[0] for value in values], positions, shape, dtype)
+        key = (*[value[0] for value in values], positions, target)
         record = operation.records.get(key)
         if record is None:
             graphs = tuple(value[0] for value in values)
-            record = combine(operation, graphs, positions, shape, dtype)
+            record = combine(operation, graphs, positions, target)
             _remember(operation, key, record)
         if record.graph is not None:
-            if len(values) == 2 and shape is None and dtype is None:
+            if len(values) == 2 and target is None:
                 _remember_pair(operation, values, positions, operands, record)
             if record.convert is not None:
                 try:
@@ -259,16 +258,20 @@ def apply_into(
     TypeError
         Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
     """
-    _check_writeable(out)
+    check_writeable(out)
+    _check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
-        _check_cast(ufunc, operands, out)
         compute(*views, out=writes_host(out))
         return out
-    _check_cast(ufunc, operands, out)
-    layout = out._layout
-    store(out, express(operation, operands, layout.shape, layout.dtype))
+    store(out, express(operation, operands, target_of(out)))
     return out
+
+
+def target_of(out: Any) -> Layout:
+    """Return the layout in which `store` wants the value of an array: of a whole array its own."""
+    layout: Layout = out._layout
+    return layout if out._view is None else Layout.of(layout.dtype, layout.shape)
 
 
 def store(out: Any, value: Value, source: Storage | None = None) -> None:
@@ -287,16 +290,24 @@ def store(out: Any, value: Value, source: Storage | None = None) -> None:
         schedule.write(storage, out._layout, value, source)
 
 
-def _check_writeable(out: Any) -> None:
+def check_writeable(out: Any) -> None:
     if out._view is not None and not out._view[1]:
         msg = "output array is read-only"
         raise ValueError(msg)
 
 
 def _check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
-    """Let NumPy itself raise for dtypes and shapes that do not go together, on arrays without elements to compute."""
+    """Let NumPy itself raise for dtypes that do not go together, on arrays without elements to compute."""
+    key = (ufunc, out._layout.dtype, *[x._layout.dtype if isinstance(x, Handle) else type(x) for x in operands])
+    if key in _CASTS_KNOWN:
+        return
     stand_ins = [np.empty((0,), x._layout.dtype) if isinstance(x, Handle) else x for x in operands]
     ufunc(*stand_ins, out=np.empty((0,), out._layout.dtype))
+    if int not in key:  # whether an integer fits depends on its value
+        _CASTS_KNOWN.add(key)
+
+
+_CASTS_KNOWN: set[Any] = set()
 
 
 def operand(value: Any) -> Any:

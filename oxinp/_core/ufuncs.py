@@ -8,10 +8,10 @@ import numpy as np
 
 from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle
+from oxinp._core.handle import Handle, writes_host
 from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import MAX, SUM, reduce
-from oxinp._core.ufunc import apply, apply_into, operand, operation_of, types
+from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operation_of, types
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 
 _REDUCTIONS = {"add": SUM, "maximum": MAX}
@@ -43,7 +43,7 @@ class ufunc:  # noqa: N801 - NumPy's name
             return self._fall_back((*args,), {**kwargs, **({} if out is None else {"out": out})})
         operands = tuple([operand(x) for x in args])
         if not any(isinstance(x, Handle) for x in operands):
-            operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
+            return self._of_scalars(operands, out)
         try:
             if out is None:
                 return apply(self.operation, self._row.python or numpy_ufunc, operands)
@@ -52,6 +52,14 @@ class ufunc:  # noqa: N801 - NumPy's name
             return apply_into(self.operation, numpy_ufunc, numpy_ufunc, operands, out)
         except Unsupported:
             return self._fall_back((*args,), {} if out is None else {"out": out})
+
+    def _of_scalars(self, operands: tuple[Any, ...], out: Any) -> Any:
+        """Compute on scalars alone, which is nobody's work but NumPy's."""
+        if out is None:
+            return self._row.numpy(*operands)
+        check_writeable(out)
+        self._row.numpy(*operands, out=writes_host(out))
+        return out
 
     def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._row.numpy, args, kwargs, name=self.__name__, mutates=("out",))
@@ -127,7 +135,7 @@ def _select(k: Any, condition: Any, x: Any, y: Any) -> Any:
     return k.where(condition, x, y)
 
 
-_WHERE = Operation("where", _where_loop)
+_WHERE = Operation("where", _where_loop, takes_any_integer=True)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

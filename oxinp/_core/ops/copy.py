@@ -10,26 +10,26 @@ import numpy as np
 from oxinp._core import placement
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, expression, host_view, writes_host
+from oxinp._core.handle import Handle, expression, fetch, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.ops.views import view
-from oxinp._core.ufunc import COPY, express, is_hosted, store, types, wrap_host, wrap_pending
+from oxinp._core.ufunc import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
     if array._storage.host is not None and placement.is_host(array._layout.nbytes):
         return wrap_host(host_view(array).copy(order))
-    axes = _axes_of(array._layout, order)
+    axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
     try:
-        return wrap_pending(express(COPY, (array,)), as_array=True)
+        return wrap_pending(express(COPY, (array,), Layout.of(array._layout.dtype, array._layout.shape)), as_array=True)
     except Unsupported:
         return wrap_host(host_view(array).copy(order))
 
 
-def _axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
+def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
     """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
     if order not in ("C", "F", "A", "K"):
         np.empty(0).copy(order)  # NumPy's own error
@@ -67,11 +67,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if array._storage.host is not None and placement.is_host(larger):
         return wrap_host(host_view(array).astype(target, order))
-    axes = _axes_of(array._layout, order)
+    axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, lambda turned: astype(turned, target))
     try:
-        return wrap_pending(express(COPY, (array,), None, target), as_array=True)
+        return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
     except Unsupported:
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
 
@@ -88,8 +88,8 @@ def assign(target: Handle, value: Any) -> None:
     if isinstance(value, Handle):
         if value._storage is target._storage and value._layout is layout:
             return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
-        if type(value) is types.scalar and value._storage.host is not None:
-            value = value._storage.host[()]
+        if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
+            value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
         value = types.from_host(np.asarray(value, layout.dtype if layout.dtype.kind in "OSUV" else None))
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
@@ -120,7 +120,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         converted = np.empty((), layout.dtype)
         converted[...] = value
         value = converted[()]
-    store(target, express(COPY, (value,), layout.shape, layout.dtype))
+    store(target, express(COPY, (value,), target_of(target)))
 
 
 def check_assignment(layout: Any, seen: Any) -> None:
@@ -134,11 +134,17 @@ def check_assignment(layout: Any, seen: Any) -> None:
         np.empty((), layout.dtype)[...] = seen
 
 
+def _may_not_fit(value: Handle, layout: Layout) -> bool:
+    """Whether NumPy may refuse a scalar, which depends on its value: one that is not an integer of the dtype."""
+    return layout.dtype.kind in "iu" and not np.can_cast(value._layout.dtype, layout.dtype)
+
+
 def _drop_leading_ones(value: Handle, ndim: int) -> Handle:
     """Assignment, unlike arithmetic, lets the value have more dimensions as long as the leading ones have length 1."""
     extra = value._layout.ndim - ndim
+    leading: Any = (*(0,) * extra, ...)
     if extra > 0 and all(n == 1 for n in value._layout.shape[:extra]):
-        dropped: Handle = view(value, lambda seen: seen[(0,) * extra])
+        dropped: Handle = view(value, lambda seen: seen[leading])
         return dropped
     return value
 

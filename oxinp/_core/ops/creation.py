@@ -29,7 +29,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
     if layout is None or value.ndim:
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     converted = np.full((), fill_value, dtype)
-    return wrap_pending(express(COPY, (converted[()],), layout.shape, dtype), as_array=True)
+    return wrap_pending(express(COPY, (converted[()],), layout), as_array=True)
 
 
 def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:

@@ -12,7 +12,7 @@ from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, device_value, fetch_storage, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
-from oxinp._core.ops.views import host_view_of, view_at
+from oxinp._core.ops.views import host_view_of, view, view_at
 from oxinp._core.programs import copying, read
 from oxinp._core.ufunc import types, wrap_pending
 
@@ -65,7 +65,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     storage = array._storage
     host = storage.host
     if host is None:
-        layout, _ = locate(array._layout, key)
+        layout, is_element = locate(array._layout, key)
         if placement.wants_mirror(storage, layout.nbytes):
             fetch_storage(storage)
     else:
@@ -73,16 +73,20 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if seen.dtype.hasobject or seen.dtype.names is not None:
             seen[key] = value
             return
-        part = seen[_as_view_key(key)]
+        parts = _as_view_key(key)
+        part = seen[parts]
+        is_element = _is_element(key, parts, part.ndim)
         layout = host_view_of(array, host, seen, part)._layout
+    if is_element and not isinstance(value, np.generic | int | float):
+        value = _single(value, layout)
     assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
 
 
 def _with_values(key: Any) -> Any:
     """Replace scalars that are still on the device by their values."""
     if type(key) is tuple:
-        return tuple(part.__index__() if type(part) is types.scalar else part for part in key)
-    return key.__index__()
+        return tuple(part[()] if type(part) is types.scalar else part for part in key)
+    return key[()]
 
 
 def _as_view_key(key: Any) -> tuple[Any, ...]:
@@ -94,8 +98,26 @@ def _as_view_key(key: Any) -> tuple[Any, ...]:
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
     parts = _as_view_key(key)
-    view = layout.view(lambda seen: seen[parts])
-    return view, view.ndim == 0 and parts is not key and key is not ...
+    found = layout.view(lambda seen: seen[parts])
+    return found, _is_element(key, parts, found.ndim)
+
+
+def _is_element(key: Any, parts: tuple[Any, ...], ndim: int) -> bool:
+    """Whether a basic key selects one element, for which NumPy gives a scalar: no dimension left, and no ellipsis."""
+    return ndim == 0 and parts is not key and key is not ...
+
+
+def _single(value: Any, layout: Layout) -> Any:
+    """Return what is assigned to one element as a scalar; NumPy says which arrays it takes there."""
+    element = np.zeros(1, layout.dtype)
+    if not isinstance(value, Handle):
+        element[0] = value
+        return element[0]
+    seen = value._layout
+    if seen.ndim:
+        element[0] = np.zeros(seen.shape if seen.size <= 1 else (2,), seen.dtype)
+        return view(value, lambda array: array.reshape(()))
+    return value
 
 
 def _element(array: Handle, layout: Layout) -> Any:

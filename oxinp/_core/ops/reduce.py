@@ -11,15 +11,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp import _kernels
-from oxinp._core import placement
+from oxinp._core import placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, kernel_type
 from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf
-from oxinp._core.handle import Handle, expression, host_view
-from oxinp._core.layout import Layout
-from oxinp._core.ops.copy import assign
+from oxinp._core.handle import Handle, expression, host_view, writes_host
+from oxinp._core.layout import Layout, result_layout
 from oxinp._core.placement import device
 from oxinp._core.programs import inputs, instructions, operand
-from oxinp._core.ufunc import store, wrap_host, wrap_pending
+from oxinp._core.ufunc import COPY, check_writeable, express, store, target_of, wrap_host, wrap_pending
 from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def _max_nan(k: Any, a: Any, b: Any) -> Any:
 
 def _sum_op(dtype: np.dtype[Any]) -> ReduceOp:
     # NumPy begins float sums with -0.0, so that a sum of negative zeros keeps its sign.
+    if dtype.kind == "b":
+        return _kernels.problem.ReduceOp("sum", kernel_type(dtype), identity=False, combine=_or)
     is_float = dtype.kind == "f"
     return _kernels.problem.ReduceOp("sum", kernel_type(dtype), -0.0 if is_float else 0, _add, is_compensated=is_float)
 
@@ -167,9 +168,14 @@ def reduce(
     if (hosted and placement.is_host(layout.nbytes)) or not layout.size:
         return _on_host(row, array, axis, dtype, out, keepdims=keepdims)
     shape = layout.shape
-    axes = tuple(range(len(shape))) if axis is None else normalize_axis_tuple(axis, len(shape), "axis")
+    if axis is None or (not shape and axis in (0, -1)):  # NumPy lets scalars have an axis
+        axes = tuple(range(len(shape)))
+    else:
+        axes = normalize_axis_tuple(axis, len(shape), "axis")
     result_dtype = _result_dtype(row, layout.dtype, dtype, out)
     value = expression(array)
+    if value[0].reduction is not None:
+        value = schedule.materialise(array._storage)
     record = _record(row, value[0], axes, result_dtype, keepdims=keepdims)
     if record.graph is None:
         raise Unsupported(record.reason)
@@ -180,24 +186,22 @@ def reduce(
     if out._layout.dtype == result_dtype:
         store(out, result)
     else:
-        assign(out, wrap_pending(result))
+        store(out, express(COPY, (wrap_pending(result, as_array=True),), target_of(out)))
     return out
 
 
 def _on_host(row: ReductionRow, array: Handle, axis: Any, dtype: Any, out: Any, *, keepdims: bool) -> Any:
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
-    result = row.numpy(seen, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
+    arguments: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     if out is None:
-        return wrap_host(result)
-    _check_out(row, out, np.shape(result))
-    assign(out, result)
+        return wrap_host(row.numpy(seen, axis=axis, keepdims=keepdims, **arguments))
+    check_writeable(out)
+    row.numpy(seen, axis=axis, keepdims=keepdims, out=writes_host(out), **arguments)
     return out
 
 
 def _check_out(row: ReductionRow, out: Any, shape: tuple[int, ...]) -> None:
-    if out._view is not None and not out._view[1]:
-        msg = "output array is read-only"
-        raise ValueError(msg)
+    check_writeable(out)
     if out._layout.shape != shape:
         msg = f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, not {shape}"
         raise ValueError(msg)
@@ -237,8 +241,13 @@ def _reduction_of(
             return Record(None, reason=f"dtype {needed} has no kernels yet")
     if len(shape) > MAX_NDIM or (not chain.nodes and not chain.layout.is_aligned):
         return Record(None, reason="the layout has no kernel")
-    kept = tuple((1 if axis in axes else n) for axis, n in enumerate(shape) if keepdims or axis not in axes)
+    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
+    source = chain.layout
+    along = Layout.at(
+        dtype, tuple(1 if a in axes else shape[a] for a in kept), tuple(source.strides[a] for a in kept), 0
+    )
     # A cast even to the same dtype: a graph without nodes would be a leaf.
     number = len(chain.leaves) + len(chain.nodes)
     nodes = (*chain.nodes, Node(cast(chain.dtype, dtype), dtype, (chain.result,)))
-    return Record(Graph(Layout.of(dtype, kept), chain.leaves, nodes, number, Reduction(row, shape, axes)))
+    layout = result_layout(dtype, along.shape, [along])
+    return Record(Graph(layout, chain.leaves, nodes, number, Reduction(row, shape, axes)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.handle import Handle
-from oxinp._core.ops.copy import copy
+from oxinp._core.ops.copy import axes_of, copy
 from oxinp._core.ops.views import NumpyArray, view
 
 
@@ -32,9 +32,12 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
 
 def ravel(array: Handle, order: str = "C") -> Any:
     """Return the elements of `array` in one dimension: a view where NumPy gives one."""
-    if order == "K":
-        order = "F" if array._layout.is_fortran and not array._layout.is_contiguous else "C"
-    return reshape(array, -1, order)
+    axes = axes_of(array._layout, order)
+    turned = array if axes is None else view(array, lambda seen: seen.transpose(axes))
+    if not turned._layout.is_contiguous:
+        # Unlike reshape, which also gives a view of elements that lie at regular distances.
+        turned = copy(turned)
+    return view(turned, lambda seen: seen.reshape(-1))
 
 
 class _NeedsCopyError(Exception):
