@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._api.fronts import describe
 from oxinp._core.fallback import call
 from oxinp._core.ufunc import types
 
@@ -92,3 +93,6 @@ def load(*args: Any, **kwargs: Any) -> Any:
     """See `numpy.load`."""
     loaded = call(np.load, args, kwargs, name="load")
     return Archive(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+
+
+describe(load, np.load, "load")

@@ -65,7 +65,9 @@ def _enter(name: str, numpys: Function, front: Function, signature: Function) ->
 def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
     """Give a function the name (dotted, below ``numpy``), documentation and signature of NumPy's."""
     module, _, last = f"oxinp.{name}".rpartition(".")
-    front.__name__ = front.__qualname__ = last
+    own = getattr(numpys, "__name__", last)
+    # An alias, like permute_dims, has its function's name; what is called otherwise than it can be found, its own.
+    front.__name__ = front.__qualname__ = own if getattr(np, own, None) is numpys else last
     front.__module__ = module
     front.__doc__ = numpys.__doc__
     front.__wrapped__ = numpys if signature is None else signature

@@ -155,7 +155,7 @@ class Exchange:
             return self._adopted(array)
         if not array.size:
             empty = array.copy()
-            empty.flags.writeable = array.flags.writeable
+            empty.flags.writeable = _is_writeable(array)
             return self._adopted(empty)
         address = _address(array)
         for given in self._given.values():

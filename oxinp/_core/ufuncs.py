@@ -107,8 +107,15 @@ class ufunc:  # noqa: N801 - NumPy's name
     def __name__(self) -> str:
         return self._row.name
 
+    def __reduce__(self) -> Any:
+        return _named, (self.__name__,)
+
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"
+
+
+def _named(name: str) -> ufunc:
+    return UFUNC_OBJECTS[name]
 
 
 UFUNC_OBJECTS: dict[str, ufunc] = {row.name: ufunc(row) for row in UFUNCS}

@@ -1,0 +1,181 @@
+"""The coverage table is NumPy's namespace, and the namespace is what the table says."""
+
+import importlib
+import inspect
+import pickle
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp._api import coverage, modules
+from oxinp._api.fronts import HostUfunc
+from oxinp._core import dispatch, fallback
+from oxinp._core.ufuncs import ufunc
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = coverage.rows()
+
+
+def of_kind(*kinds):
+    return sorted(name for name, row in ROWS.items() if row.kind in kinds)
+
+
+def test_rows_are_numpys_public_names():
+    public = {name for name in dir(np) if not name.startswith("_")} | set(np.__all__)
+    assert set(ROWS) == public
+
+
+def test_one_row_per_name():
+    names = [row.name for row in coverage.ROWS]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_rows_of_other_versions():
+    assert "trapz" in coverage.rows("2.3.5")
+    assert "trapz" not in coverage.rows("2.4.0")
+    assert "matvec" not in coverage.rows("2.1.3")
+    assert "matvec" in coverage.rows("2.10.0")
+
+
+def test_kinds_are_known():
+    assert {row.kind for row in coverage.ROWS} == set(coverage.KINDS)
+    assert all(bool(row.reason) == (row.kind == coverage.REFUSED) for row in coverage.ROWS)
+    assert all(row.kind == coverage.HOST for row in coverage.ROWS if row.mutates)
+
+
+def is_entered(name):
+    """Whether a name has a function of ours behind it, which NumPy's function finds too."""
+    numpys = getattr(np, name)
+    if isinstance(numpys, np.ufunc):
+        return not isinstance(getattr(oxinp, name), HostUfunc)
+    return numpys in dispatch.functions
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_native_rows_have_functions():
+    classes = {"ndarray", "ufunc"}
+    entered = {name for name in ROWS if isinstance(getattr(np, name), np.ufunc) or callable(getattr(np, name))}
+    entered = {name for name in entered - classes if is_entered(name)}
+    assert entered == set(of_kind(coverage.NATIVE, coverage.COMPOSED)) - classes
+
+
+@pytest.mark.parametrize("name", of_kind(coverage.OWN))
+def test_own_objects_are_numpys(name):
+    ours = getattr(oxinp, name)
+    if name in modules.SUBMODULES:
+        assert modules.SUBMODULES[name] == modules.OWN
+        assert dir(ours) == dir(getattr(np, name))
+    else:
+        assert ours is getattr(np, name)
+
+
+@pytest.mark.parametrize("name", sorted(modules.SUBMODULES))
+def test_submodules(name):
+    module = importlib.import_module(f"oxinp.{name}")
+    top = name.partition(".")[0]
+    assert getattr(oxinp, top) is importlib.import_module(f"oxinp.{top}")
+    if name == top:
+        assert ROWS[name].kind == modules.SUBMODULES[name]
+    assert "__name__" in dir(module)
+
+
+def test_an_import_statement_finds_submodules():
+    names = {}
+    exec(  # noqa: S102 - our own code
+        "import oxinp.linalg as la\nfrom oxinp.lib.stride_tricks import sliding_window_view\nfrom oxinp.fft import rfft",
+        names,
+    )
+    assert names["la"] is oxinp.linalg
+    assert names["rfft"].__name__ == "rfft"
+
+
+def test_refused_says_why():
+    for name in of_kind(coverage.REFUSED):
+        with pytest.raises(NotImplementedError, match=ROWS[name].reason.partition("(")[0]):
+            getattr(oxinp, name)()
+
+
+def test_from_import_star():
+    names = {}
+    exec("from oxinp import *", names)  # noqa: S102 - our own code
+    assert set(np.__all__) - {"__version__"} <= set(names)
+    assert names["linspace"] is oxinp.linspace
+
+
+def test_dir_lists_what_is_there():
+    listed = dir(oxinp)
+    assert set(np.__all__) <= set(listed) | {"__version__"}
+    assert {"config", "cuda", "evaluate", "explain"} <= set(listed)
+
+
+def test_a_name_is_made_once():
+    assert oxinp.cumsum is oxinp.cumsum
+    assert oxinp.concat is oxinp.concatenate
+    assert oxinp.abs is oxinp.absolute
+    assert oxinp.linalg.svd is oxinp.linalg.svd
+
+
+def test_names_that_numpy_has_not():
+    with pytest.raises(AttributeError, match="module 'oxinp' has no attribute 'nonsense'"):
+        _ = oxinp.nonsense
+    with pytest.raises(AttributeError, match="was removed in the NumPy 2.0 release"):
+        _ = oxinp.float_
+    assert not hasattr(oxinp, "__nonsense__")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", of_kind(coverage.NATIVE, coverage.COMPOSED, coverage.HOST))
+def test_functions_are_named_and_documented_as_numpys(name):
+    ours, numpys = getattr(oxinp, name), getattr(np, name)
+    if inspect.isroutine(numpys) or type(numpys).__name__ == "_ArrayFunctionDispatcher":
+        assert ours.__name__ == numpys.__name__
+        assert ours.__doc__ == numpys.__doc__
+    elif isinstance(numpys, np.ufunc):
+        assert isinstance(ours, oxinp.ufunc)
+        assert (ours.__name__, ours.nin, ours.nout) == (numpys.__name__, numpys.nin, numpys.nout)
+
+
+# Ours takes what several versions of NumPy take.
+MORE_THAN_NUMPYS = {"arange", "reshape"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", sorted(set(of_kind(coverage.NATIVE, coverage.COMPOSED)) - MORE_THAN_NUMPYS))
+def test_signatures_are_numpys(name):
+    ours, numpys = getattr(oxinp, name), getattr(np, name)
+    if isinstance(ours, (ufunc, type)):
+        return
+    try:
+        expected = inspect.signature(numpys)
+    except ValueError:  # what C functions before NumPy 2.4 give
+        return
+    given = inspect.signature(ours)
+    shared = [p for p in given.parameters if p in expected.parameters]
+    assert shared == list(expected.parameters), f"{name}{given}, NumPy's {expected}"
+
+
+@pytest.mark.parametrize("name", ["cumsum", "sum", "exp", "add", "linalg.svd", "r_", "random.default_rng"])
+def test_functions_can_be_pickled(name):
+    value = oxinp
+    for part in name.split("."):
+        value = getattr(value, part)
+    copied = pickle.loads(pickle.dumps(value))  # noqa: S301 - our own bytes
+    assert copied is value or type(copied) is type(value) is type(oxinp.r_)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.mutates], ids=lambda row: row.name)
+def test_mutated_arguments_exist(row):
+    parameters = fallback.positions(getattr(np, row.name))
+    for entry in row.mutates:
+        if isinstance(entry, tuple):
+            assert entry[0] in parameters
+        elif entry != "*":
+            assert parameters[entry] == 0
+
+
+def test_the_page_is_the_table():
+    page = runpy.run_path(str(ROOT / "docs" / "coverage_page.py"))["PAGE"]
+    assert page.read_text(encoding="utf-8") == coverage.page(), "run: python docs/coverage_page.py"
