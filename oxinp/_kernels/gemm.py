@@ -224,7 +224,7 @@ def plan(
     Parameters
     ----------
     m, n, depth : int
-        At least 1.
+        At least 1; those that are contiguous axes of C, A or B have to be multiples of 16 bytes.
     num_sms : int
     strides_nbytes : tuple of int, optional
         Distances of consecutive rows of C, A and B as they lie in memory, multiples of 16; rows that follow each
@@ -233,7 +233,7 @@ def plan(
     Raises
     ------
     ValueError
-        The copy engine cannot reach these layouts.
+        The copy engine cannot reach these layouts; `gemm_mma` can.
     """
     if min(m, n, depth) < 1:
         raise ValueError(f"nothing to multiply: {m} x {depth} by {depth} x {n}")

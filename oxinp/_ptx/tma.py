@@ -42,7 +42,8 @@ class MapSpec:
     rounds_to_tf32 : bool
         Whether copies round f32 to tf32.
     shape : tuple of int
-        Extents of the array, innermost last.
+        Extents of the array, innermost last; rows take a multiple of 16 bytes (shorter ones were seen to be written
+        to the end of the 16 bytes, H200).
     strides_nbytes : tuple of int
         Byte distances along all axes but the last, multiples of 16.
     box : tuple of int
@@ -61,8 +62,9 @@ class MapSpec:
     def __post_init__(self) -> None:
         if len(self.box) != len(self.shape) or len(self.strides_nbytes) != len(self.shape) - 1:
             raise ValueError(f"{self}: shape, box and strides do not belong together")
-        if any(stride % ALIGN for stride in self.strides_nbytes):
-            raise ValueError(f"strides {self.strides_nbytes} are not multiples of {ALIGN} bytes")
+        row_nbytes = self.shape[-1] * self.type.nbytes
+        if any(nbytes % ALIGN for nbytes in (row_nbytes, *self.strides_nbytes)):
+            raise ValueError(f"rows of {row_nbytes} bytes, strides {self.strides_nbytes}: multiples of {ALIGN} needed")
         if not all(1 <= extent <= MAX_BOX_EXTENT for extent in self.box):
             raise ValueError(f"box {self.box} has an extent outside 1 to {MAX_BOX_EXTENT}")
         inner = self.box[-1] * self.type.nbytes
