@@ -193,6 +193,7 @@ def _is_basic(key: Any) -> bool:
 PASSING_SUBCLASSES = {
     "asarray": np.asanyarray,
     "array": functools.partial(np.array, subok=True),
+    "asfortranarray": functools.partial(np.array, subok=True, copy=None, order="F", ndmin=1),
     "ascontiguousarray": functools.partial(np.array, subok=True, copy=None, order="C", ndmin=1),
 }
 

@@ -8,7 +8,9 @@ from tests.fuzz.scope import Scope
 CONVERSIONS = (
     "{a}.copy()", "np.array({a})", "np.asarray({a})", "np.array({a}, dtype={dtype})", "{a}.astype({dtype})",
     "{a}.astype({dtype}, copy=False)", "np.asarray({a}, dtype={dtype})", "np.ascontiguousarray({a})",
-    "np.zeros_like({a})", "np.ones_like({a}, dtype={dtype})", "np.full_like({a}, 3)", "+{a}", "copy.copy({a})",
+    "np.zeros_like({a})", "np.asfortranarray({a})", "{a}.copy(order='F')", "{a}.ravel(order='F')",
+    "{a}.reshape(-1, order='F')", "{a}.flatten('F')", "{a}.T.copy()", "{a}.ravel('K')", "{a}.ravel('A')",
+    "{a}.T.reshape(-1)", "np.ones_like({a}, dtype={dtype})", "np.full_like({a}, 3)", "+{a}", "copy.copy({a})",
     "copy.deepcopy({a})", "pickle.loads(pickle.dumps({a}))", "np.array({a}, copy=False, ndmin=2)",
     "{a}.astype({dtype}, casting='same_kind')", "{a}.astype({dtype}, order='F')", "np.array({a}, order='F')",
 )  # fmt: skip
@@ -152,8 +154,10 @@ def rearrange(scope: Scope) -> None:
 def alias(scope: Scope) -> None:
     """Bind a second name to an array."""
     names = scope.arrays()
-    if names:
-        scope.emit("alias", f"{scope.fresh()} = {scope.pick(names)}")
+    if not names:
+        return
+    a, b = scope.pick(names), scope.pick(names)
+    scope.emit("alias", f"{a}, {b} = {b}, {a}" if scope.draw.chance(20) else f"{scope.fresh()} = {a}")
 
 
 def delete(scope: Scope) -> None:

@@ -13,18 +13,18 @@ ELEMENT_CONVERSIONS = (
     "{e}.item()", "{e}.dtype", "{e}.shape", "f'{{{e}}}'", "f'{{float({e}):.3f}}'", "round(float({e}), 2)", "{e} == 3",
     "{e} + 1", "1.5 * {e}", "{e} / {e}", "isinstance({e}, np.floating)", "isinstance({e}, np.integer)",
     "max({e}, {e})", "operator.index({e})", "[10, 20, 30][{e}]", "'%s' % {e}", "-{e}", "{e} < 2", "not {e}",
-    "math.isfinite({e})", "{{1: 'a', 0: 'b'}}.get({e})", "abs({e})", "{e}.astype(np.float32)",
-    "np.sqrt({e})", "len({e})",
+    "math.isfinite({e})", "{{1: 'a', 0: 'b'}}.get({e})", "abs({e})", "{e}.astype(np.float32)", "np.sqrt({e})",
+    "len({e})",
 )  # fmt: skip
 ARRAY_CONVERSIONS = (
     "float({a})", "int({a})", "bool({a})", "len({a})", "repr({a})", "str({a})", "{a}.tolist()", "{a}.item()",
     "{a}.shape", "{a}.dtype", "{a}.size", "{a}.ndim", "{a}.nbytes", "{a}.itemsize", "{a}.flags.writeable",
-    "{a}.flags.c_contiguous", "{a}.flags.f_contiguous", "[float(v) for v in {a}]", "list({a})", "3 in {a}",
-    "np.array_equal({a}, {b})", "{a} is {b}", "numpy.shape({a})", "np.shares_memory({a}, {b})", "np.size({a})",
-    "({a} == {b}).all()", "[v.shape for v in {a}]", "np.isscalar({a})", "{a}.tobytes()",
-    "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()", "np.result_type({a}, {b}, 2)", "operator.index({a})",
-    "sorted({a}.ravel() > 1)", "max({a}.ravel())", "[x.shape for x in np.nonzero({a})]", "{a}.T.tolist()",
-    "float(np.max({a} > 1))", "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()",
+    "{a}.strides if {a}.size and 1 not in {a}.shape else None", "{a}.flags.c_contiguous", "{a}.flags.f_contiguous",
+    "[float(v) for v in {a}]", "list({a})", "3 in {a}", "np.array_equal({a}, {b})", "{a} is {b}", "numpy.shape({a})",
+    "np.shares_memory({a}, {b})", "np.size({a})", "({a} == {b}).all()", "[v.shape for v in {a}]", "np.isscalar({a})",
+    "{a}.tobytes()", "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()", "np.result_type({a}, {b}, 2)",
+    "operator.index({a})", "sorted({a}.ravel() > 1)", "max({a}.ravel())", "[x.shape for x in np.nonzero({a})]",
+    "{a}.T.tolist()", "float(np.max({a} > 1))", "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()",
     "np.can_cast({a}.dtype, {b}.dtype)", "np.ndim({a})", "[bool(v) for v in {a}.flat]", "sum(v > 0 for v in {a})",
 )  # fmt: skip
 LOOPS = (
@@ -37,6 +37,11 @@ LOOPS = (
     "{t} = [{a}[{i}] for i in range({n})]",
     "{t} = [float({a}[{i}]) + i for i in range({n})]",
     "for i in range({n}):\n    {a}[{i}] = {b}[{bi}] + i",
+    "{f} = {a}\nfor i in range({n}):\n    {f} = {f} * 0.5 + {b}",
+    "{f} = {a} + 1\nfor i in range({n}):\n    {f} += {b}",
+    "{f} = {a} + 1\nfor i in range({n}):\n    {f}[...] = {f} - {b}",
+    "{f} = {a}\nfor i in range({n}):\n    {f} = {f} + np.arange(i, i + 1)",
+    "{f} = [{a} + i for i in range({n})]\n{f} = sum({f})",
 )
 ROW_LOOPS = (
     "for row in {a}:\n    row += 1",
@@ -71,6 +76,8 @@ def reduce(scope: Scope) -> None:
     form = draw.choice(("np.{name}({x}{comma}{arguments})", "({x}).{name}({arguments})"))
     if draw.chance(5):
         form = "numpy.{name}({x}{comma}{arguments})"
+    if x.code in scope.arrays() and draw.chance(4):
+        arguments.append(f"where={operands.mask_code(scope, x.code)}")
     if not record.is_exact(x.value):
         _reduce_inexact(scope, form, x, record, arguments)
         return
@@ -142,7 +149,8 @@ def element(scope: Scope) -> None:
     code = draw.choice((
         f"{scope.fresh()} = {name}[{index}]", f"{name}[{index}] = {value}", f"{name}[{index}] += {value}",
         f"{name}[{index}] = {name}[{other}]", f"{name}[{index}], {name}[{other}] = {name}[{other}], {name}[{index}]",
-        f"{name}[{index}] *= {name}[{other}]", f"{scope.fresh()} = {name}[{index}] + {value}",
+        f"{name}[{index}] *= {name}[{other}]", f"{name}[{index.replace(', ', '][')}] = {value}",
+        f"{scope.fresh()} = {name}[{index.replace(', ', '][')}]", f"{scope.fresh()} = {name}[{index}] + {value}",
     ))  # fmt: skip
     scope.emit("element", code)
 
@@ -156,7 +164,7 @@ def loop(scope: Scope) -> None:
     a, b = scope.pick(names), scope.pick(names)
     stride, offset = draw.integer(1, 5), draw.integer(0, 9)
     code = draw.choice(LOOPS).format(
-        n=draw.choice((20, 3, 40)), a=a, b=b, t=scope.fresh("o"),
+        n=draw.choice((20, 3, 40)), a=a, b=b, t=scope.fresh("o"), f=scope.fresh(),
         i=_moving_index(scope, a, "i"), j=_moving_index(scope, a, f"(i * {stride} + {offset})"),
         bi=_moving_index(scope, b, f"(i + {offset})"),
     )  # fmt: skip

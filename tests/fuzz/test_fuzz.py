@@ -11,7 +11,7 @@ from tests.fuzz.draw import HypothesisDraw
 from tests.fuzz.generate import PROFILES, generate, generate_seeded
 from tests.fuzz.twin import find_difference, raising_statements
 
-SEEDED_PROGRAMS = 400
+SEEDED_PROGRAMS = 1000
 HYPOTHESIS_PROGRAMS = 50
 
 
