@@ -85,8 +85,9 @@ and on the emulator::
     emulate.run(axpy, memory, grid=4, param_bytes=struct.pack(axpy.param_format, x, y, 2.0, n))
 
 Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions mean), `value`, `builder`, `control`,
-`memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`; `async_copy` (cp.async),
-`mma`, and for Hopper, on a GPU only, `mbarrier` (rings of buffers), `tma`, `tile`, `wgmma`; the emulator is `emulate` over `program`, `frame`, `space`, `races`, `faults`.
+`memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`; `async_copy`,
+`mma`, and for Hopper, on a GPU only, `mbarrier` (rings of buffers), `tma`, `tile`, `wgmma`; the emulator is `emulate`
+over `program`, `frame`, `space`, `races`, `faults`.
 """
 
 from oxinp._ptx.block import reduce as block_reduce
