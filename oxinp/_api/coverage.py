@@ -77,10 +77,11 @@ ROWS: tuple[CoverageRow, ...] = (
         native="array_split astype atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to dsplit expand_dims "
         "flip fliplr flipud hsplit matrix_transpose moveaxis ndim permute_dims ravel reshape rollaxis rot90 shape "
         "size split squeeze swapaxes transpose vsplit",
-        composed="column_stack concat concatenate copyto dstack hstack stack vstack",
+        composed="column_stack concat concatenate dstack hstack stack vstack",
         host="append block broadcast delete insert pad repeat resize roll tile trim_zeros",
         own="broadcast_shapes",
     ),
+    CoverageRow("copyto", "manipulation", COMPOSED, ("dst",)),
     CoverageRow("unstack", "manipulation", NATIVE, since="2.1"),
     CoverageRow("row_stack", "manipulation", COMPOSED, until="2.4"),
     *_rows(

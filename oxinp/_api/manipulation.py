@@ -11,7 +11,7 @@ from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._core import placement
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
-from oxinp._core.handle import Handle, host_view
+from oxinp._core.handle import Handle, fetch, host_view
 from oxinp._core.ops import creation, shape
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import view
@@ -60,9 +60,14 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not isinstance(src, Handle | int | float | complex | np.generic):
         src = creation.asarray(src)
     # NumPy itself judges the dtypes, on arrays without elements.
-    stand_in = np.empty(0, src._layout.dtype) if isinstance(src, Handle) else src
-    np.copyto(np.empty(0, dst._layout.dtype), stand_in, casting)  # type: ignore[arg-type]
-    assign(dst, src)
+    if isinstance(src, Handle) and src._layout.ndim:
+        np.copyto(np.empty(0, dst._layout.dtype), np.empty(0, src._layout.dtype), casting)  # type: ignore[arg-type]
+        assign(dst, src)
+        return
+    # One element is cast as arrays are: unlike an assigned scalar it need not fit.
+    cast = np.empty((), dst._layout.dtype)
+    np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
+    assign(dst, cast[()])
 
 
 @implements("concatenate", "concat")
@@ -97,7 +102,7 @@ def concatenate(
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return shape if len(shape) <= axis else (*shape[:axis], 0, *shape[axis + 1 :])
+    return shape if not shape or len(shape) <= axis else (*shape[:axis], 0, *shape[axis + 1 :])
 
 
 def _parts(arrays: Any) -> list[Any]:

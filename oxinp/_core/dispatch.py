@@ -73,7 +73,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str) -> Fu
         try:
             return function(*args, **kwargs)
         except Unsupported:
-            return call(numpy_function, args, kwargs, name=name)
+            return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     return dispatched
 

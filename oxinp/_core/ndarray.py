@@ -87,7 +87,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        reshaped = shape.reshape(self, new, copy_wanted=False)
+        target = shape.resolve_shape(self._layout.size, new)
+        try:
+            reshaped = shape.reshape(self, target, copy_wanted=False)
+        except ValueError:
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+            ) from None
         if self._view is None:
             self._view = (None, True)
         self._layout = reshaped._layout
@@ -242,10 +248,10 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return fetch(self) if self._layout.size <= 1 else np.empty(self._layout.shape, np.bool_)
 
     def __copy__(self) -> Any:
-        return copy(self)
+        return copy(self, "K")
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return wrap_host(host_view(self).__deepcopy__(memo)) if self._layout.dtype.hasobject else copy(self)
+        return wrap_host(host_view(self).__deepcopy__(memo)) if self._layout.dtype.hasobject else copy(self, "K")
 
     def __reduce__(self) -> Any:
         return creation.from_host, (fetch(self),)

@@ -57,6 +57,8 @@ class ufunc:  # noqa: N801 - NumPy's name
         """Compute on scalars alone, which is nobody's work but NumPy's."""
         if out is None:
             return self._row.numpy(*operands)
+        if not isinstance(out, Handle):
+            return self._row.numpy(*operands, out=out)
         check_writeable(out)
         self._row.numpy(*operands, out=writes_host(out))
         return out

@@ -91,7 +91,8 @@ def assign(target: Handle, value: Any) -> None:
         if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
-        value = types.from_host(np.asarray(value, layout.dtype if layout.dtype.kind in "OSUV" else None))
+        given = np.asarray(value, layout.dtype if layout.dtype.kind in "OSUV" else None)
+        value = types.from_host(given) if given.ndim or given.dtype.hasobject else given[()]
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:

@@ -67,18 +67,21 @@ class ReductionRow:
     name : str
     numpy : callable
         NumPy's own, for the host, for result dtypes and for errors.
+    ufunc : numpy.ufunc
+        What combines two values.
     op : callable
         dtype that is accumulated -> how values are combined.
     """
 
     name: str
     numpy: Callable[..., Any]
+    ufunc: np.ufunc
     op: Callable[[np.dtype[Any]], ReduceOp]
 
 
 # THE REDUCTION TABLE
-SUM = ReductionRow("sum", np.sum, _sum_op)
-MAX = ReductionRow("max", np.max, _max_op)
+SUM = ReductionRow("sum", np.sum, np.add, _sum_op)
+MAX = ReductionRow("max", np.max, np.maximum, _max_op)
 
 _RECORDS: dict[Any, Record] = {}
 _MAX_RECORDS = 1 << 14
@@ -211,14 +214,15 @@ _RESULT_DTYPES: dict[Any, np.dtype[Any]] = {}
 
 
 def _result_dtype(row: ReductionRow, source: np.dtype[Any], dtype: Any, out: Any) -> np.dtype[Any]:
-    """Ask NumPy which dtype the reduction accumulates, and whether `dtype` and `out` go with it."""
+    """Ask NumPy which dtype the reduction accumulates: an `out` has a say in it."""
     key = (row, source, dtype, None if out is None else out._layout.dtype)
     result = _RESULT_DTYPES.get(key)
     if result is None:
-        arguments: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
-        if out is not None:
-            row.numpy(np.ones((1, 1), source), axis=0, out=np.empty((1,), out._layout.dtype), **arguments)
-        result = _RESULT_DTYPES[key] = row.numpy(np.ones(1, source), **arguments).dtype
+        if dtype is None and out is not None:
+            result = row.ufunc.resolve_dtypes((out._layout.dtype, source, None))[-1]
+        else:
+            result = row.numpy(np.ones(1, source), **({} if dtype is None else {"dtype": dtype})).dtype
+        _RESULT_DTYPES[key] = result
     return result
 
 
