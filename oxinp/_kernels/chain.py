@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
+MAX_GATHERED = 64  # registers of a thread for what it loads before it uses the first
+
 # How an operand moves along the innermost loop, and which strides are therefore kernel parameters.
 UNIT = "unit"  # consecutive elements: the innermost stride is 1
 STRIDED = "strided"  # any strides
@@ -50,6 +52,11 @@ class OperandSpec:
     def has_pointer(self) -> bool:
         """Whether it lies in memory."""
         return self.kind not in {SCALAR, INDEX}
+
+    @property
+    def words(self) -> int:
+        """Registers that a loaded element takes."""
+        return max(1, self.type.nbytes // 4) if self.kind in {UNIT, STRIDED, TRANSPOSED} else 0
 
     def stride_loops(self, ndim: int) -> range | tuple[int, ...]:
         """Loops whose stride is a parameter."""
@@ -92,6 +99,11 @@ class Chain:
     def operands(self) -> tuple[OperandSpec, ...]:
         """Outputs, then inputs."""
         return (*(spec for _, spec in self.outputs), *self.inputs)
+
+    @property
+    def words(self) -> int:
+        """Registers that an element of all inputs takes between its loads and its computation."""
+        return sum(spec.words for spec in self.inputs)
 
     @property
     def index_type(self) -> Type:

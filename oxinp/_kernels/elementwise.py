@@ -10,7 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels import linear, tile
-from oxinp._kernels.chain import BROADCAST, INDEX, OUTER, SCALAR, STRIDED, TRANSPOSED, UNIT, Chain, OperandSpec
+from oxinp._kernels.chain import (
+    BROADCAST,
+    INDEX,
+    MAX_GATHERED,
+    OUTER,
+    SCALAR,
+    STRIDED,
+    TRANSPOSED,
+    UNIT,
+    Chain,
+    OperandSpec,
+)
 from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import (
     Device,
@@ -32,8 +43,7 @@ if TYPE_CHECKING:
 MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4
 MAX_UNROLL = 8
-NBYTES_IN_FLIGHT = 64  # of loads per thread
-MAX_GATHERED = 64  # registers of a thread for what it loads before it uses the first
+NBYTES_IN_FLIGHT = 32  # of loads per thread
 # Units and rows per thread of tiles with transposed inputs, by the registers that an element of all inputs takes.
 STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
 LEAST_STAGED_SHAPE = (1, 4)
@@ -97,7 +107,7 @@ def choose(
         spec = TileSpec(chain, vector, _tile_units(chain, vector), 1)
         if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
             return tile, spec, nest_of_operands(chain, tiled)
-    return linear, LinearSpec(chain, vector, unroll(chain, vector)), nest_of_operands(chain, nest)
+    return linear, LinearSpec(chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT)), nest_of_operands(chain, nest)
 
 
 def _chain(
@@ -149,7 +159,7 @@ def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> 
     specs, units, rows
         The last two are the tile's shape, see `TileSpec`: the fewer inputs, the larger.
     """
-    words = sum(_words(spec) for spec in specs[num_outputs:])
+    words = sum(spec.words for spec in specs[num_outputs:])
     units, rows = next((shape for limit, shape in STAGED_SHAPES if words <= limit), LEAST_STAGED_SHAPE)
     left = MAX_STATIC_SHARED
     result = []
@@ -163,16 +173,11 @@ def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> 
 
 def _tile_units(chain: Chain, vector: int) -> int:
     """Units per thread of a tile: four elements, or what registers take."""
-    words = vector * sum(_words(spec) for spec in chain.inputs)
+    words = vector * chain.words
     units = MAX_VECTOR // vector
     while units > 1 and units * words > MAX_GATHERED:
         units //= 2
     return units
-
-
-def _words(spec: OperandSpec) -> int:
-    """Registers that one loaded element of an input takes while a thread gathers its loads."""
-    return max(1, spec.type.nbytes // 4) if spec.kind in {UNIT, STRIDED} else 0
 
 
 def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence[Instr]) -> Nest:
@@ -243,8 +248,8 @@ def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool) -> 
     return vector
 
 
-def unroll(chain: Chain, vector: int) -> int:
-    """Units per thread that bring its loads to `NBYTES_IN_FLIGHT`; a power of two."""
+def unroll(chain: Chain, vector: int, nbytes_in_flight: int) -> int:
+    """Units per thread that bring its loads to a number of bytes; a power of two."""
     nbytes = sum(spec.type.nbytes for spec in chain.inputs if spec.kind in {UNIT, STRIDED}) * vector
-    count = NBYTES_IN_FLIGHT // max(nbytes, 8)
+    count = nbytes_in_flight // max(nbytes, 8)
     return max(1, min(MAX_UNROLL, 1 << (count.bit_length() - 1 if count else 0)))

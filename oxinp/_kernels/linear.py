@@ -3,7 +3,7 @@
 Data layout: the innermost loop is cut into units of `vector` elements (one, where a stride or an alignment is in
 the way); the units of all loops are numbered in order. Who owns what: a block owns `block * unroll` consecutive units,
 a thread every `block`-th of them. Algorithm: where the block is full, all loads of a thread's units are issued before
-the first is used, so that a thread has about 64 bytes in flight; the last block takes its units one at a time, and the
+the first is used, so that a thread has about 32 bytes in flight; the last block takes its units one at a time, and the
 first threads of the grid the elements after the last full unit. In nests of several loops a unit's number becomes loop
 indices by multiplications. Bytes per element: those of every operand, once.
 """

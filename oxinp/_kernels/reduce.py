@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
+NBYTES_IN_FLIGHT = 64  # of loads per thread: threads are fewer than in elementwise kernels
 BLOCKS_PER_SM = 8  # blocks that a split aims at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
 UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
+MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together
 MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
 SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
@@ -230,13 +232,15 @@ def _rows(problem: _Problem) -> _Pass:
     chain = problem.chain(nest)
     *outer, inner = problem.reduced.shape
     vector = vector_width(problem.arrays, nest, takes_rest=not outer)
-    count = unroll(chain, vector)
+    count = unroll(chain, vector, NBYTES_IN_FLIGHT)
     num_rows = problem.kept.size
     num_units = problem.reduced.size // vector
     chunk = num_units
-    if num_units <= rows.WARP * UNITS_PER_LANE:
+    at_once = 0
+    if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
         group = _power_of_two(-(-num_units // UNITS_PER_LANE))
-        count = min(count, _power_of_two(-(-num_units // group)))
+        count = _power_of_two(-(-num_units // group))
+        at_once = min(MAX_ROWS_AT_ONCE, max(1, unroll(chain, vector, NBYTES_IN_FLIGHT) // count))
     elif num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= problem.num_sms * rows.BLOCK:
         group = rows.WARP
     elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
@@ -247,7 +251,9 @@ def _rows(problem: _Problem) -> _Pass:
     num_chunks = -(-num_units // max(chunk, 1)) or 1
     type_, place = problem.target(num_chunks)
     num_kept = len(problem.kept.shape)
-    spec = RowsSpec(chain, problem.value, problem.op, num_kept, type_, group, vector, count, is_split=num_chunks > 1)
+    spec = RowsSpec(
+        chain, problem.value, problem.op, num_kept, type_, group, vector, count, at_once, is_split=num_chunks > 1
+    )
     bits = chain.index_bits
     constants = (
         *chain.constants(nest_of_operands(chain, nest)),
@@ -259,7 +265,8 @@ def _rows(problem: _Problem) -> _Pass:
         *Splitter.constants(problem.kept.shape, bits),
         *Splitter.constants((*outer, inner // vector), bits),
     )
-    num_blocks = -(-num_rows * group // spec.block) if group <= rows.WARP else num_rows * num_chunks
+    per_block = max(1, at_once) * spec.block // group
+    num_blocks = -(-num_rows // per_block) * num_chunks
     return _Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks)
 
 
@@ -274,7 +281,7 @@ def _columns(problem: _Problem) -> _Pass:
     chain = problem.chain(nest)
     *outer, num_columns = problem.kept.shape
     vector = vector_width(problem.arrays, nest, takes_rest=False)
-    count = unroll(chain, vector)
+    count = unroll(chain, vector, NBYTES_IN_FLIGHT)
     num_rows = problem.reduced.size
     down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
     num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))

@@ -56,6 +56,8 @@ class RowsSpec:
     group : int
         Threads per row: a power of two up to 32, or the whole block of that size.
     vector, unroll : int
+    at_once : int
+        Rows that a group up to a warp takes together, if each is no more than `unroll` rounds; else 0.
     is_split : bool
         Rows are cut into chunks.
     """
@@ -68,6 +70,7 @@ class RowsSpec:
     group: int
     vector: int
     unroll: int
+    at_once: int
     is_split: bool
 
     @property
@@ -105,7 +108,9 @@ class _Rows:
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
-        if spec.group <= WARP:
+        if spec.at_once:
+            self.reduce_short_rows()
+        elif spec.group <= WARP:
             row = k.cast(k.ctaid * (spec.block // spec.group) + k.tid / spec.group, self.type)
             self.reduce_row(row, k.cast(k.tid % spec.group, self.type), None)
         elif spec.is_split:
@@ -130,18 +135,50 @@ class _Rows:
             num_rest = k.where(chunk == 0, num_rest, nothing)
         runnings = Runnings(k, spec.op, spec.vector)
         self.run(origin, begin, end, runnings)
+        self.take_rest(origin, thread, num_rest, runnings)
+        total = self.join(tree(k, spec.op, runnings.totals()))
+        with k.when((thread == 0) & has_row):
+            self.store(kept, total, chunk)
+
+    def reduce_short_rows(self) -> None:
+        """The work of a group on several rows: all their units are loaded before the first is used."""
+        k, spec = self.k, self.spec
+        per_block = spec.block // spec.group
+        thread = k.cast(k.tid % spec.group, self.type)
+        first = k.cast(k.ctaid * (per_block * spec.at_once) + k.tid / spec.group, self.type)
+        units = [thread + spec.group * i if i else thread for i in range(spec.unroll)]
+        gathered = []
+        for i in range(spec.at_once):
+            row = first + per_block * i if i else first
+            kept = self.kept.split(k.min(row, self.num_rows - 1))
+            origin = locate(self.bound.origin(), range(spec.num_kept), kept)
+            places = [self.place(origin, k.min(unit, self.num_units - 1)) for unit in units]
+            gathered.append((row, kept, origin, places, [place.load(spec.vector) for place in places]))
+        for row, kept, origin, places, loaded in gathered:
+            runnings = Runnings(k, spec.op, spec.vector)
+            values = [self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)]
+            runnings.add(values, [unit < self.num_units for unit in units])
+            self.take_rest(origin, thread, self.num_rest, runnings)
+            total = self.join(tree(k, spec.op, runnings.totals()))
+            with k.when((thread == 0) & (row < self.num_rows)):
+                self.store(kept, total, None)
+
+    def take_rest(self, origin: Position, thread: Value, num_rest: Value, runnings: Runnings) -> None:
+        """Take the elements behind the last full unit."""
+        k, spec = self.k, self.spec
         if spec.vector > 1:
             with k.range(thread, num_rest, spec.group) as i:
                 place = origin.moved(spec.chain.ndim - 1, self.num_units * spec.vector + i)
                 runnings.add_first(self.chosen(place, place.load(1), 1)[0])
-        total = self.join(tree(k, spec.op, runnings.totals()))
-        with k.when((thread == 0) & has_row):
-            spot = self.target.spot()
-            for loop, index in enumerate(kept):
-                spot = spot.moved(loop, index)
-            if chunk is not None:
-                spot = spot.shifted(chunk * self.num_rows)
-            spot.store([k.cast(total, spec.type)])
+
+    def store(self, kept: list[Value], total: Value, chunk: Value | None) -> None:
+        """Write one result."""
+        spot = self.target.spot()
+        for loop, index in enumerate(kept):
+            spot = spot.moved(loop, index)
+        if chunk is not None:
+            spot = spot.shifted(chunk * self.num_rows)
+        spot.store([self.k.cast(total, self.spec.type)])
 
     def join(self, total: Value) -> Value:
         """Combine the group's values."""

@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.chain import TRANSPOSED, BoundChain, Chain, Divisor, Position, Splitter, locate
+from oxinp._kernels.chain import MAX_GATHERED, TRANSPOSED, BoundChain, Chain, Divisor, Position, Splitter, locate
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
@@ -88,7 +87,8 @@ class _Tile:
         self.spec = spec
         chain, type_ = spec.chain, spec.chain.index_type
         self.column_loop, self.row_loop = chain.ndim - 1, chain.ndim - 2
-        self.k = k = Builder("elementwise_tile", block=BLOCK)
+        # min_blocks: without it ptxas spills a register or two to reach a rounder number of blocks
+        self.k = k = Builder("elementwise_tile", block=BLOCK, min_blocks=1)
         self.bound = BoundChain(k, chain)
         self.num_columns, self.num_rows = k.scalar("num_columns", type_), k.scalar("num_rows", type_)
         self.across, self.down = Divisor(k, "tiles_across", type_), Divisor(k, "tiles_down", type_)
@@ -115,19 +115,25 @@ class _Tile:
         warp, column = k.cast(k.warp, type_), k.cast(k.lane, type_) * spec.vector
         start = corner.moved(self.row_loop, warp).moved(self.column_loop, column)
         with k.when(is_full):
-            rows = [NUM_WARPS * i for i in range(spec.rows)]
-            places = [place for row in rows for place in self.units(start.moved(self.row_loop, row))]
-            loaded = [
-                self.load(place, row, unit)
-                for place, (row, unit) in zip(places, product(rows, range(spec.units)), strict=True)
-            ]
-            for place, values in zip(places, loaded, strict=True):
-                place.finish(values, spec.vector)
+            self.finish(start)
         with k.otherwise(), k.range(warp, self.least(rows_left), NUM_WARPS) as row:
             for unit, place in enumerate(self.units(start.moved(self.row_loop, row - warp))):
                 with k.when(column + unit * WARP * spec.vector < columns_left):
                     place.finish(self.load(place, row - warp, unit), spec.vector)
         return k.build()
+
+    def finish(self, start: Position) -> None:
+        """All of a thread's places in a full tile, as many at a time as its registers hold."""
+        spec = self.spec
+        rows = [NUM_WARPS * i for i in range(spec.rows)]
+        places = [
+            (row, unit, place) for row in rows for unit, place in enumerate(self.units(start.moved(self.row_loop, row)))
+        ]
+        at_once = max(1, MAX_GATHERED // max(1, spec.vector * spec.chain.words))
+        for first in range(0, len(places), at_once):
+            gathered = [(place, self.load(place, row, unit)) for row, unit, place in places[first : first + at_once]]
+            for place, values in gathered:
+                place.finish(values, spec.vector)
 
     def units(self, place: Position) -> list[Position]:
         """A thread's units in one row."""

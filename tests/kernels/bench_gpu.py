@@ -176,6 +176,11 @@ def with_mean(case, axis):
     return case.elementwise([x, mean], [Instr(SUB, f32, (0, 1))], out), 8 * ROWS * COLUMNS
 
 
+def plus_transposed(case):
+    x, y, out = (case.array((SIDE, SIDE)) for _ in range(3))
+    return case.elementwise([x.T, y], [Instr(ADD, f32, (0, 1))], out), 12 * SIDE * SIDE
+
+
 def stencil(case, dtype=F8):
     u, v = case.array((SIDE, SIDE), dtype), case.array((SIDE, SIDE), dtype)
     views = [u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]]
@@ -223,6 +228,7 @@ CASES = {
     "transposed f64 8192x8192": lambda c: copy(c, transpose, (SIDE, SIDE), F8),
     "transposed bool 16384x16384": lambda c: copy(c, transpose, (COLUMNS, COLUMNS), B1),
     "transposed f32 8191x16383": lambda c: copy(c, transpose, (ROWS - 1, COLUMNS - 1)),
+    "x.T + y f32 8192x8192": plus_transposed,
     "x[::2] f32 2^27": lambda c: copy(c, lambda x: x[::2], N4, sectors=2),
     "x[::3] f32 2^27": lambda c: copy(c, lambda x: x[::3], N4, sectors=3),
     "x[::5] f32 2^27": lambda c: copy(c, lambda x: x[::5], N4, sectors=5),
@@ -250,6 +256,8 @@ CASES = {
     "max axis 1 f32 8192x16384": lambda c: reduction(c, max_op, (ROWS, COLUMNS), (1,)),
     "max axis 0 f32 8192x16384": lambda c: reduction(c, max_op, (ROWS, COLUMNS), (0,)),
     "sum axis 1 f32 2^20x128": lambda c: reduction(c, sum_op, (2**20, 128), (1,)),
+    "sum axis 1 f32 131000x1000": lambda c: reduction(c, sum_op, (131000, 1000), (1,)),
+    "sum axis 1 f32 32000x4096": lambda c: reduction(c, sum_op, (32000, 4096), (1,)),
     "sum axis 1 f32 2^22x32": lambda c: reduction(c, sum_op, (2**22, 32), (1,)),
     "sum axis 1 f32 2^25x4": lambda c: reduction(c, sum_op, (2**25, 4), (1,)),
     "sum axis 0 f32 2^25x4": lambda c: reduction(c, sum_op, (2**25, 4), (0,)),

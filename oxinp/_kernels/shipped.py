@@ -1,0 +1,179 @@
+"""Which Specs ship: those that planning chooses for representative problems, of every type, layout, width and depth.
+
+They are assembled for every architecture that is claimed before a release. A Spec also holds the instructions of the
+problem, which nobody can list; these problems hold plain ones, and large ones, so that registers run out here first.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels import columns, elementwise, linear, reduce, rows, tile
+from oxinp._kernels.columns import ColumnsSpec
+from oxinp._kernels.linear import LinearSpec
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.rows import RowsSpec
+from oxinp._kernels.tile import TileSpec
+from oxinp._ptx.types import Type, f32, f64, i32, i64, pred
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._ptx import Builder, Kernel
+    from oxinp._ptx.value import Value
+
+TYPES = (pred, i32, i64, f32, f64)
+MAX_INPUTS, MAX_OUTPUTS, MAX_INSTRS = 24, 8, 64
+DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448)
+
+
+class _Layout(NamedTuple):
+    """A shape, with strides and alignment of inputs and outputs."""
+
+    shape: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    alignment: int = 256
+
+
+N, HUGE = 1 << 20, 1 << 33
+LAYOUTS = (
+    _Layout((N,), (1,), (1,)),
+    _Layout((N,), (1,), (1,), 8),
+    _Layout((N,), (1,), (1,), 1),
+    _Layout((N,), (3,), (1,)),
+    _Layout((N,), (-1,), (1,)),
+    _Layout((N,), (1,), (-2,)),
+    _Layout((N,), (0,), (1,)),
+    _Layout((HUGE,), (1,), (1,)),
+    _Layout((HUGE,), (-2,), (1,)),
+    _Layout((1024, 1024), (2048, 1), (1024, 1)),
+    _Layout((1024, 1022), (2048, 1), (2048, 1)),
+    _Layout((1024, 1023), (2048, 1), (1023, 1), 8),
+    _Layout((1024, 1024), (1, 0), (1024, 1)),
+    _Layout((1024, 1024), (1, 1024), (1024, 1)),
+    _Layout((HUGE >> 10, 1024), (2048, 1), (1024, 1)),
+    _Layout((HUGE >> 10, 1024), (1, HUGE >> 10), (1024, 1)),
+    _Layout((N, 5), (8, 1), (5, 1)),
+    _Layout((N, 3), (-8, 2), (3, 1)),
+    _Layout((64, 100, 90), (1, 64, 6400), (9000, 90, 1)),
+    _Layout((3, 4, 5, 6, 7), (13440, 2688, 480, 32, 2), (840, 210, 42, 7, 1)),
+    _Layout((3,) * 8, (1, 4, 16, 64, 256, 1024, 4096, 16384), (2187, 729, 243, 81, 27, 9, 3, 1)),
+    _Layout((1 << 12,) * 3, (1 << 26, 1 << 13, 2), (1 << 24, 1 << 12, 1)),
+)
+
+
+def _both(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a ^ b if a.type is pred else a + b
+
+
+def _at(k: Builder, index: Value, value: Value) -> Value:
+    return k.cast(index, value.type) ^ value if value.type is pred else k.cast(index, value.type) + value
+
+
+_at.wants_index = True  # type: ignore[attr-defined]
+
+
+def _to(type_: Type) -> Any:
+    return _CASTS[type_]
+
+
+_CASTS = {type_: (lambda k, a, type_=type_: k.cast(a, type_)) for type_ in TYPES}
+
+
+def _greatest(k: Builder, a: Value, b: Value) -> Value:
+    if a.type is pred:
+        return a | b
+    value: Value = k.max_nan(a, b) if a.type.is_float else k.max(a, b)
+    return value
+
+
+def _operand(layout: _Layout, type_: Type, strides: tuple[int, ...]) -> Operand:
+    return Operand(type_, strides, max(layout.alignment, type_.nbytes))
+
+
+def _elementwise_problems() -> Iterator[tuple[Any, ...]]:
+    for layout in LAYOUTS:
+        for type_ in TYPES:
+            x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
+            both = tuple(Instr(_both, type_, (0 if i == 0 else 2 + i, i + 1)) for i in range(2))
+            yield layout.shape, (x,), (), (Output(0, out),)
+            yield layout.shape, (x, out, ScalarOperand(type_)), both, (Output(4, out),)
+        mixed = (
+            Instr(_to(f64), f64, (0,)),
+            Instr(_both, f64, (2, 1)),
+            Instr(_at, f64, (3,)),
+            Instr(_to(pred), pred, (4,)),
+        )
+        inputs = (_operand(layout, f32, layout.inputs), _operand(layout, f64, layout.outputs))
+        outputs = (Output(5, _operand(layout, pred, layout.outputs)), Output(4, _operand(layout, f64, layout.outputs)))
+        yield layout.shape, inputs, mixed, outputs
+        for type_ in (f32, f64):  # as large as problems may be
+            x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
+            many = tuple(x if i % 2 else out for i in range(MAX_INPUTS))
+            instrs = tuple(Instr(_both, type_, (max(0, MAX_INPUTS + i - 3), i % MAX_INPUTS)) for i in range(MAX_INSTRS))
+            last = MAX_INPUTS + MAX_INSTRS - 1
+            yield layout.shape, many, instrs, tuple(Output(last - 9 * i, out) for i in range(MAX_OUTPUTS))
+
+
+def elementwise_specs() -> list[LinearSpec | TileSpec]:
+    """Return the distinct Specs of the elementwise families."""
+    return list(dict.fromkeys(elementwise.choose(*problem)[1] for problem in _elementwise_problems()))
+
+
+REDUCTIONS = (
+    # shape, axes, strides of the input, alignment
+    ((N,), (0,), (1,), 256),
+    ((1 << 27,), (0,), (1,), 256),
+    ((1 << 27,), (0,), (1,), 1),
+    ((1 << 27,), (0,), (-3,), 256),
+    ((HUGE,), (0,), (1,), 256),
+    *(((N, n), (1,), (n, 1), 256) for n in (3, 4, 8, 20, 32, 64, 128, 256, 1000, 4096)),
+    ((8, N), (1,), (N, 1), 256),
+    ((8, 1 << 24), (1,), (1 << 24, 1), 256),
+    ((4, N), (0,), (N, 1), 256),
+    ((4, 999), (0,), (1000, 1), 1),
+    ((8192, 16384), (0,), (16384, 1), 256),
+    ((8192, 16383), (0,), (16384, 1), 1),
+    ((1 << 17, 1 << 16), (0,), (1 << 16, 1), 256),
+    ((64, 500, 70, 80), (1, 3), (500 * 5600, 5600, 80, 1), 256),
+    ((64, 500, 70, 80), (0, 2), (500 * 5600, 5600, 80, 1), 256),
+    ((3,) * 8, (0, 2, 4, 6), (4374, 1458, 486, 162, 54, 18, 6, 2), 256),
+    ((64,) * 4, (0, 1), (64**3, 64**2, 64, 1), 256),
+)
+
+
+def _reduce_problems() -> Iterator[tuple[Any, ...]]:
+    for shape, axes, strides, alignment in REDUCTIONS:
+        kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
+        kept = elementwise.contiguous_strides(kept_shape)
+        for type_ in TYPES:
+            total = {pred: i64, i32: i64, f32: f64}.get(type_, type_)
+            result = f32 if type_ is f32 else total
+            x = Operand(type_, strides, max(alignment, type_.nbytes))
+            lowest = -float("inf") if type_.is_float else 0
+            sum_ = ReduceOp("sum", total, 0, _both, is_compensated=type_ is f64)
+            yield shape, axes, (x,), (), 0, sum_, Operand(result, kept), DEVICE
+            greatest = ReduceOp("max", type_, lowest if type_ is not pred else False, _greatest)
+            yield shape, axes, (x,), (), 0, greatest, Operand(type_, kept), DEVICE
+        x = Operand(f64, strides, max(alignment, 8))
+        inputs = (*([x] * (MAX_INPUTS - 1)), ScalarOperand(f64))
+        instrs = tuple(Instr(_both, f64, (max(0, MAX_INPUTS + i - 3), i % MAX_INPUTS)) for i in range(MAX_INSTRS))
+        op = ReduceOp("sum", f64, 0.0, _both, is_compensated=True)
+        yield shape, axes, inputs, instrs, MAX_INPUTS + MAX_INSTRS - 1, op, Operand(f64, kept), DEVICE
+
+
+def reduce_specs() -> list[RowsSpec | ColumnsSpec]:
+    """Return the distinct Specs of the reduction families."""
+    passes = (each for problem in _reduce_problems() for each in reduce.choose(*problem))
+    return list(dict.fromkeys(each.spec for each in passes))
+
+
+FAMILIES: dict[type, Any] = {LinearSpec: linear, TileSpec: tile, RowsSpec: rows, ColumnsSpec: columns}
+
+
+def kernels() -> list[Kernel]:
+    """Return the kernels of all shipped Specs."""
+    return [FAMILIES[type(spec)].make(spec) for spec in (*elementwise_specs(), *reduce_specs())]

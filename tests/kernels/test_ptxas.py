@@ -1,0 +1,60 @@
+"""Every shipped Spec assembles for every architecture that is claimed, and keeps its registers."""
+
+import dataclasses
+import re
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from oxinp._kernels import shipped
+from oxinp._kernels.columns import ColumnsSpec
+from oxinp._kernels.linear import LinearSpec
+from oxinp._kernels.rows import RowsSpec
+from oxinp._kernels.tile import TileSpec
+from oxinp._ptx.types import f64
+from tests.ptx.assembler import assemble
+
+TARGETS = {"sm_80": "7.0", "sm_90": "7.8"}  # with the PTX versions that know them
+PER_MODULE = 24
+CACHE = Path(tempfile.gettempdir()) / "oxinp-assembled"
+FRAME = re.compile(
+    r"Function properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill"
+)
+
+
+def renamed(kernel, number, target):
+    name = f"{kernel.name}_{number}"
+    text = kernel.ptx.replace(f" {kernel.name}(", f" {name}(", 1)
+    text = text.replace(".version 7.0\n", f".version {TARGETS[target]}\n", 1)
+    return dataclasses.replace(kernel, name=name, target=target, ptx=text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shipped_kernels_assemble_without_spills(target):
+    kernels = [renamed(kernel, i, target) for i, kernel in enumerate(shipped.kernels())]
+    modules = [kernels[i : i + PER_MODULE] for i in range(0, len(kernels), PER_MODULE)]
+    with ThreadPoolExecutor(2) as pool:
+        said = "".join(pool.map(lambda module: assemble(module, CACHE), modules))
+    found = {name: tuple(map(int, numbers)) for name, *numbers in FRAME.findall(said)}
+    assert found.keys() == {kernel.name for kernel in kernels}
+    assert {name: numbers for name, numbers in found.items() if any(numbers)} == {}
+
+
+def test_shipped_specs_cover_what_planning_can_choose():
+    specs = [*shipped.elementwise_specs(), *shipped.reduce_specs()]
+    assert {type(spec) for spec in specs} == {LinearSpec, TileSpec, RowsSpec, ColumnsSpec}
+    for family in (LinearSpec, TileSpec, RowsSpec, ColumnsSpec):
+        own = [spec for spec in specs if type(spec) is family]
+        assert {spec.chain.index_bits for spec in own} == {32, 64}
+        assert {spec.vector for spec in own} >= {1, 2, 4}
+        types = {operand.type for spec in own for operand in spec.chain.inputs}
+        assert types >= set(shipped.TYPES)
+    kinds = {operand.kind for spec in specs for operand in spec.chain.inputs}
+    assert kinds == {"unit", "strided", "outer", "broadcast", "scalar", "index", "transposed"}
+    assert {spec.group for spec in specs if type(spec) is RowsSpec} == {1, 2, 4, 8, 16, 32, 256, 1024}
+    assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
+    assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
+    assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
+    assert any(spec.op.is_compensated and spec.op.acc is f64 for spec in specs if type(spec) is RowsSpec)
