@@ -246,13 +246,14 @@ def combine(
     for g in graphs:
         if not g.nodes and not g.is_scalar and not g.layout.is_aligned:
             return Record(None, cost, reason="elements that do not lie at multiples of their size", layout=layout)
-    pending = [i for i, g in enumerate(graphs) if g.nodes]
+    # The largest first: what it computes on the way may be the others.
+    pending = sorted((i for i, g in enumerate(graphs) if g.nodes), key=lambda i: -len(graphs[i].nodes))
     flush = tuple(i for i in pending if graphs[i].reduction is not None or graphs[i].shape != out_shape)
-    if not flush and _is_too_large(graphs):
-        flush = tuple(pending)
-    if flush:
-        return Record(None, cost, flush, layout=layout)
-    record = Record(_join(loop, graphs, positions, layout), cost)
+    joined = None if flush else _join(loop, graphs, positions, layout)
+    if joined is None or _is_too_large(joined):
+        # One operation on what is not pending is never too large.
+        return Record(None, cost, flush or tuple(pending), layout=layout)
+    record = Record(joined, cost)
     if any(g.is_scalar for g in graphs):
         record.convert = tuple(
             scalar_value(dtype) if g.is_scalar else None for g, dtype in zip(graphs, loop.inputs, strict=True)
@@ -260,9 +261,8 @@ def combine(
     return record
 
 
-def _is_too_large(graphs: tuple[Graph, ...]) -> bool:
-    nodes = sum(len(g.nodes) for g in graphs) + len(graphs) + 1
-    return nodes > MAX_NODES or sum(len(g.leaves) for g in graphs) > MAX_LEAVES
+def _is_too_large(graph: Graph) -> bool:
+    return len(graph.nodes) > MAX_NODES or len(graph.leaves) > MAX_LEAVES
 
 
 def _join(loop: Loop, graphs: tuple[Graph, ...], positions: tuple[tuple[int, ...], ...], layout: Layout) -> Graph:

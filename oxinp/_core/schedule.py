@@ -181,8 +181,11 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         direct = not reads_target or (layout.is_injective and _reads_only(graph, leaves, buffer, layout))
         flush_readers(storage.value, source if direct else None)
         if not direct:
-            graph, copied = evaluate(value)
-            leaves = (copied,)
+            if source is not None and source is not storage:
+                graph, leaves, _ = materialise(source)
+            else:
+                graph, copied = evaluate(value)
+                leaves = (copied,)
         program = programs.find(graph, target=layout)
         if REPORTS:
             note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")

@@ -1,0 +1,60 @@
+"""What the tests of the core share: twin runs, and counts of launches and of kernels."""
+
+# ruff: noqa: ICN001 - oxinp is np where programs are written
+
+import numpy
+import pytest
+
+import oxinp
+from oxinp import _runtime
+from oxinp._core import schedule
+from tests.comparator import same_outcome
+
+
+@pytest.fixture(autouse=True)
+def nothing_pending():
+    """Begin and end without work that an earlier test left behind."""
+    oxinp.evaluate()
+    yield
+    oxinp.evaluate()
+    assert not schedule._pending()
+
+
+@pytest.fixture
+def twin():
+    """Return a function that runs a body under oxinp and NumPy and compares the outcomes, exceptions included."""
+
+    def run(body, ulp=0):
+        with numpy.errstate(all="ignore"):
+            return same_outcome(body, oxinp, numpy, ulp)
+
+    return run
+
+
+@pytest.fixture
+def launches(stats):
+    """Return a function that runs a body, computes what it returns, and returns the launches that took."""
+
+    def count(body):
+        oxinp.evaluate()
+        before = stats().launches
+        result = body()
+        oxinp.evaluate(*(result if isinstance(result, tuple) else (result,)))
+        return stats().launches - before
+
+    return count
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """Return the set of the PTX texts that launchers are made for from now on."""
+    backend = _runtime.current()
+    texts = set()
+    make = backend.launcher
+
+    def launcher(kernel, *rest):
+        texts.add(kernel.ptx)
+        return make(kernel, *rest)
+
+    monkeypatch.setattr(backend, "launcher", launcher)
+    return texts

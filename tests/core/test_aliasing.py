@@ -1,0 +1,309 @@
+"""Views, in-place operations and writes: what reads what, and when."""
+
+# ruff: noqa: ARG001, ARG005, ICN001 - fixtures that set up, programs of one signature, and oxinp is np
+
+import gc
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+
+def _both_in_place(xp):
+    x = xp.arange(10.0)
+    v = x[1:]
+    v += 1
+    x *= 2
+    return x, v
+
+
+def _captured_by_chain(xp):
+    x = xp.arange(10.0)
+    t = x * 2
+    u = x[2:5] + 1
+    s = x.sum()
+    x[0] = 5
+    x[3:] = -1
+    return t, u, s, x
+
+
+def _captured_by_copy(xp):
+    x = xp.arange(10.0)
+    y = x * 3
+    copies = [x.copy(), y.copy(), x[::2].copy(), y[1:].astype(numpy.int64), xp.array(x)]
+    x[...] = 0
+    y[::3] = 0
+    return *copies, x, y
+
+
+def _captured_scalars(xp):
+    x = xp.arange(10.0)
+    a, b = x[2], x[-1]
+    x[2] = 100
+    c = x[2]
+    x += 1
+    return a, b, c, x[2], x
+
+
+def _element_of_pending(xp):
+    x = xp.arange(10.0)
+    y = x + 1
+    s = y[3]
+    y *= 2
+    return s, y[3], y
+
+
+def _whole_seen_through_views(xp):
+    x = xp.arange(12.0).reshape(3, 4)
+    views = [x[1], x.T, x[:, ::-2], x.reshape(-1)[3:7]]
+    x += 10
+    first = [v + 0 for v in views]
+    x[...] = x.T.sum()
+    return first, views, x
+
+
+def _views_outlive_bases(xp):
+    x = xp.arange(12.0) * 2
+    v = x[3:9]
+    w = v[::2]
+    del x
+    gc.collect()
+    v += 1
+    del v
+    gc.collect()
+    return w, w.base is not None
+
+
+def _transpose_into_itself(xp):
+    x = xp.arange(16.0).reshape(4, 4)
+    x[...] = x.T
+    y = xp.arange(16.0).reshape(4, 4)
+    y += y.T
+    z = xp.arange(16.0).reshape(4, 4)
+    z[...] = z[::-1, ::-1] * 2 + z.T
+    return x, y, z
+
+
+def _shifted_into_itself(xp):
+    x = xp.arange(3000.0)
+    x[1:] = x[:-1]
+    y = xp.arange(3000.0)
+    y[:-1] = y[1:] + y[:-1]
+    z = xp.arange(3000.0)
+    z[::2] += z[1::2]
+    w = xp.arange(3000.0)
+    w[1:] += w[:-1]
+    return x, y, z, w
+
+
+def _chain_held_while_written(xp):
+    x = xp.arange(10.0)
+    y = x[1:] * 2
+    z = y + 1
+    x[1:] = y
+    y += 1
+    return x, y, z
+
+
+def _source_read_after_write(xp):
+    x = xp.arange(10.0)
+    y = x[1:] * 2
+    x[1:] = y
+    x[5] = -1
+    return x, y
+
+
+def _source_shifted(xp):
+    x = xp.arange(10.0)
+    y = x[:-1] * 2
+    z = y - 1
+    x[1:] = y
+    x[5] = -1
+    return x, y, z
+
+
+def _out_overlaps(xp):
+    x = xp.arange(10.0)
+    xp.add(x[1:], x[:-1], out=x[1:])
+    y = xp.arange(10.0)
+    xp.multiply(y[::-1], y, out=y)
+    z = xp.arange(12.0).reshape(3, 4)
+    xp.subtract(z, z[0], out=z)
+    w = xp.arange(12.0).reshape(3, 4)
+    xp.add(w[:, :1], w, out=w)
+    return x, y, z, w
+
+
+def _out_is_returned(xp):
+    x = xp.arange(10.0)
+    out = xp.zeros(10)
+    v = out[2:]
+    r = xp.sqrt(x, out=out)
+    return r is out, v, x.sum(out=out[:1].reshape(())), out
+
+
+def _names_deleted(xp):
+    x = xp.arange(10.0)
+    y = x * 2
+    z = y + 1
+    del y
+    w = z * z
+    del z
+    x[0] = 9
+    del x
+    gc.collect()
+    return w
+
+
+def _rebound_twice(xp):
+    x = xp.arange(10.0)
+    a = x + 0
+    x += 1
+    b = x + 0
+    x *= x
+    c = x + 0
+    x -= c
+    return a, b, c, x
+
+
+def _reductions_into_views(xp):
+    x = xp.arange(12.0).reshape(3, 4)
+    x.sum(axis=0, out=x[1])
+    x.max(axis=1, out=x[:, 2])
+    return x
+
+
+def _broadcast_writes(xp):
+    x = xp.zeros((3, 4))
+    x[:] = xp.arange(4.0)
+    x[1:, :2] = xp.arange(2.0)[:, None]
+    x[:, -1] = 7
+    x[0] = x[2]
+    x.T[0] += x[0, :3]
+    return x
+
+
+def _chain_of_views(xp):
+    x = xp.arange(24).reshape(2, 3, 4)
+    v = x.swapaxes(0, 2)[1:, ::-1][..., 0]
+    v[1] = 0
+    v[...] = v + v
+    return x, v
+
+
+def _different_dtype(xp):
+    x = xp.arange(10)
+    x[2:4] = xp.arange(2.0) + 0.75
+    x[5:] *= True
+    y = xp.arange(4.0)
+    y[...] = xp.arange(4) > 1
+    return x, y
+
+
+def _interior_of_two(xp):
+    x = xp.arange(10.0)
+    c = x + 1
+    d = c * 2
+    e = c * 3
+    c -= 1
+    f = d + e
+    d[0] = 100
+    return c, d, e, f
+
+
+def _swap(xp):
+    x, y = xp.arange(5.0), xp.arange(5.0) * 2
+    x[1:], y[1:] = y[1:], x[1:]
+    a, b = xp.arange(6.0).reshape(2, 3)
+    t = a.copy()
+    a[:] = b
+    b[:] = t
+    return x, y, a, b
+
+
+def _fallback_between(xp):
+    x = xp.arange(10.0) * 2
+    y = x + 1
+    xp.cumsum(x, out=x)
+    z = x + 1
+    x[[1, 2]] = 0
+    x[x > 50] = -1
+    return x, y, z
+
+
+PROGRAMS = [
+    value for name, value in list(globals().items()) if name.startswith("_") and name.islower() and callable(value)
+]
+
+
+@pytest.mark.usefixtures("offload_threshold")
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__.strip("_"))
+def test_program_gives_numpys_values(program, twin):
+    twin(program)
+
+
+def _stencil(x, y):
+    y[1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+
+
+def _assign(x, part):
+    x[part] = x[part] * 2 + 1
+
+
+WRITES = {
+    "stencil into another": (1, _stencil),
+    "slice of the same layout": (1, lambda x, y: _assign(x, (slice(1, None), slice(2, -1)))),
+    "in place on a view": (1, lambda x, y: x[1:].__iadd__(1)),
+    "view from another": (1, lambda x, y: y[:3].__setitem__(..., x[3:6])),
+    "scalar": (1, lambda x, y: y.__setitem__((slice(None), 2), 5)),
+    "whole, transposed": (1, lambda x, y: x.__setitem__(..., x.T)),
+    "whole, from itself": (1, lambda x, y: x.__imul__(x + 1)),
+    "sum into a view": (1, lambda x, y: (x * 2).sum(axis=0, out=y[0])),
+    "from itself, turned": (1, lambda x, y: x.__setitem__(..., x[::-1] + x.T)),
+    # Through a temporary:
+    "shifted": (2, lambda x, y: x[1:].__setitem__(..., x[:-1])),
+    "shifted chain": (2, lambda x, y: x[1:].__setitem__(..., x[:-1] * 2)),
+    "view, transposed": (2, lambda x, y: x[:4, :4].__setitem__(..., x[:4, :4].T)),
+    "in place, shifted operand": (2, lambda x, y: x[1:].__iadd__(x[:-1])),
+}
+
+
+@pytest.mark.parametrize(("count", "write"), WRITES.values(), ids=WRITES)
+def test_writes_go_direct_where_they_can(count, write, on_device, launches):
+    theirs = numpy.arange(64.0).reshape(8, 8), numpy.zeros((8, 8))
+    ours = [np.asarray(a) for a in theirs]
+    write(*theirs)
+    assert launches(lambda: (write(*ours), *ours)) == count
+    assert_same(ours, list(theirs))
+
+
+def test_partial_write_computes_the_readers_of_that_array_alone(on_device, stats):
+    x, y = np.arange(50.0), np.arange(50.0)
+    np.evaluate()
+    reads_x, reads_y = x + 1, y + 1
+    before = stats().launches
+    x[10:20] = 5
+    assert stats().launches - before == 2
+    assert not reads_x._storage.value[0].nodes
+    assert reads_y._storage.value[0].nodes
+    assert_same([reads_x, reads_y], [numpy.arange(50.0) + 1] * 2)
+
+
+def test_broadcast_target_is_read_only(offload_threshold, twin):
+    def body(xp):
+        xp.broadcast_to(xp.arange(3.0), (4, 3))[1] = 0
+
+    twin(body)
+
+
+def test_overlapping_target_keeps_numpys_order_where_it_is_defined(offload_threshold, twin):
+    def body(xp):
+        x = xp.arange(10.0)
+        v = x[:0]
+        v += 1
+        v[...] = 3
+        return x
+
+    twin(body)

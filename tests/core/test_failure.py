@@ -1,0 +1,300 @@
+"""What fails leaves everything as it was: pending work can be tried again, nothing is half written."""
+
+# ruff: noqa: ARG001, ARG005, ICN001 - fixtures that set up, programs of one signature, and oxinp is np
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp import _runtime
+from tests.comparator import assert_same
+
+
+class Fault(Exception):
+    """What the backend raises here."""
+
+
+@pytest.fixture
+def fail(monkeypatch):
+    """Return a function that makes a method of the backend raise at its n-th call from now on, once."""
+
+    def arm(name, error, at=1):
+        backend = _runtime.current()
+        work = getattr(backend, name)
+        left = at
+
+        def method(*args):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise error
+            return work(*args)
+
+        monkeypatch.setattr(backend, name, method)
+
+    return arm
+
+
+def fail_launch(array, error):
+    """Let the launch that computes a pending array raise, once."""
+    program = array._storage.value[0].program
+    launch = program.launch
+
+    def failing(*args):
+        program.launch = launch
+        raise error
+
+    program.launch = failing
+
+
+def test_failed_launch_can_be_tried_again(on_device, stats):
+    x = np.arange(40.0)
+    np.evaluate()
+    np.evaluate(x * 2 + 1)  # its program exists now
+    y = x * 2 + 1
+    for _ in range(3):
+        fail_launch(y, Fault())
+        with pytest.raises(Fault):
+            np.evaluate(y)
+        fail_launch(y, Fault())
+        with pytest.raises(Fault):
+            np.cuda.synchronize()
+        assert y._storage.value[0].nodes
+    before = stats().launches
+    x[0] = 100  # still known as a reader of x
+    assert stats().launches == before + 2
+    assert_same(y, numpy.arange(40.0) * 2 + 1)
+
+
+def test_write_whose_readers_fail_writes_nothing(on_device):
+    x = np.arange(40.0)
+    np.evaluate()
+    np.evaluate(x * 3)
+    y = x * 3
+    for write in (lambda: x.__setitem__(0, 100), lambda: x[1:].__iadd__(1), lambda: x[:20].__setitem__(..., x[20:])):
+        fail_launch(y, Fault())
+        with pytest.raises(Fault):
+            write()
+    assert_same([x, y], [numpy.arange(40.0), numpy.arange(40.0) * 3])
+
+
+def test_write_that_fails_writes_nothing(on_device, monkeypatch):
+    x = np.arange(40.0)
+    np.evaluate()
+    backend = _runtime.current()
+    make = backend.launcher
+
+    def launcher(*args):
+        launch = make(*args)
+
+        def failing(*varying):
+            raise Fault
+
+        return failing if armed else launch
+
+    armed = True
+    monkeypatch.setattr(backend, "launcher", launcher)
+    y = x[3:17] * 5 - 2
+    with pytest.raises(Fault):
+        x[2:16] = y
+    with pytest.raises(Fault):
+        x[4:18] -= 17
+    armed = False
+    np.config.offload_threshold = 0  # what was built with the failing launcher is built again
+    assert_same([x, y], [numpy.arange(40.0), numpy.arange(40.0)[3:17] * 5 - 2])
+    x[2:16] = y
+    theirs = numpy.arange(40.0)
+    theirs[2:16] = theirs[3:17] * 5 - 2
+    assert_same(x, theirs)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_out_of_memory_leaves_work_pending(at, on_device, fail):
+    x = np.arange(40.0)
+    np.evaluate()
+    error = MemoryError("no room")
+    fail("allocate", error, at)
+    np.config.offload_threshold = 0  # programs hold the method that allocates
+    y = x + 1
+    z = y * 2
+    w = z + 5
+    with pytest.raises(MemoryError):
+        np.evaluate(w)
+    theirs = numpy.arange(40.0) + 1
+    assert_same([y, z, w], [theirs, theirs * 2, theirs * 2 + 5])
+
+
+def test_out_of_memory_in_place_leaves_the_old_value(on_device, fail):
+    x = np.arange(40.0)
+    v = x[10:]
+    np.evaluate()
+    fail("allocate", MemoryError())
+    np.config.offload_threshold = 0
+    x *= 3
+    with pytest.raises(MemoryError):
+        v += 1
+    v += 1
+    theirs = numpy.arange(40.0) * 3
+    theirs[10:] += 1
+    assert_same([x, v], [theirs, theirs[10:]])
+
+
+def test_upload_that_fails_can_be_tried_again(config, fail):
+    config.offload_threshold = 0
+    big = np.arange(100.0)
+    config.offload_threshold = 65536
+    small = np.asarray(numpy.arange(100.0))
+    fail("upload", Fault())
+    with pytest.raises(Fault):
+        np.evaluate(big + small)
+    assert_same(big + small, numpy.arange(100.0) * 2)
+    small[5] = 7  # uploads a range
+    fail("upload", Fault())
+    with pytest.raises(Fault):
+        np.evaluate(big + small)
+    theirs = numpy.arange(100.0)
+    theirs[5] = 7
+    assert_same([big + small, small], [numpy.arange(100.0) + theirs, theirs])
+
+
+def test_download_that_fails_can_be_tried_again(on_device, fail):
+    x = np.arange(40.0) + 1
+    s = x.sum()
+    for read in (numpy.asarray, repr, lambda a: a.tolist(), list):
+        fail("download", Fault())
+        with pytest.raises(Fault):
+            read(x)
+    fail("download", Fault())
+    with pytest.raises(Fault):
+        float(s)
+    assert_same([x, s], [numpy.arange(40.0) + 1, (numpy.arange(40.0) + 1).sum()])
+
+
+def test_sum_in_two_launches_whose_second_fails(on_device, fail):
+    x = np.ones(200_000)
+    s = x.sum()
+    np.evaluate(x)
+    fail("allocate", MemoryError(), at=2)
+    np.config.offload_threshold = 0
+    try:
+        np.evaluate(s)
+    except MemoryError:
+        assert s._storage.value[0].nodes
+    assert s == 200_000
+
+
+def _failing(statement):
+    """Return a program that runs a statement which raises and gives what the arrays are afterwards."""
+
+    def program(xp):
+        x = xp.arange(12.0).reshape(3, 4)
+        i = xp.arange(12).reshape(3, 4)
+        view = x[1:]
+        reader = x + 1
+        frozen = xp.arange(3.0)
+        frozen.flags.writeable = False
+        try:
+            statement(xp, x, i, view, frozen)
+        except Exception as error:  # noqa: BLE001 - the exception is the outcome
+            return error, x, i, view, reader, frozen
+        return x, i, view, reader, frozen
+
+    return program
+
+
+def _set(target, key, value):
+    target[key] = value
+
+
+STATEMENTS = {
+    "shapes": lambda xp, x, i, v, f: x + xp.ones(3),
+    "shapes in a chain": lambda xp, x, i, v, f: (x * 2)[:2] + (x * 3),
+    "shapes in place": lambda xp, x, i, v, f: x.__iadd__(xp.ones(5)),
+    "in place grows": lambda xp, x, i, v, f: v.__iadd__(xp.ones((3, 2, 4))),
+    "in place on a row grows": lambda xp, x, i, v, f: x[0].__iadd__(x),
+    "out shape": lambda xp, x, i, v, f: xp.add(x, 1, out=v),
+    "out not an array": lambda xp, x, i, v, f: xp.add(x, 1, out=[1]),
+    "casting in place": lambda xp, x, i, v, f: i.__iadd__(1.5),
+    "casting in place, array": lambda xp, x, i, v, f: i.__imul__(x),
+    "division in place": lambda xp, x, i, v, f: i.__itruediv__(2),
+    "casting out": lambda xp, x, i, v, f: xp.sqrt(x, out=i),
+    "comparison out": lambda xp, x, i, v, f: xp.less(x, 1, out=i),
+    "complex in place": lambda xp, x, i, v, f: x.__iadd__(1j),
+    "sum out shape": lambda xp, x, i, v, f: x.sum(axis=0, out=v[0, :3]),
+    "sum out ndim": lambda xp, x, i, v, f: x.sum(axis=0, out=x),
+    "sum out casting": lambda xp, x, i, v, f: x.sum(axis=0, out=i[0]),
+    "axis": lambda xp, x, i, v, f: x.sum(axis=2),
+    "axis negative": lambda xp, x, i, v, f: x.max(axis=-3),
+    "axis twice": lambda xp, x, i, v, f: x.sum(axis=(0, 0)),
+    "max of nothing": lambda xp, x, i, v, f: x[:0].max(),
+    "read-only set": lambda xp, x, i, v, f: _set(f, 0, 1),
+    "read-only slice set": lambda xp, x, i, v, f: _set(f, slice(1, None), x[0, :2]),
+    "read-only in place": lambda xp, x, i, v, f: f.__iadd__(1),
+    "read-only view in place": lambda xp, x, i, v, f: f[1:].__imul__(2),
+    "read-only out": lambda xp, x, i, v, f: xp.add(1, 2, out=f),
+    "read-only fancy": lambda xp, x, i, v, f: _set(f, [0, 1], 5),
+    "read-only fill": lambda xp, x, i, v, f: f.fill(1),
+    "broadcast in place": lambda xp, x, i, v, f: xp.broadcast_to(x, (2, 3, 4)).__iadd__(1),
+    "index": lambda xp, x, i, v, f: x[3],
+    "index negative": lambda xp, x, i, v, f: x[0, -5],
+    "too many indices": lambda xp, x, i, v, f: x[0, 0, 0],
+    "float index": lambda xp, x, i, v, f: x[1.0],
+    "two ellipses": lambda xp, x, i, v, f: x[..., ...],
+    "zero step": lambda xp, x, i, v, f: x[::0],
+    "string index": lambda xp, x, i, v, f: x["a"],
+    "set index": lambda xp, x, i, v, f: _set(x, 3, 1),
+    "set shape": lambda xp, x, i, v, f: _set(x, slice(1), xp.ones((3, 4))),
+    "set shape, list": lambda xp, x, i, v, f: _set(x, 0, [1, 2, 3]),
+    "set element to array": lambda xp, x, i, v, f: _set(x, (0, 0), xp.ones(2)),
+    "set element to string": lambda xp, x, i, v, f: _set(x, (0, 0), "a"),
+    "set element to None": lambda xp, x, i, v, f: _set(i, (0, 0), None),
+    "set element to complex": lambda xp, x, i, v, f: _set(x, (0, 0), 1j),
+    "set int to nan": lambda xp, x, i, v, f: _set(i, (0, 0), float("nan")),
+    "set ints to inf": lambda xp, x, i, v, f: _set(i, 1, float("inf")),
+    "set int too large": lambda xp, x, i, v, f: _set(i, 1, 2**63),
+    "int too large": lambda xp, x, i, v, f: i + 2**63,
+    "int too large in place": lambda xp, x, i, v, f: i.__iadd__(2**63),
+    "int32 too large": lambda xp, x, i, v, f: i.astype(numpy.int32) * 2**31,
+    "int too large compared": lambda xp, x, i, v, f: _set(x, ..., i < 2**63),
+    "float too large": lambda xp, x, i, v, f: _set(x, ..., x.astype(numpy.float32) + 1e300),
+    "int too large for float": lambda xp, x, i, v, f: x + 10**400,
+    "None operand": lambda xp, x, i, v, f: x + None,
+    "string operand": lambda xp, x, i, v, f: x * "a",
+    "bool minus bool": lambda xp, x, i, v, f: (x > 1) - (x > 2),
+    "astype string": lambda xp, x, i, v, f: x.astype("nonsense"),
+    "astype casting": lambda xp, x, i, v, f: x.astype(int, casting="safe"),
+    "reshape": lambda xp, x, i, v, f: x.reshape(5, -1),
+    "transpose": lambda xp, x, i, v, f: x.transpose(0, 0),
+    "truth": lambda xp, x, i, v, f: bool(x),
+    "truth of nothing": lambda xp, x, i, v, f: bool(x[:0]),
+    "float of many": lambda xp, x, i, v, f: float(x),
+    "index of many": lambda xp, x, i, v, f: [1, 2][i],
+    "index of float": lambda xp, x, i, v, f: [1, 2][x[0, 0]],
+    "len": lambda xp, x, i, v, f: len(x.sum()),
+    "len of 0-d": lambda xp, x, i, v, f: len(x[0, 0, ...]),
+    "iteration of 0-d": lambda xp, x, i, v, f: list(x[0, 0, ...]),
+    "hash": lambda xp, x, i, v, f: hash(x),
+    "item": lambda xp, x, i, v, f: x.item(),
+    "zeros": lambda xp, x, i, v, f: xp.zeros(-1),
+    "where shapes": lambda xp, x, i, v, f: xp.where(x > 1, i[:2], x),
+    "delete": lambda xp, x, i, v, f: x.__delitem__(0),
+    "negative power": lambda xp, x, i, v, f: i**-1,
+}
+
+
+@pytest.mark.usefixtures("offload_threshold")
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_error_is_numpys_and_nothing_is_written(statement, twin):
+    twin(_failing(statement))
+
+
+@pytest.mark.parametrize("statement", ["shapes", "casting in place", "axis", "int too large", "read-only in place"])
+def test_errors_are_raised_when_recorded(statement, on_device, stats):
+    x, i, frozen = np.ones((3, 4)), np.ones((3, 4), dtype=np.int64), np.ones(3)
+    frozen.flags.writeable = False
+    np.evaluate()
+    before = stats().launches
+    with pytest.raises((ValueError, TypeError, OverflowError)):
+        STATEMENTS[statement](np, x, i, x[1:], frozen)
+    assert stats().launches == before
