@@ -67,7 +67,7 @@ NUMPY_SCALARS = (
     "np.int64(4294967296)",
     "np.float64(-0.0)",
 )
-ARRAY_NAME = re.compile(r"\ba\d+")
+HOST_NAME = re.compile(r"\bh\d+")
 SHORT = range(1, 8)  # dimensions for which a list is written out
 STEPS = ("", "", "", ":2", ":-1", ":-1", ":3", ":-2")
 
@@ -192,10 +192,12 @@ def _is_mask(value: Any, dims: tuple[int, ...]) -> bool:
 
 
 def of_arrays(scope: Scope, depth: int) -> "Operand":
-    """Return an expression that gives one of our arrays (or scalars): one of NumPy arrays only is copied into ours."""
+    """Return an expression that gives one of our arrays or scalars: what NumPy arrays take part in is copied into ours.
+
+    A NumPy array and a scalar of ours may give either library's array.
+    """
     x = expression(scope, depth)
-    names = set(ARRAY_NAME.findall(x.code))
-    if x.fails or any(isinstance(scope.values[name], np.ndarray) for name in names):
+    if x.fails or not HOST_NAME.search(x.code):
         return x
     if np.asarray(x.value).dtype == object:
         return Operand("np.ones(2)", np.ones(2))
