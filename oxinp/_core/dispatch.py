@@ -37,8 +37,8 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     out = kwargs.get("out", ())
     if not all(_is_known(type(x)) for x in (*inputs, *out)):
         return NotImplemented
-    ours = _UFUNCS.get(ufunc)
-    if ours is not None and all(isinstance(x, Handle) for x in out) and method != "at":
+    ours = _UFUNCS.get(ufunc) if method != "at" and not any(map(_is_subclass, inputs)) else None
+    if ours is not None and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
     function = ufunc if method == "__call__" else getattr(ufunc, method)
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
@@ -56,6 +56,10 @@ def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, .
     if ours is not None:
         return ours(*args, **kwargs)
     return call(function, args, kwargs, name=name_of(function), mutates=mutates.get(function, OUT))
+
+
+def _is_subclass(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray
 
 
 _NUMPYS = (None, np.ndarray.__array_ufunc__)

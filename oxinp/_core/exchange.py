@@ -154,9 +154,7 @@ class Exchange:
         if array.base is None and is_dense(array):
             return self._adopted(array)
         if not array.size:
-            empty = array.copy()
-            empty.flags.writeable = _is_writeable(array)
-            return self._adopted(empty)
+            return self._copied(array)
         address = _address(array)
         for given in self._given.values():
             whole = given.array if given.host is None else given.host
@@ -172,6 +170,11 @@ class Exchange:
             adopted._view = (None, False)
         return adopted
 
+    def _copied(self, array: NumpyArray) -> Any:
+        copy = array.copy("K")
+        copy.flags.writeable = _is_writeable(array)
+        return self._adopted(copy)
+
     def _viewed(self, given: _Given, array: NumpyArray, address: int) -> Any:
         if given.host is None:
             raise NeedsMirror
@@ -181,12 +184,12 @@ class Exchange:
         """Return a view of memory that is none of ours: of something new, or of what the caller passed."""
         owner = _owner(array)
         if owner.base is not None or any(owner is _owner(other) for other in self._theirs):
-            return self._adopted(array.copy("K"))
+            return self._copied(array)
         fresh = self._fresh.get(id(owner))
         if fresh is None:
             whole = array if array.nbytes == owner.nbytes and is_dense(array) else owner
             if type(whole) is not np.ndarray or not is_dense(whole):
-                return self._adopted(array.copy("K"))
+                return self._copied(array)
             adopted = self._adopted(whole)
             self._fresh[id(owner)] = whole, adopted
             if whole is array:

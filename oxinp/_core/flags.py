@@ -97,6 +97,7 @@ def _set_writeable(handle: Handle, value: bool) -> None:
     if value and base is not None and not _is_writeable(base):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     handle._view = None if value and base is None and _is_whole(handle) else (base, value)
+    handle._cache = None  # what NumPy made of it has a flag of its own
 
 
 def _is_whole(handle: Handle) -> bool:

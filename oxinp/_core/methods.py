@@ -181,7 +181,8 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
             "cannot resize an array that references or is referenced\n"
             "by another array in this way.\nUse the np.resize function or refcheck=False"
         )
-    resized = fetch(self)
+    fetched = fetch(self)
+    resized = fetched if fetched.flags.owndata else fetched.copy()
     resized.resize(*new_shape, refcheck=False)
     self._storage, self._layout, self._cache = make_storage(None, resized), host_layout(resized), None
 
@@ -193,7 +194,8 @@ class _One:
         self.held = object()
 
 
-_REFERENCES_OF_ONE_HANDLE = sys.getrefcount(_One().held)
+_one = _One()
+_REFERENCES_OF_ONE_HANDLE = sys.getrefcount(_one.held)
 
 
 def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:

@@ -31,7 +31,6 @@ class _Types:
 
 
 types = _Types()
-_UNSET = object()
 
 
 def operation_of(row: UfuncRow) -> Operation:
@@ -311,7 +310,10 @@ _CASTS_KNOWN: set[Any] = set()
 
 
 def operand(value: Any) -> Any:
-    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented to decline."""
+    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented to decline.
+
+    Declined is what has a say of its own in ufuncs, or forbids them, subclasses of NumPy's array included.
+    """
     kind = type(value)
     if kind in WEAK_TYPES or isinstance(value, Handle):
         return value
@@ -319,6 +321,6 @@ def operand(value: Any) -> Any:
         return value
     if kind is bool:
         return np.bool_(value)
-    if getattr(kind, "__array_ufunc__", _UNSET) is None:
+    if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
         return NotImplemented
     return types.from_host(np.asarray(value))

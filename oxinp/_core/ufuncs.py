@@ -42,6 +42,8 @@ class ufunc:  # noqa: N801 - NumPy's name
         if kwargs or (out is not None and not isinstance(out, types.ndarray)):
             return self._fall_back((*args,), {**kwargs, **({} if out is None else {"out": out})})
         operands = tuple([operand(x) for x in args])
+        if any(x is NotImplemented for x in operands):
+            return numpy_ufunc(*args, **({} if out is None else {"out": out}))  # which asks them
         if not any(isinstance(x, Handle) for x in operands):
             return self._of_scalars(operands, out)
         try:
@@ -150,6 +152,8 @@ _WHERE = Operation("where", _where_loop, takes_any_integer=True)
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Return elements of `x` where `condition` holds, else of `y`; see `numpy.where`."""
     operands = tuple([operand(value) for value in (condition, x, y)])
+    if any(value is NotImplemented for value in operands):
+        return call(np.where, (condition, x, y), {}, name="where")
     if not any(isinstance(value, Handle) for value in operands):
         operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
     try:

@@ -84,12 +84,11 @@ def test_synchronous_raises_at_the_launch(backend, library, scale, config):
         launch(1, 2)
 
 
-def test_stream_is_that_of_the_time_of_making(backend, library, scale):
-    first = backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))
+def test_stream_is_that_of_the_time_of_launching(backend, library, scale):
+    launch = backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))
+    launch(1, 2)
     backend.use_stream(0x77)
-    second = backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))
-    first(1, 2)
-    second(1, 2)
+    launch(1, 2)
     assert [launch.stream for launch in library.launches] == [0, 0x77]
 
 
