@@ -95,8 +95,13 @@ def test_package_data():
 @pytest.mark.parametrize("name", modules())
 def test_docstring_examples(name):
     module = importlib.import_module(name)
-    failed, _ = doctest.testmod(module, optionflags=OPTIONS, report=True)
-    assert failed == 0
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    # What is documented elsewhere, as NumPy's functions under our name are, is tested there.
+    tests = [
+        test for test in doctest.DocTestFinder().find(module) if test.examples and test.examples[0].source in source
+    ]
+    failed = [test.name for test in tests if doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed]
+    assert not failed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

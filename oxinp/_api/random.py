@@ -11,7 +11,7 @@ from oxinp._core.fallback import OUT, Mutated, call
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
 _MUTATES: dict[str, tuple[Mutated, ...]] = {
-    "Generator.permuted": OUT,
+    "Generator.permuted": (3, *OUT),
     "Generator.random": (3, *OUT),
     "Generator.shuffle": (1, "x"),
     "Generator.standard_exponential": (4, *OUT),

@@ -43,7 +43,7 @@ def test_rows_of_other_versions():
 def test_kinds_are_known():
     assert {row.kind for row in coverage.ROWS} == set(coverage.KINDS)
     assert all(bool(row.reason) == (row.kind == coverage.REFUSED) for row in coverage.ROWS)
-    assert all(row.kind == coverage.HOST for row in coverage.ROWS if row.mutates)
+    assert all(row.kind in (coverage.COMPOSED, coverage.HOST) for row in coverage.ROWS if row.mutates)
 
 
 def is_entered(name):
@@ -85,7 +85,7 @@ def test_submodules(name):
 def test_an_import_statement_finds_submodules():
     names = {}
     exec(  # noqa: S102 - our own code
-        "import oxinp.linalg as la\nfrom oxinp.lib.stride_tricks import sliding_window_view\nfrom oxinp.fft import rfft",
+        "import oxinp.linalg as la, oxinp.lib.stride_tricks\nfrom oxinp.fft import rfft",
         names,
     )
     assert names["la"] is oxinp.linalg
@@ -121,7 +121,7 @@ def test_a_name_is_made_once():
 def test_names_that_numpy_has_not():
     with pytest.raises(AttributeError, match="module 'oxinp' has no attribute 'nonsense'"):
         _ = oxinp.nonsense
-    with pytest.raises(AttributeError, match="was removed in the NumPy 2.0 release"):
+    with pytest.raises(AttributeError, match="was removed in the NumPy"):
         _ = oxinp.float_
     assert not hasattr(oxinp, "__nonsense__")
 
