@@ -178,7 +178,9 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         buffer = storage.value[1][0]
         graph, leaves, _ = value
         reads_target = any(getattr(entry, "buffer", None) is buffer for entry in leaves)
-        direct = not reads_target or (layout.is_injective and _reads_only(graph, leaves, buffer, layout))
+        direct = not reads_target or (
+            graph.reduction is None and layout.is_injective and _reads_only(graph, leaves, buffer, layout)
+        )
         flush_readers(storage.value, source if direct else None)
         if not direct:
             if source is not None and source is not storage:

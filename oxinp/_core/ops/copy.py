@@ -91,8 +91,7 @@ def assign(target: Handle, value: Any) -> None:
         if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
-        given = np.asarray(value, layout.dtype if layout.dtype.kind in "OSUV" else None)
-        value = types.from_host(given) if given.ndim or given.dtype.hasobject else given[()]
+        value = _from_elsewhere(value, layout.dtype)
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
@@ -103,6 +102,16 @@ def assign(target: Handle, value: Any) -> None:
         _assign_on_device(target, value)
     except Unsupported:
         call(np.copyto, (target, value), {"casting": "unsafe"}, name="copyto", mutates=(0,))
+
+
+def _from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
+    given = np.asarray(value, dtype if dtype.kind in "OSUV" else None)
+    if given.ndim or dtype.hasobject:
+        return types.from_host(given)
+    single = np.empty((), dtype)
+    single[...] = value
+    return single[()]
 
 
 def _assign_on_device(target: Handle, value: Any) -> None:
