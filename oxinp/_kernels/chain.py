@@ -28,7 +28,7 @@ OUTER = "outer"  # one element per row: the innermost stride is 0
 BROADCAST = "broadcast"  # one element for all: read once
 SCALAR = "scalar"  # a by-value parameter
 INDEX = "index"  # no memory: the value is the flat index itself
-TRANSPOSED = "transposed"  # consecutive along the last loop but one, staged through shared memory
+TRANSPOSED = "transposed"  # near each other along the last loop but one: staged through shared memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +58,15 @@ class OperandSpec:
         """Registers that a loaded element takes."""
         return max(1, self.type.nbytes // 4) if self.kind in {UNIT, STRIDED, TRANSPOSED} else 0
 
-    def stride_loops(self, ndim: int) -> range | tuple[int, ...]:
+    def stride_loops(self, ndim: int) -> range:
         """Loops whose stride is a parameter."""
         if self.kind in {UNIT, OUTER}:
             return range(ndim - 1)
-        if self.kind in {STRIDED, INDEX}:
-            return range(ndim)
-        if self.kind == TRANSPOSED:
-            return (*range(ndim - 2), ndim - 1)
-        return ()
+        return range(ndim if self.kind in {STRIDED, INDEX, TRANSPOSED} else 0)
 
     def fixed_stride(self, loop: int, ndim: int) -> int:
         """Stride along a loop whose stride is no parameter."""
-        return int((self.kind == UNIT and loop == ndim - 1) or (self.kind == TRANSPOSED and loop == ndim - 2))
+        return int(self.kind == UNIT and loop == ndim - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ strides over one shape, and instructions between them.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ NBYTES_IN_FLIGHT = 32  # of loads per thread
 # Units and rows per thread of tiles with transposed inputs, by the registers that an element of all inputs takes.
 STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
 LEAST_STAGED_SHAPE = (1, 4)
+MAX_TRANSPOSED_STEP = 8  # elements between neighbours along a line that is worth staging
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
 MIN_FILL = 0.7  # share of a tile that problems have to fill on average
 MAX_STATIC_SHARED = 48 * 1024
@@ -140,19 +142,30 @@ def _longest_loop(nest: Nest) -> int:
     return max(range(len(nest.shape) - 1), key=lambda loop: (nest.shape[loop], loop))
 
 
+def _nearest_loop(strides: Sequence[int]) -> int:
+    """The loop along which an operand's elements are nearest to each other."""
+    return min(range(len(strides)), key=lambda loop: abs(strides[loop]) or sys.maxsize)
+
+
+def _is_transposed(strides: Sequence[int], loop: int) -> bool:
+    """Whether a loop, and not the innermost, goes along an operand's lines in memory."""
+    return 0 < abs(strides[loop]) <= MAX_TRANSPOSED_STEP and abs(strides[-1]) > abs(strides[loop])
+
+
 def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:
-    """The loop along which most bytes of inputs are consecutive, if that is not the innermost."""
+    """The loop along which most bytes of inputs lie in lines, if that is not the innermost."""
     votes = [0] * len(nest.shape)
     for array, strides in list(zip(arrays, nest.strides, strict=False))[num_outputs:]:
-        if strides[-1] not in {0, 1} and 1 in strides:
-            votes[strides.index(1)] += array.type.nbytes
+        nearest = _nearest_loop(strides)
+        if _is_transposed(strides, nearest):
+            votes[nearest] += array.type.nbytes
     loop = max(range(len(votes)), key=votes.__getitem__)
     is_worthwhile = votes[loop] and nest.shape[loop] >= MIN_TILE_SIDE and nest.shape[-1] >= MIN_TILE_SIDE
     return loop if is_worthwhile else None
 
 
 def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> tuple[list[OperandSpec], int, int]:
-    """Stage the inputs that are consecutive along the last loop but one, as many as shared memory takes.
+    """Stage the inputs whose lines lie along the last loop but one, as many as shared memory takes.
 
     Returns
     -------
@@ -165,7 +178,7 @@ def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> 
     result = []
     for i, (spec, strides) in enumerate(zip(specs, nest.strides, strict=True)):
         nbytes = tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, spec.type)
-        is_staged = i >= num_outputs and spec.kind == STRIDED and strides[-2] == 1 and nbytes <= left
+        is_staged = i >= num_outputs and spec.kind == STRIDED and _is_transposed(strides, -2) and nbytes <= left
         left -= nbytes * is_staged
         result.append(replace(spec, kind=TRANSPOSED) if is_staged else spec)
     return result, units, rows

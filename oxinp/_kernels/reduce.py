@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-NBYTES_IN_FLIGHT = 64  # of loads per thread: threads are fewer than in elementwise kernels
+NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
 BLOCKS_PER_SM = 8  # blocks that a split aims at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns

@@ -4,7 +4,7 @@ Data layout: the innermost loop gives columns, in units of `vector`, the loop be
 units of columns by 8 * `rows` rows. Who owns what: a block owns a tile, a lane every 32nd unit, a warp every eighth
 row. Algorithm: a tile's place costs a few divisions per block and none per element; a thread issues all its loads
 before it uses the first. Neighbouring rows and columns that several inputs read (shifted views of one array) meet in
-the L1 cache. An input that is consecutive along the rows is first copied, lanes along the rows, to shared memory;
+the L1 cache. An input whose lines in memory lie along the rows is first copied, lanes along the rows, to shared memory;
 columns lie there an odd number of words apart, so that neither direction meets bank conflicts. Bytes per element: those
 of every operand, once; of shifted views of one array, about once for all of them.
 """

@@ -3,6 +3,7 @@ import operator
 import numpy as np
 import pytest
 
+from oxinp._kernels import elementwise
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import from_dtype, i64, pred
 from tests.comparator import assert_same
@@ -199,6 +200,31 @@ def test_transposed_inputs(session, shape, axes, kernel, dtype):
         [(5, np.empty(view.shape))],
         [view.astype("f8") + wide + plain],
     )
+
+
+@pytest.mark.parametrize("step", [-1, 2, -3])
+def test_transposed_inputs_with_steps(session, step):
+    x = random_values(np.random.default_rng(6), (70, 140), np.dtype("f4"))
+    view = x[::-1, ::step].T
+    launch = check(session, view.shape, [view], [], [(0, np.empty(view.shape, "f4"))], [view])
+    assert launch.kernel.static_shared_nbytes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_wide_indices(session, seed, monkeypatch):
+    monkeypatch.setattr(elementwise, "MAX_INDEX_32", 0)
+    rng = np.random.default_rng(seed)
+    shape = random_shape(rng) if seed else (70, 90)
+    x, y = (
+        random_view(rng, shape, np.dtype("f4")) if seed else random_values(rng, (90, 70), np.dtype("f4")).T
+        for _ in "xy"
+    )
+    kind = from_dtype(x.dtype)
+    instrs = [Instr(ADD, kind, (0, 1)), Instr(index_plus, i64, (2,))]
+    expected = np.arange(np.prod(shape)).reshape(shape) + 2**40
+    outputs = [(3, fresh_output(rng, shape, x.dtype)), (4, fresh_output(rng, shape, np.dtype("i8")))]
+    launch = check(session, shape, [x, y, np.int64(2**40)], instrs, outputs, [x + y, expected])
+    assert "in0_stride" not in launch.kernel.ptx or ".param .s64 in0_stride" in launch.kernel.ptx
 
 
 def test_square_roots_and_signed_zeros(session):

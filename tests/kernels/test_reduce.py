@@ -4,7 +4,7 @@ import operator
 import numpy as np
 import pytest
 
-from oxinp._kernels import columns, rows
+from oxinp._kernels import columns, elementwise, rows
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import from_dtype, i64
 from tests.comparator import assert_same, assert_within
@@ -153,6 +153,16 @@ def test_no_elements(session, shape, axes):
     plan = reduce(session, x, axes, sum_op(x.dtype), output)
     assert_same(output, expected)
     assert len(plan.launches) == (expected.size > 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_wide_indices(session, seed, monkeypatch):
+    monkeypatch.setattr(elementwise, "MAX_INDEX_32", 0)
+    rng = np.random.default_rng(seed)
+    shape = [(3000, 64), (70_000,), (300, 9)][seed] if seed < 3 else random_shape(rng)
+    x = random_view(rng, shape, np.dtype("i4"))
+    plan = check_sum(session, x, random_axes(rng, len(shape)) if seed >= 3 else (0,))
+    assert all(".param .s64 num_rows" in launch.kernel.ptx for launch in plan.launches)
 
 
 def subtract(k, a, b):
