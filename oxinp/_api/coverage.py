@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from oxinp._core.ufunc_table import UFUNCS
+
 if TYPE_CHECKING:
     from oxinp._core.fallback import Mutated
 
@@ -52,8 +54,19 @@ class CoverageRow(NamedTuple):
 
 
 def _rows(chapter: str, **names: str) -> list[CoverageRow]:
-    """Return rows that say nothing but their kind, from names separated by spaces."""
-    return [CoverageRow(name, chapter, kind) for kind, listed in names.items() for name in listed.split()]
+    """Return rows that say nothing but their kind, from names separated by spaces; a ufunc's is in the ufunc table."""
+    return [
+        CoverageRow(name, chapter, _kind_of_ufunc(name) if kind == "ufunc" else kind)
+        for kind, listed in names.items()
+        for name in listed.split()
+    ]
+
+
+_UFUNCS = {row.numpy for row in UFUNCS}
+
+
+def _kind_of_ufunc(name: str) -> str:
+    return NATIVE if getattr(np, name, None) in _UFUNCS else HOST
 
 
 # A function of the user's may write to the views that it is called with.
@@ -102,14 +115,15 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("putmask", "indexing", HOST, ("a",)),
     *_rows(
         "mathematics",
-        native="add amax divide max multiply real sqrt subtract sum true_divide",
-        host="abs absolute acos acosh amin angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh around asin "
-        "asinh atan atan2 atanh cbrt ceil clip conj conjugate convolve copysign cos cosh cross cumprod cumsum "
-        "deg2rad degrees diff divmod ediff1d exp exp2 expm1 fabs fix float_power floor floor_divide fmax fmin "
-        "fmod frexp gcd gradient heaviside hypot i0 imag interp lcm ldexp log log10 log1p log2 logaddexp "
-        "logaddexp2 maximum min minimum mod modf nancumprod nancumsum nanmax nanmin nanprod nansum negative "
-        "nextafter positive pow power prod rad2deg radians real_if_close reciprocal remainder rint round sign "
-        "signbit sin sinc sinh spacing square tan tanh trapezoid trunc unwrap",
+        ufunc="abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 "
+        "atanh cbrt ceil conj conjugate copysign cos cosh deg2rad degrees divide divmod exp exp2 expm1 fabs "
+        "float_power floor floor_divide fmax fmin fmod frexp gcd heaviside hypot lcm ldexp log log10 log1p log2 "
+        "logaddexp logaddexp2 maximum minimum mod modf multiply negative nextafter positive pow power rad2deg "
+        "radians reciprocal remainder rint sign signbit sin sinh spacing sqrt square subtract tan tanh "
+        "true_divide trunc",
+        native="amax max real sum",
+        host="amin angle around clip convolve cross cumprod cumsum diff ediff1d fix gradient i0 imag interp min "
+        "nancumprod nancumsum nanmax nanmin nanprod nansum prod real_if_close round sinc trapezoid unwrap",
     ),
     CoverageRow("cumulative_prod", "mathematics", HOST, since="2.1"),
     CoverageRow("cumulative_sum", "mathematics", HOST, since="2.1"),
@@ -117,22 +131,25 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("trapz", "mathematics", HOST, until="2.3"),
     *_rows(
         "bits",
-        host="base_repr binary_repr bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or "
-        "bitwise_right_shift bitwise_xor invert left_shift packbits right_shift unpackbits",
+        ufunc="bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift "
+        "bitwise_xor invert left_shift right_shift",
+        host="base_repr binary_repr packbits unpackbits",
     ),
     *_rows(
         "logic",
-        native="equal greater greater_equal iscomplexobj isfortran isrealobj less less_equal not_equal",
-        host="all allclose any array_equal array_equiv isclose iscomplex isfinite isinf isnan isnat isneginf isposinf "
-        "isreal logical_and logical_not logical_or logical_xor",
+        ufunc="equal greater greater_equal isfinite isinf isnan isnat less less_equal logical_and logical_not "
+        "logical_or logical_xor not_equal",
+        native="iscomplexobj isfortran isrealobj",
+        host="all allclose any array_equal array_equiv isclose iscomplex isneginf isposinf isreal",
         own="isscalar iterable",
     ),
     *_rows(
         "linear algebra",
-        host="dot einsum einsum_path inner kron matmul outer tensordot trace vdot vecdot",
+        ufunc="matmul vecdot",
+        host="dot einsum einsum_path inner kron outer tensordot trace vdot",
     ),
-    CoverageRow("matvec", "linear algebra", HOST, since="2.2"),
-    CoverageRow("vecmat", "linear algebra", HOST, since="2.2"),
+    CoverageRow("matvec", "linear algebra", _kind_of_ufunc("matvec"), since="2.2"),
+    CoverageRow("vecmat", "linear algebra", _kind_of_ufunc("vecmat"), since="2.2"),
     *_rows(
         "sorting and searching",
         native="where",
