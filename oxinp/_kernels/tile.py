@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import MAX_GATHERED, TRANSPOSED, BoundChain, Chain, Divisor, Position, Splitter, locate
@@ -116,55 +117,52 @@ class _Tile:
         start = corner.moved(self.row_loop, warp).moved(self.column_loop, column)
         with k.when(is_full):
             self.finish(start)
-        with k.otherwise(), k.range(warp, self.least(rows_left), NUM_WARPS) as row:
-            for unit, place in enumerate(self.units(start.moved(self.row_loop, row - warp))):
-                with k.when(column + unit * WARP * spec.vector < columns_left):
-                    place.finish(self.load(place, row - warp, unit), spec.vector)
+        with (
+            k.otherwise(),
+            k.range(warp, k.min(rows_left, spec.height), NUM_WARPS) as row,
+            k.range(column, k.min(columns_left, spec.width), WARP * spec.vector) as first,
+        ):
+            place = start.moved(self.row_loop, row - warp).moved(self.column_loop, first - column)
+            place.finish(self.load(place, row - warp, first - column), spec.vector)
         return k.build()
 
     def finish(self, start: Position) -> None:
         """All of a thread's places in a full tile, as many at a time as its registers hold."""
         spec = self.spec
-        rows = [NUM_WARPS * i for i in range(spec.rows)]
-        places = [
-            (row, unit, place) for row in rows for unit, place in enumerate(self.units(start.moved(self.row_loop, row)))
-        ]
+        steps = list(product(range(0, spec.height, NUM_WARPS), range(0, spec.width, WARP * spec.vector)))
         at_once = max(1, MAX_GATHERED // max(1, spec.vector * spec.chain.words))
-        for first in range(0, len(places), at_once):
-            gathered = [(place, self.load(place, row, unit)) for row, unit, place in places[first : first + at_once]]
+        for i in range(0, len(steps), at_once):
+            gathered = []
+            for row, column in steps[i : i + at_once]:
+                place = start.moved(self.row_loop, row).moved(self.column_loop, column)
+                gathered.append((place, self.load(place, row, column)))
             for place, values in gathered:
                 place.finish(values, spec.vector)
-
-    def units(self, place: Position) -> list[Position]:
-        """A thread's units in one row."""
-        spec = self.spec
-        return [place.moved(self.column_loop, WARP * spec.vector * unit) for unit in range(spec.units)]
-
-    def least(self, rows_left: Value) -> Value:
-        """Rows of this tile."""
-        count: Value = self.k.min(rows_left, self.spec.height)
-        return count
 
     def stage(self, corner: Position, is_full: Value, columns_left: Value, rows_left: Value) -> None:
         """Copy the transposed inputs' part to shared memory, lanes along the rows, warps every eighth column."""
         k, spec, type_ = self.k, self.spec, self.spec.chain.index_type
         row, column = k.cast(k.lane, type_), k.cast(k.warp, type_)
-        steps = [(r, c) for c in range(0, spec.width, NUM_WARPS) for r in range(0, spec.height, WARP)]
+        steps = list(product(range(0, spec.width, NUM_WARPS), range(0, spec.height, WARP)))
         for i, tile in self.staged.items():
             start = corner.inputs[i].moved(self.row_loop, row).moved(self.column_loop, column)
-            to = tile.at(k.warp * pitch(spec.height, tile.type) + k.lane)
+            length = pitch(spec.height, tile.type)
+            to = tile.at(k.warp * length + k.lane)
             with k.when(is_full):
-                loaded = [start.moved(self.row_loop, r).moved(self.column_loop, c).load(1) for r, c in steps]
-                for (r, c), values in zip(steps, loaded, strict=True):
-                    to.store(c * pitch(spec.height, tile.type) + r, values)
-            with k.otherwise():
-                for r, c in steps:
-                    with k.when((row + r < rows_left) & (column + c < columns_left)):
-                        values = start.moved(self.row_loop, r).moved(self.column_loop, c).load(1)
-                        to.store(c * pitch(spec.height, tile.type) + r, values)
+                loaded = [start.moved(self.column_loop, c).moved(self.row_loop, r).load(1) for c, r in steps]
+                for (c, r), values in zip(steps, loaded, strict=True):
+                    to.store(c * length + r, values)
+            with (
+                k.otherwise(),
+                k.range(column, k.min(columns_left, spec.width), NUM_WARPS) as this_column,
+                k.range(row, k.min(rows_left, spec.height), WARP) as this_row,
+            ):
+                across, down = this_column - column, this_row - row
+                values = start.moved(self.column_loop, across).moved(self.row_loop, down).load(1)
+                to.store(across * length + down, values)
 
-    def load(self, place: Position, row: Value | int, unit: int) -> list[Sequence[Value]]:
-        """Inputs at one of a thread's places: `row` rows below its first, its `unit`-th unit there."""
+    def load(self, place: Position, row: Value | int, column: Value | int) -> list[Sequence[Value]]:
+        """Inputs at one of a thread's places, `row` rows and `column` columns from its first."""
         k, loaded = self.k, []
         for i, spot in enumerate(place.inputs):
             tile = self.staged.get(i)
@@ -172,8 +170,7 @@ class _Tile:
                 loaded.append(spot.load(self.spec.vector))
             else:
                 length = pitch(self.spec.height, tile.type)
-                own = tile.at(k.lane * length + k.warp).at(unit * WARP * length)
-                loaded.append(own.load(row))
+                loaded.append(tile.at(k.lane * length + k.warp).at(column * length).load(row))
         return loaded
 
 

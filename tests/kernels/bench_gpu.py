@@ -324,7 +324,7 @@ def main():
     pattern = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     bench = Bench()
     rate = copy_rate(bench)
-    print(f"{bench.capability.device_name}: copy {rate / 1e6:.0f} GB/s")
+    sys.stdout.write(f"{bench.capability.device_name}: copy {rate / 1e6:.0f} GB/s\n")
     rows = list(measure(bench, pattern))
     try:
         peers = cupy_times(pattern)
@@ -332,7 +332,8 @@ def main():
         peers = {}
     for name, ms, nbytes in rows:
         peer = f"{peers[name]:9.4f}" if name in peers else " " * 9
-        print(f"{name:32s} {ms:9.4f} ms {nbytes / ms / 1e6:7.0f} GB/s {nbytes / ms / rate:6.2f} of copy {peer}")
+        figures = f"{ms:9.4f} ms {nbytes / ms / 1e6:7.0f} GB/s {nbytes / ms / rate:6.2f} of copy {peer}"
+        sys.stdout.write(f"{name:32s} {figures}\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from oxinp._ptx.types import from_dtype
 ACCUMULATORS = {"bool": "int64", "int32": "int64", "int64": "int64", "float32": "float64", "float64": "float64"}
 
 
-def add(k, a, b):
+def add(_, a, b):
     return a + b
 
 

@@ -19,7 +19,7 @@ def session():
 
 
 def lower(operation):
-    return lambda k, *args: operation(*args)
+    return lambda _, *args: operation(*args)
 
 
 ADD, SUB, MUL, LT = (lower(f) for f in (operator.add, operator.sub, operator.mul, operator.lt))
@@ -131,7 +131,7 @@ def test_fills(session, dtype):
     check(session, (5, 35), [value], [], [(0, out[::2, ::-2])], [value])
 
 
-def index_plus(k, index, start):
+def index_plus(_, index, start):
     return index + start
 
 

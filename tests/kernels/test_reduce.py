@@ -165,7 +165,7 @@ def test_wide_indices(session, seed, monkeypatch):
     assert all(".param .s64 num_rows" in launch.kernel.ptx for launch in plan.launches)
 
 
-def subtract(k, a, b):
+def subtract(_, a, b):
     return a - b
 
 
@@ -192,7 +192,7 @@ def test_chains_before_and_strides_behind(session, seed):
 
 def test_a_sum_of_comparisons_counts(session):
     x = random_values(np.random.default_rng(4), (60, 90), np.dtype("f4"))
-    instrs = [Instr(lambda k, a: operator.gt(a, 0.0), from_dtype(np.dtype("?")), (0,))]
+    instrs = [Instr(lambda _, a: operator.gt(a, 0.0), from_dtype(np.dtype("?")), (0,))]
     output = np.empty(60, np.int64)
     session.reduce(x.shape, (1,), [x], instrs, 1, sum_op(np.dtype("?")), output)
     assert_same(output, np.sum(x > 0, axis=1))
