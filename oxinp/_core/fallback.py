@@ -7,6 +7,7 @@ is written), never an exception of NumPy's. A call is counted by NumPy's name fo
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -154,8 +155,8 @@ def _flat(value: Any) -> Iterable[Any]:
 
 # -- what is counted ---------------------------------------------------------------------------------------------------
 
-_HERE = str(Path(__file__).resolve().parents[1])
-_NUMPY = str(Path(np.__file__).resolve().parent)
+# Where frames are not the user's: here, in NumPy, and in what NumPy's decorators go through.
+_NOT_THE_USERS = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), contextlib.__file__)
 _warned: set[tuple[str, int]] = set()
 
 
@@ -180,9 +181,9 @@ def _tell(name: str) -> None:
 
 
 def user_frame() -> FrameType:
-    """Return the innermost frame that is neither oxinp's nor NumPy's."""
+    """Return the innermost frame that is the user's: neither oxinp's nor NumPy's."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _NUMPY)):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         frame = frame.f_back
     return frame
 

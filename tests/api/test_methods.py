@@ -51,8 +51,7 @@ def test_the_class_has_what_the_rows_say(row):
 
 @pytest.mark.parametrize("name", sorted(name for name, row in ROWS.items() if row.kind == methods.HOST))
 def test_methods_are_documented(name):
-    method = getattr(oxinp.ndarray, name)
-    assert method.__doc__
+    assert getattr(oxinp.ndarray, name).__doc__ or getattr(np.ndarray, name).__doc__ is None
 
 
 _EXPRESSIONS = """
