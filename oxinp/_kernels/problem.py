@@ -150,13 +150,9 @@ class Nest:
     @property
     def reach(self) -> int:
         """Largest distance, in elements, between a pointer and an element addressed from it."""
-        return max(
-            (
-                abs(shift) + sum(abs(step) * (n - 1) for step, n in zip(strides, self.shape, strict=True))
-                for strides, shift in zip(self.strides, self.shifts, strict=True)
-            ),
-            default=0,
-        )
+        # The loops begin at one end of what an operand spans, its pointer lies at another or inside.
+        spans = (sum(abs(step) * (n - 1) for step, n in zip(s, self.shape, strict=True)) for s in self.strides)
+        return max(spans, default=0)
 
     def reordered(self, order: Sequence[int]) -> Nest:
         """The nest with its loops in another order."""

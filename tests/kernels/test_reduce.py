@@ -1,5 +1,6 @@
 import math
 import operator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,6 +89,13 @@ def test_every_path(session, shape, axes, family, num_launches, dtype):
         assert plan.launches[0].kernel.name == {rows: "reduce_rows", columns: "reduce_columns"}[family]
         assert len(plan.launches) == num_launches
         assert (plan.scratch_nbytes > 0) == (num_launches == 2)
+
+
+def test_a_second_pass_is_the_last(session):
+    session.device = SimpleNamespace(num_sms=64, cc=(9, 0), max_shared_nbytes=48 * 1024)
+    x = random_values(np.random.default_rng(0), (60_000, 32), np.dtype("i4"))
+    plan = check_sum(session, x, (0,))
+    assert plan.scratch_nbytes > 400 * 32 * 8
 
 
 @pytest.mark.parametrize("shape", [(70_001,), (513, 130), (130, 513)])
