@@ -66,8 +66,8 @@ def _decide() -> Backend | None:
 
 def _start_driver() -> None:
     """Start the driver, a tenth of a second without the interpreter, and meanwhile import what comes next."""
+    driver = importlib.import_module("_driver.driver")  # before the thread wants its modules too
     Thread(target=_import_all, args=((_MODULES["cuda"], *hooks.first_modules),), daemon=True).start()
-    driver = importlib.import_module("_driver.driver")
     with contextlib.suppress(RuntimeError):  # opening the backend meets it again, and says what it means
         driver.load()
 
