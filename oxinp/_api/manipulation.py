@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._core import placement
-from oxinp._core.exchange import is_array
+from oxinp._core.exchange import StandIns, is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.handle import Handle, fetch, host_view
 from oxinp._core.ops import creation, shape
@@ -20,8 +20,8 @@ from oxinp._core.ufunc import is_hosted, wrap_host
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
     "array_split broadcast_to diag diagonal dsplit expand_dims flip fliplr flipud hsplit iscomplexobj isfortran "
-    "isrealobj matrix_transpose moveaxis ndim permute_dims real rollaxis rot90 shape size split squeeze swapaxes "
-    "transpose unstack vsplit"
+    "isrealobj matrix_transpose moveaxis permute_dims real rollaxis rot90 split squeeze swapaxes transpose unstack "
+    "vsplit"
 )
 # The same for any number of arrays.
 _LOOKS_AT_ALL = (
@@ -31,6 +31,24 @@ for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
     for _name in _names.split():
         if hasattr(np, _name):
             enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
+
+
+@implements("shape")
+def _shape(a: Any) -> Any:
+    """See `numpy.shape`."""
+    return a._layout.shape if is_array(a) else np.shape(StandIns().give(a))
+
+
+@implements("ndim")
+def _ndim(a: Any) -> Any:
+    """See `numpy.ndim`."""
+    return a._layout.ndim if is_array(a) else np.ndim(StandIns().give(a))
+
+
+@implements("size")
+def _size(a: Any, axis: Any = None) -> Any:
+    """See `numpy.size`."""
+    return a._layout.size if is_array(a) and axis is None else np.size(StandIns().give(a), axis)
 
 
 @implements("reshape")

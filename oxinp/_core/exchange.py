@@ -21,7 +21,7 @@ from oxinp._core.ops.views import NumpyArray, view_at
 from oxinp._core.ufunc import types, wrap_host
 
 # Types that hold no array of ours: a list of a million floats is looked through at the speed of a set.
-_PLAIN = frozenset(
+PLAIN = frozenset(
     {
         *(bool, int, float, complex, str, bytes, slice, type(None), type(...), type, np.dtype),
         *(np.bool_, np.int32, np.int64, np.float32, np.float64),
@@ -36,7 +36,7 @@ def is_array(value: Any) -> bool:
 
 def holds_arrays(value: Any) -> bool:
     """Whether a list or tuple, or one in it, holds an array of ours."""
-    if not isinstance(value, list | tuple) or {type(part) for part in value} <= _PLAIN:
+    if not isinstance(value, list | tuple) or {type(part) for part in value} <= PLAIN:
         return False
     return any(is_array(part) or holds_arrays(part) for part in value)
 
@@ -87,14 +87,14 @@ class Exchange:
     def give(self, value: Any) -> Any:
         """Return `value` with NumPy's arrays and scalars for ours, looked for in lists, tuples and dicts as well."""
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in PLAIN:
             return value
         if isinstance(value, Handle):
             return np.asarray(value)[()] if kind is types.scalar else self._array(value)
         if isinstance(value, np.ndarray):
             self._theirs.append(value)
         elif isinstance(value, list | tuple):
-            if not {type(part) for part in value} <= _PLAIN:
+            if not {type(part) for part in value} <= PLAIN:
                 given = [self.give(part) for part in value]
                 if any(a is not b for a, b in zip(given, value, strict=True)):
                     return _rebuilt(value, given)
@@ -136,12 +136,20 @@ class Exchange:
         kind = type(value)
         if kind is np.ndarray:
             return self._ours(value)
+        if isinstance(value, np.ndarray):
+            return self._theirs_alone(value)
         if isinstance(value, list | tuple):
             taken = [self.take(part) for part in value]
             return _rebuilt(value, taken) if any(a is not b for a, b in zip(taken, value, strict=True)) else value
         if kind is dict:
             return {key: self.take(part) for key, part in value.items()}
         return value
+
+    def _theirs_alone(self, array: NumpyArray) -> NumpyArray:
+        """Return an array of a class of NumPy's that shares no memory with ours, whose changes it would not see."""
+        if any(np.may_share_memory(array, given.array) for given in self._given.values()):
+            return array.copy()
+        return array
 
     def _ours(self, array: NumpyArray) -> Any:
         handle = self._handles.get(id(array))
@@ -151,7 +159,7 @@ class Exchange:
             return array
         if any(array is other for other in self._theirs):
             return types.from_host(array)
-        if array.base is None and is_dense(array):
+        if array.base is None and (array.flags.c_contiguous or is_dense(array)):
             return self._adopted(array)
         if not array.size:
             return self._copied(array)

@@ -212,6 +212,22 @@ def test_a_fetched_part_that_is_viewed_is_fetched_as_a_view():
 
 
 @pytest.mark.usefixtures("on_device")
+def test_a_small_part_in_another_order_is_seen_in_it():
+    x = oxinp.arange(10_000.0).reshape(100, 100)
+    given = fallback.call(lambda a: a.ravel("K").copy(), (x.T[:3, :2],), {}, name="ravel")
+    assert_same(given, np.arange(10_000.0).reshape(100, 100).T[:3, :2].ravel("K"))
+
+
+@pytest.mark.usefixtures("on_device")
+def test_what_may_be_written_but_is_not_stays_on_the_device():
+    x = oxinp.arange(100.0)
+    oxinp.nan_to_num(x), oxinp.median(x), x.byteswap()
+    before = counters.h2d_bytes
+    _ = oxinp.evaluate(x + 1)
+    assert counters.h2d_bytes == before
+
+
+@pytest.mark.usefixtures("on_device")
 def test_a_second_fallback_moves_nothing():
     x = oxinp.arange(1000.0)
     oxinp.cumsum(x)
@@ -364,6 +380,7 @@ def test_an_argument_returned_is_the_argument():
     assert np.broadcast_arrays(x, oxinp.zeros(3))[0] is x
 
 
+@pytest.mark.usefixtures("offload_threshold")
 def test_two_results_in_one_memory_share_a_storage():
     def overlapping():
         whole = np.arange(4.0)
@@ -415,7 +432,10 @@ def test_subclasses_stay_numpys():
     masked = np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])
     assert type(np.add(x, masked)) is np.ma.MaskedArray
     assert type(x + masked) is type(masked + x) is type(oxinp.add(masked, 1)) is np.ma.MaskedArray
-    assert type(oxinp.asmatrix(x)) is np.matrix
+    matrix = oxinp.asmatrix(x)
+    assert type(matrix) is np.matrix
+    matrix[0, 0] = 9
+    assert x[0] == 0
     assert type(oxinp.rec.fromarrays([x, x])) is np.recarray
 
 

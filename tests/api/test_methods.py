@@ -8,6 +8,7 @@ import pytest
 
 import oxinp
 from oxinp._core import methods
+from tests.api.test_functions import assert_left_as
 from tests.comparator import assert_same, is_array, outcome
 
 OBJECT = set(dir(object)) - {
@@ -110,8 +111,7 @@ def test_is_numpys(code):
     if isinstance(ours, Exception) and not isinstance(numpys, Exception):
         raise ours
     assert_same(ours, numpys, where=code)
-    for name, expected in numpy_arrays.items():
-        assert_same(our_arrays[name], expected, where=f"{name} after {code}")
+    assert_left_as(our_arrays, numpy_arrays, f"after {code}")
 
 
 def test_every_host_method_is_called():
