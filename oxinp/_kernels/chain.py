@@ -28,7 +28,10 @@ OUTER = "outer"  # one element per row: the innermost stride is 0
 BROADCAST = "broadcast"  # one element for all: read once
 SCALAR = "scalar"  # a by-value parameter
 INDEX = "index"  # no memory: the value is the flat index itself
-TRANSPOSED = "transposed"  # near each other along the last loop but one: staged through shared memory
+TRANSPOSED = "transposed"  # consecutive along the last loop but one: staged through shared memory
+STEPPED = "stepped"  # likewise, with a step between neighbours
+
+STAGED = frozenset({TRANSPOSED, STEPPED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +59,19 @@ class OperandSpec:
     @property
     def words(self) -> int:
         """Registers that a loaded element takes."""
-        return max(1, self.type.nbytes // 4) if self.kind in {UNIT, STRIDED, TRANSPOSED} else 0
+        return max(1, self.type.nbytes // 4) if self.kind in {UNIT, STRIDED, *STAGED} else 0
 
-    def stride_loops(self, ndim: int) -> range:
+    def stride_loops(self, ndim: int) -> Sequence[int]:
         """Loops whose stride is a parameter."""
         if self.kind in {UNIT, OUTER}:
             return range(ndim - 1)
-        return range(ndim if self.kind in {STRIDED, INDEX, TRANSPOSED} else 0)
+        if self.kind == TRANSPOSED:
+            return (*range(ndim - 2), ndim - 1)
+        return range(ndim if self.kind in {STRIDED, INDEX, STEPPED} else 0)
 
     def fixed_stride(self, loop: int, ndim: int) -> int:
         """Stride along a loop whose stride is no parameter."""
-        return int(self.kind == UNIT and loop == ndim - 1)
+        return int((self.kind == UNIT and loop == ndim - 1) or (self.kind == TRANSPOSED and loop == ndim - 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from oxinp._kernels.chain import (
     MAX_GATHERED,
     OUTER,
     SCALAR,
+    STEPPED,
     STRIDED,
     TRANSPOSED,
     UNIT,
@@ -180,7 +181,7 @@ def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> 
         nbytes = tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, spec.type)
         is_staged = i >= num_outputs and spec.kind == STRIDED and _is_transposed(strides, -2) and nbytes <= left
         left -= nbytes * is_staged
-        result.append(replace(spec, kind=TRANSPOSED) if is_staged else spec)
+        result.append(replace(spec, kind=TRANSPOSED if strides[-2] == 1 else STEPPED) if is_staged else spec)
     return result, units, rows
 
 

@@ -232,22 +232,9 @@ def _rows(problem: _Problem) -> _Pass:
     chain = problem.chain(nest)
     *outer, inner = problem.reduced.shape
     vector = vector_width(problem.arrays, nest, takes_rest=not outer)
-    count = unroll(chain, vector, NBYTES_IN_FLIGHT)
     num_rows = problem.kept.size
     num_units = problem.reduced.size // vector
-    chunk = num_units
-    at_once = 0
-    if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
-        group = _power_of_two(-(-num_units // UNITS_PER_LANE))
-        count = _power_of_two(-(-num_units // group))
-        at_once = min(MAX_ROWS_AT_ONCE, max(1, unroll(chain, vector, NBYTES_IN_FLIGHT) // count))
-    elif num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= problem.num_sms * rows.BLOCK:
-        group = rows.WARP
-    elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
-        group = SINGLE_BLOCK
-    else:
-        group = rows.BLOCK
-        chunk = _chunk(problem, num_units, num_rows, group * count)
+    group, count, at_once, chunk = _share_rows(problem, num_units, unroll(chain, vector, NBYTES_IN_FLIGHT))
     num_chunks = -(-num_units // max(chunk, 1)) or 1
     type_, place = problem.target(num_chunks)
     num_kept = len(problem.kept.shape)
@@ -268,6 +255,26 @@ def _rows(problem: _Problem) -> _Pass:
     per_block = max(1, at_once) * spec.block // group
     num_blocks = -(-num_rows // per_block) * num_chunks
     return _Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks)
+
+
+def _share_rows(problem: _Problem, num_units: int, count: int) -> tuple[int, int, int, int]:
+    """Threads per row, units that one loads before it uses the first, rows at once, units of a chunk."""
+    num_rows = problem.kept.size
+    if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
+        group = _power_of_two(-(-num_units // UNITS_PER_LANE))
+        own = _power_of_two(-(-num_units // group))
+        return group, own, min(MAX_ROWS_AT_ONCE, max(1, count // own)), num_units
+    chunk = num_units
+    if num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= problem.num_sms * rows.BLOCK:
+        group = rows.WARP
+    elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
+        group = SINGLE_BLOCK
+    else:
+        group = rows.BLOCK
+        chunk = _chunk(problem, num_units, num_rows, group * count)
+    # A round that a thread's share of the row does not fill loads the last unit again and again.
+    share = max(1, chunk // group)
+    return group, min(count, 1 << (share.bit_length() - 1)), 0, chunk
 
 
 def _power_of_two(count: int) -> int:

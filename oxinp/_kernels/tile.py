@@ -17,7 +17,7 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.chain import MAX_GATHERED, TRANSPOSED, BoundChain, Chain, Divisor, Position, Splitter, locate
+from oxinp._kernels.chain import MAX_GATHERED, STAGED, BoundChain, Chain, Divisor, Position, Splitter, locate
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class TileSpec:
     chain : Chain
         At least two loops.
     vector : int
-        Elements of a unit; 1 if an input is TRANSPOSED.
+        Elements of a unit; 1 if an input is STAGED.
     units : int
         Units per thread in each of its rows, 32 apart.
     rows : int
-        Rows per thread; a multiple of 4 if an input is TRANSPOSED.
+        Rows per thread; a multiple of 4 if an input is STAGED.
     """
 
     chain: Chain
@@ -97,7 +97,7 @@ class _Tile:
         self.staged: dict[int, Pointer] = {
             i: k.shared(operand.type, spec.width * pitch(spec.height, operand.type))
             for i, operand in enumerate(chain.inputs)
-            if operand.kind == TRANSPOSED
+            if operand.kind in STAGED
         }
 
     def build(self) -> Kernel:

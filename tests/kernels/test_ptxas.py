@@ -52,7 +52,7 @@ def test_shipped_specs_cover_what_planning_can_choose():
         types = {operand.type for spec in own for operand in spec.chain.inputs}
         assert types >= set(shipped.TYPES)
     kinds = {operand.kind for spec in specs for operand in spec.chain.inputs}
-    assert kinds == {"unit", "strided", "outer", "broadcast", "scalar", "index", "transposed"}
+    assert kinds == {"unit", "strided", "outer", "broadcast", "scalar", "index", "transposed", "stepped"}
     assert {spec.group for spec in specs if type(spec) is RowsSpec} == {1, 2, 4, 8, 16, 32, 256, 1024}
     assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
     assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
