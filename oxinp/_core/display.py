@@ -9,6 +9,8 @@ import numpy as np
 from oxinp._core.handle import Handle, fetch
 from oxinp._core.ops.index import getitem
 
+NEW_LINE = "\n" + " " * len("array(")
+
 
 def to_repr(array: Handle) -> str:
     """Return what `numpy.array_repr` gives."""
@@ -17,7 +19,15 @@ def to_repr(array: Handle) -> str:
         return np.array_repr(shown)
     with np.printoptions(threshold=0):
         text = np.array_repr(shown)
-    return text.replace(f"shape={shown.shape}", f"shape={array._layout.shape}")
+    start = text.rfind("shape=")
+    if start < 0:  # NumPy before 2.2
+        return text
+    body = text[:start].rstrip()
+    extras = text[start:].replace(str(shown.shape), str(array._layout.shape), 1)
+    # NumPy breaks the line before what would not fit on it, which is not as long for the elements that are shown.
+    last_line = len(body) - (body.rfind("\n") + 1)
+    fits = last_line + len(extras) + 1 <= np.get_printoptions()["linewidth"]
+    return f"{body}{' ' if fits else NEW_LINE}{extras}"
 
 
 def to_str(array: Handle) -> str:

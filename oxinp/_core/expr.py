@@ -24,6 +24,9 @@ MAX_NODES = 64
 MAX_LEAVES = 24
 MAX_NDIM = 8
 
+UNKNOWN = Layout.at(np.dtype(np.bool_), (1,), (-1,), 0)
+"""The layout of a result that only NumPy knows: one that no new array has."""
+
 
 class Unsupported(Exception):
     """Raised before anything is written where the device has no kernel for an operation; says why."""
@@ -230,7 +233,8 @@ def combine(
     try:
         loop = operation.find_loop(kinds)
     except Unsupported as why:
-        return Record(None, operation.weight * max(g.layout.nbytes for g in graphs), reason=str(why))
+        cost = operation.weight * max(g.layout.nbytes for g in graphs)
+        return Record(None, cost, reason=str(why), layout=UNKNOWN)
     out_shape = broadcast_shapes([g.layout.shape for g in graphs], None if target is None else target.shape)
     layout = target or result_layout(loop.output, out_shape, [g.layout for g in graphs if not g.is_scalar])
     cost = operation.weight * max(layout.nbytes, *(g.layout.nbytes for g in graphs))

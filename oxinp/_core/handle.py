@@ -93,7 +93,8 @@ def expression(handle: Handle) -> Value:
     if graph.layout is layout:
         return value
     if graph.nodes:
-        value = schedule.materialise(storage)
+        with schedule.LOCK:
+            value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
     return read(layout, value)
 
 
@@ -135,41 +136,47 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
 def fetch(handle: Handle) -> np.ndarray[Any, Any]:
     """Return a fresh NumPy array of what a handle reads, moving no more than that."""
     storage = handle._storage
-    if storage.host is not None:
-        return host_view(handle).copy()
-    value = storage.value
-    assert value is not None
-    if value[0].is_copy and value[0].layout.size == 1:
-        layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
-    else:
-        schedule.materialise(storage)
-        graph, leaves, _ = expression(handle)
-        layout = graph.layout
-    ptr = leaves[0].ptr
-    if not layout.is_contiguous:
-        _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
-        ptr = gathered.ptr
-    host = np.empty(layout.shape, layout.dtype)
-    if explain.REPORTS:
-        explain.note("copy", f"{host.nbytes} B to the host", "read there")
-    if host.nbytes:
-        device().download(host, ptr)
-    return host.reshape(handle._layout.shape)
+    with schedule.LOCK:
+        if storage.host is not None:
+            return host_view(handle).copy()
+        value = storage.value
+        assert value is not None
+        if value[0].is_copy and value[0].layout.size == 1:
+            layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
+        else:
+            schedule.materialise(storage)
+            graph, leaves, _ = expression(handle)
+            layout = graph.layout
+        ptr = leaves[0].ptr
+        if not layout.is_contiguous:
+            if not layout.is_aligned:
+                return host_view(handle).copy()
+            _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
+            ptr = gathered.ptr
+        host = np.empty(layout.shape, layout.dtype)
+        if explain.REPORTS:
+            explain.note("copy", f"{host.nbytes} B to the host", "read there")
+        if host.nbytes:
+            device().download(host, ptr)
+        return host.reshape(handle._layout.shape)
 
 
 def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
-    """Return the host view of a handle for writing: the device side becomes stale where the view lies."""
-    view = host_view(handle)
+    """Return the host view of a handle for writing: the device side becomes stale where the view lies.
+
+    Whoever writes does so before giving up `schedule.LOCK`, or another thread's upload may miss it.
+    """
     storage = handle._storage
-    value = storage.value
     low, high = handle._layout.byte_bounds
-    stale = storage.stale
-    if value is not None:
-        with schedule.LOCK:
+    with schedule.LOCK:
+        view = host_view(handle)
+        value = storage.value
+        stale = storage.stale
+        if value is not None:
             schedule.flush_readers(value)
             storage.stale = Stale(value[1][0], low, high)
             storage.value = None
-    elif stale is not None:
-        stale.low = min(stale.low, low)
-        stale.high = max(stale.high, high)
+        elif stale is not None:
+            stale.low = min(stale.low, low)
+            stale.high = max(stale.high, high)
     return view

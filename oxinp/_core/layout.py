@@ -166,12 +166,14 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return C-order strides in bytes, as NumPy computes them (size-0 dimensions count as 1)."""
+    """Return C-order strides in bytes, as NumPy computes them."""
+    if 0 in shape:  # depends on the NumPy version
+        return tuple(step * itemsize for step in np.empty(shape, np.bool_).strides)
     strides = []
     step = itemsize
     for n in reversed(shape):
         strides.append(step)
-        step *= n or 1
+        step *= n
     return tuple(reversed(strides))
 
 

@@ -16,6 +16,7 @@ from oxinp._core.ops import creation, index, reduce, shape
 from oxinp._core.ops.copy import astype, copy
 from oxinp._core.ops.views import view, view_at
 from oxinp._core.scalar import DeviceScalar
+from oxinp._core.schedule import LOCK
 from oxinp._core.ufunc import types, wrap_host
 from oxinp._core.ufuncs import operator_methods
 
@@ -178,17 +179,21 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             and type(key) is int
             and self._view is None
             and host.ndim == 1
-            and storage.value is None
             and type(value) is not ndarray
             and type(value) is not DeviceScalar
+            and storage.value is None  # last: no other thread runs between this and the write
         ):
-            host[key] = value
             stale = storage.stale
-            if stale is not None:
-                low = (key if key >= 0 else key + len(host)) * host.itemsize
-                stale.low = min(stale.low, low)
-                stale.high = max(stale.high, low + host.itemsize)
-            return
+            if stale is None:
+                host[key] = value
+                return
+            with LOCK:
+                if storage.stale is stale and storage.host is host:
+                    host[key] = value
+                    low = (key if key >= 0 else key + len(host)) * host.itemsize
+                    stale.low = min(stale.low, low)
+                    stale.high = max(stale.high, low + host.itemsize)
+                    return
         index.setitem(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
@@ -254,7 +259,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return wrap_host(host_view(self).__deepcopy__(memo)) if self._layout.dtype.hasobject else copy(self, "K")
 
     def __reduce__(self) -> Any:
-        return creation.from_host, (fetch(self),)
+        layout = self._layout
+        in_order = fetch(self.T).T if layout.is_fortran and not layout.is_contiguous else fetch(self)
+        return creation.from_host, (in_order,)
 
     def __repr__(self) -> str:
         return display.to_repr(self)

@@ -8,7 +8,7 @@ a host mirror first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from oxinp import _runtime
@@ -18,22 +18,15 @@ if TYPE_CHECKING:
     from oxinp._core.storage import Storage
     from oxinp._runtime.backend import Backend
 
-# After this many consecutive accesses to single elements (or other views under 4 KB) of one storage it gets a mirror.
+# After this many accesses to single elements (or other views under 4 KB) of one storage it gets a mirror: the loop they
+# come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
 SMALL_NBYTES = 4096
+MAX_IN_TURN = 8
 
-
-class _Accesses:
-    """Which storage was accessed last, weakly, and how many times in a row."""
-
-    __slots__ = ("count", "reference")
-
-    def __init__(self) -> None:
-        self.reference: Any = None
-        self.count = 0
-
-
-_accesses = _Accesses()
+# Storage -> its accesses in a row, and the mask of the value they were to: another one has been computed since if that
+# differs.
+_accesses: dict[ref[Storage], tuple[int, int]] = {}
 
 
 def device() -> Backend:
@@ -64,12 +57,15 @@ def starts_on_device(nbytes: int) -> bool:
 
 def wants_mirror(storage: Storage, nbytes: int) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now."""
-    if nbytes > SMALL_NBYTES:
-        return False
     reference = ref(storage)  # one object per storage
-    if _accesses.reference is reference:
-        _accesses.count += 1
-    else:
-        _accesses.reference = reference
-        _accesses.count = 1
-    return _accesses.count > ACCESSES_BEFORE_MIRROR
+    if nbytes > SMALL_NBYTES:
+        _accesses.pop(reference, None)
+        return False
+    value = storage.value
+    mask = 0 if value is None else value[2]
+    count, known = _accesses.get(reference, (0, mask))
+    if count == 0 and len(_accesses) >= MAX_IN_TURN:
+        _accesses.clear()
+    count = count + 1 if known == mask else 1
+    _accesses[reference] = count, mask
+    return count > ACCESSES_BEFORE_MIRROR

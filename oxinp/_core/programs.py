@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp import _kernels
 from oxinp._config import config
 from oxinp._core.dtypes import kernel_type
-from oxinp._core.expr import Graph, Node, cast, leaf
+from oxinp._core.expr import Graph, Node, Unsupported, cast, leaf
 from oxinp._core.layout import Layout
 from oxinp._core.placement import device
 from oxinp._core.storage import Leaf, next_mask
@@ -120,7 +120,15 @@ def inputs(graph: Graph) -> tuple[Any, ...]:
 
 
 def operand(layout: Layout) -> Operand:
-    """Return a layout as a kernel operand."""
+    """Return a layout as a kernel operand.
+
+    Raises
+    ------
+    Unsupported
+        Elements do not lie at multiples of their size: a kernel that touched them would end the context.
+    """
+    if not layout.is_aligned:
+        raise Unsupported("elements that do not lie at multiples of their size")
     return _kernels.problem.Operand(kernel_type(layout.dtype), layout.element_strides, layout.alignment)
 
 

@@ -6,6 +6,7 @@ arithmetic with arrays: so a loop that only feeds scalars back into array expres
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from oxinp._core.handle import Handle, fetch
 from oxinp._core.operators import operators
+from oxinp._core.schedule import LOCK
 from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
 
@@ -22,9 +24,10 @@ def _value(scalar: Any) -> Any:
     """Return the NumPy scalar, waiting for it the first time."""
     storage = scalar._storage
     if storage.host is None:
-        storage.host = fetch(scalar)
-        if storage.value is not None and storage.value[0].nodes:
-            storage.value = None  # an element read where it lies: there is nothing left to compute
+        with LOCK:
+            storage.host = fetch(scalar)
+            if storage.value is not None and storage.value[0].nodes:
+                storage.value = None  # an element read where it lies: there is nothing left to compute
     return storage.host[()]
 
 
@@ -116,6 +119,7 @@ class DeviceScalar(Handle):
     __float__ = _of_value(float)
     __complex__ = _of_value(complex)
     __index__ = _of_value(operator.index)
+    __trunc__ = _of_value(math.trunc)
     __neg__ = _of_value(operator.neg)
     __pos__ = _of_value(operator.pos)
     __abs__ = _of_value(abs)

@@ -65,9 +65,9 @@ def materialise(storage: Storage) -> Value:
         if REPORTS:
             note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         count = len(PENDING)
-        if count > 1:  # other entries than its own
+        if count > 1 or (count and PENDING[0]() is not storage):  # other entries than its own
             alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
-            if len(alive) > 1:
+            if alive != [storage]:
                 if len(alive) > MAX_ALIVE:
                     flush_all()
                     return storage.value or value
@@ -75,13 +75,18 @@ def materialise(storage: Storage) -> Value:
                 if wanted:
                     return _run_with_interior(storage, value, wanted)
                 count = 0
-        if program.arrays_only:  # `program.run`, spelled out
-            buffer = program.allocate(program.nbytes)
-            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
-        else:
-            buffer = program.run(leaves)
-        value = storage.value = (program.leaf, (buffer,), next_mask())
+        # What goes is this storage and what is dead; before the launch, during which the list may grow or be flushed.
         del PENDING[:count]
+        try:
+            if program.arrays_only:  # `program.run`, spelled out
+                buffer = program.allocate(program.nbytes)
+                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            else:
+                buffer = program.run(leaves)
+        except BaseException:
+            enter(storage)
+            raise
+        value = storage.value = (program.leaf, (buffer,), next_mask())
         return value
 
 

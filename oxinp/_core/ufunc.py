@@ -37,6 +37,8 @@ def operation_of(row: UfuncRow) -> Operation:
     """Return what is recorded for a row of the ufunc table."""
 
     def find_loop(kinds: tuple[Any, ...]) -> Loop:
+        if any(getattr(kind, "kind", "") == "V" for kind in kinds):  # compared by Python's operators, not by ufuncs
+            raise Unsupported("structured dtypes have no kernels")
         *inputs, output = row.numpy.resolve_dtypes((*kinds, *[None] * row.numpy.nout))
         lower = row.lowering.get(inputs[0].kind)
         if lower is None:
@@ -261,7 +263,8 @@ def apply_into(
     _check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
-        compute(*views, out=writes_host(out))
+        with schedule.LOCK:
+            compute(*views, out=writes_host(out))
         return out
     store(out, express(operation, operands, target_of(out)))
     return out
@@ -276,17 +279,18 @@ def target_of(out: Any) -> Layout:
 def store(out: Any, value: Value, source: Storage | None = None) -> None:
     """Give the elements of `out` an expression's values: a new value for a whole array, a write for a part of one."""
     storage = out._storage
-    if out._view is None:
-        storage.value = value
-        storage.host = None
-        storage.stale = None
-        schedule.enter(storage)
-        return
-    if storage.value is None:
-        device_value(storage)
-    schedule.materialise(storage)
-    if out._layout.size:
-        schedule.write(storage, out._layout, value, source)
+    with schedule.LOCK:  # nobody computes or reads the old value meanwhile
+        if out._view is None:
+            storage.value = value
+            storage.host = None
+            storage.stale = None
+            schedule.enter(storage)
+            return
+        if storage.value is None:
+            device_value(storage)
+        schedule.materialise(storage)
+        if out._layout.size:
+            schedule.write(storage, out._layout, value, source)
 
 
 def check_writeable(out: Any) -> None:

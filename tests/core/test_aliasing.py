@@ -213,6 +213,18 @@ def _interior_of_two(xp):
     return c, d, e, f
 
 
+def _memory_orders(xp):
+    x = xp.asarray(numpy.asfortranarray(numpy.arange(12.0).reshape(3, 4)))
+    y = xp.array(numpy.arange(24).reshape(2, 3, 4).transpose(1, 2, 0)[:, ::-1])
+    x -= xp.arange(4.0)
+    z = x + x.T.copy().T
+    v = x.T[1]
+    v *= 2
+    x[1:] = x[:-1]
+    made = [x, y, z, v, x * 2, y + 1, z.copy(), z.astype(int), xp.array(z)]
+    return made, [(a.flags.c_contiguous, a.flags.f_contiguous, a.strides) for a in made]
+
+
 def _swap(xp):
     x, y = xp.arange(5.0), xp.arange(5.0) * 2
     x[1:], y[1:] = y[1:], x[1:]

@@ -1,6 +1,6 @@
 """Chains fuse: what one launch computes, and when it takes one more."""
 
-# ruff: noqa: ARG001, ARG005, ICN001 - fixtures that set up, programs of one signature, and oxinp is np
+# ruff: noqa: ARG005, ICN001 - programs of one signature, and oxinp is np
 
 import gc
 

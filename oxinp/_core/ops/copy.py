@@ -13,6 +13,7 @@ from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, expression, fetch, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.ops.views import view
+from oxinp._core.schedule import LOCK
 from oxinp._core.ufunc import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 
 
@@ -96,7 +97,8 @@ def assign(target: Handle, value: Any) -> None:
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
             check_assignment(layout, seen)
-        writes_host(target)[...] = seen
+        with LOCK:
+            writes_host(target)[...] = seen
         return
     try:
         _assign_on_device(target, value)

@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._core import placement
 from oxinp._core.dtypes import DEVICE_TYPES, kernel_type
 from oxinp._core.expr import Graph, Node
-from oxinp._core.handle import Handle, fetch, host_layout
+from oxinp._core.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import astype, copy
 from oxinp._core.ops.views import view
@@ -143,9 +143,10 @@ def _same_storage(value: Handle) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return nested lists with our arrays as NumPy's."""
-    if isinstance(value, list | tuple):
-        return type(value)(_plain(part) for part in value) if type(value) in (list, tuple) else value
+    """Return nested lists with our arrays as NumPy's; a list without any is itself, since an array may hold it."""
+    if type(value) in (list, tuple):
+        parts = [_plain(part) for part in value]
+        return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value
     return fetch(value)[()] if isinstance(value, Handle) else value
 
 
@@ -153,9 +154,11 @@ def from_host(array: np.ndarray[Any, Any]) -> Any:
     """Return a copy of a NumPy array as ours: on the device from the threshold on, else on the host."""
     dtype = array.dtype
     if dtype in DEVICE_TYPES and dtype.isnative and array.size and placement.starts_on_device(array.nbytes):
-        layout = Layout.of(dtype, array.shape)
+        if not is_dense(array):
+            array = np.array(array)
+        layout = host_layout(array)
         buffer = placement.device().allocate(layout.nbytes)
-        placement.device().upload(buffer.ptr, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        placement.device().upload(buffer.ptr, host_bytes(array))
         return wrap(on_device(layout, buffer), layout)
     return wrap_host(np.array(array, subok=False))
 

@@ -36,7 +36,7 @@ def getitem(array: Handle, key: Any) -> Any:
     host = storage.host
     if host is None:
         layout, is_element = locate(array._layout, key)
-        if not placement.wants_mirror(storage, layout.nbytes):
+        if not placement.wants_mirror(storage, layout.nbytes) and (not is_element or layout.is_aligned):
             return _element(array, layout) if is_element else view_at(array, layout)
         host = fetch_storage(storage)
     seen = host_view(array)

@@ -168,7 +168,8 @@ def reduce(
     """
     layout = array._layout
     hosted = array._storage.host is not None and (out is None or out._storage.host is not None)
-    if (hosted and placement.is_host(layout.nbytes)) or not layout.size:
+    has_kernel = layout.dtype in DEVICE_TYPES
+    if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
         return _on_host(row, array, axis, dtype, out, keepdims=keepdims)
     shape = layout.shape
     if axis is None or (not shape and axis in (0, -1)):  # NumPy lets scalars have an axis
@@ -199,7 +200,8 @@ def _on_host(row: ReductionRow, array: Handle, axis: Any, dtype: Any, out: Any, 
     if out is None:
         return wrap_host(row.numpy(seen, axis=axis, keepdims=keepdims, **arguments))
     check_writeable(out)
-    row.numpy(seen, axis=axis, keepdims=keepdims, out=writes_host(out), **arguments)
+    with schedule.LOCK:
+        row.numpy(seen, axis=axis, keepdims=keepdims, out=writes_host(out), **arguments)
     return out
 
 

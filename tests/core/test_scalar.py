@@ -1,0 +1,253 @@
+"""DeviceScalar: like NumPy's scalar, and lazy."""
+
+# ruff: noqa: ARG005, ICN001 - fixtures that set up, programs of one signature, and oxinp is np
+
+import copy
+import math
+import operator
+import pickle
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+pytestmark = [pytest.mark.usefixtures("on_device"), pytest.mark.filterwarnings("ignore:.*encountered")]
+
+DTYPES = [numpy.bool_, numpy.int32, numpy.int64, numpy.float32, numpy.float64]
+
+
+def scalar(dtype, value=3):
+    """Return the same scalar of ours, pending on the device, and NumPy's."""
+    ours = (np.asarray(numpy.full(4, value).astype(dtype)) * numpy.bool_(1)).astype(dtype).max()
+    assert ours._storage.host is None
+    return ours, dtype(value)
+
+
+QUESTIONS = {
+    "isinstance": lambda s: [isinstance(s, t) for t in (numpy.generic, numpy.number, numpy.floating, float, int)],
+    "isinstance array": lambda s: isinstance(s, numpy.ndarray),
+    "class": lambda s: s.__class__,
+    "attributes": lambda s: (s.dtype, s.shape, s.ndim, s.size, s.itemsize, s.nbytes, s.strides),
+    "hash": hash,
+    "equal hashes": lambda s: {3: 1, 0: 2, 1: 4}[s],
+    "repr": repr,
+    "str": str,
+    "f-string": lambda s: f"{s} {s!r} {s:>20} {s!s:_^12}",
+    "format number": lambda s: f"{s:08.3f}" if s.dtype.kind == "f" else f"{s:4}",
+    "percent": lambda s: "%s %r" % (s, s),  # noqa: UP031
+    "bool": lambda s: (bool(s), not s, s and 5),
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "index": operator.index,
+    "as index": lambda s: ["a", "b", "c", "d"][s],
+    "as slice": lambda s: [1, 2, 3, 4, 5][:s],
+    "range": lambda s: list(range(s)),
+    "negation": operator.neg,
+    "abs": abs,
+    "positive": operator.pos,
+    "invert": operator.invert,
+    "round": round,
+    "round to digits": lambda s: round(s, 1),
+    "floor": math.floor,
+    "trunc": math.trunc,
+    "ceil": math.ceil,
+    "sqrt": math.sqrt,
+    "sum": lambda s: sum([s, s], 0),
+    "max": lambda s: max(s, 2, s),
+    "item": lambda s: s.item(),
+    "tolist": lambda s: s.tolist(),
+    "astype": lambda s: s.astype(numpy.float32),
+    "real": lambda s: (s.real, s.imag, s.T, s.conj()),
+    "methods": lambda s: (s.sum(), s.max(), s.any(), s.reshape(1), s.ravel(), s.copy(), s.round()),
+    "is_integer": lambda s: s.is_integer(),
+    "tobytes": lambda s: s.tobytes(),
+    "index with tuple": lambda s: (s[()], s[...], s[None]),
+    "index with number": lambda s: s[0],
+    "len": len,
+    "iter": list,
+    "setitem": lambda s: operator.setitem(s, (), 1),
+    "setattr": lambda s: setattr(s, "dtype", None),
+    "divmod": lambda s: (divmod(s, 2), divmod(7, s)),
+    "contains": lambda s: (s in [1, 3], s in {3: 1}, [s].index(s)),
+    "sorted": lambda s: sorted([s, 5, 1]),
+    "pickle": lambda s: pickle.loads(pickle.dumps(s)),  # noqa: S301
+    "copies": lambda s: (copy.copy(s), copy.deepcopy(s)),
+    "json": lambda s: __import__("json").dumps(float(s)),
+    "numpy array": lambda s: (numpy.array(s), numpy.asarray(s, dtype=float), numpy.array([s, s])),
+    "numpy functions": lambda s: (numpy.sqrt(s), numpy.isnan(s), numpy.add(s, 1), numpy.maximum(s, 2.5)),
+    "numpy array functions": lambda s: (numpy.sum(s), numpy.shape(s), numpy.ndim(s), numpy.isscalar(1)),
+    "numpy scalar types": lambda s: (numpy.float32(s), numpy.int64(s), numpy.bool_(s), numpy.complex64(s)),
+    "issubdtype": lambda s: numpy.issubdtype(s.dtype, numpy.floating),
+    "result_type": lambda s: numpy.result_type(s, numpy.float32),
+    "full": lambda s: numpy.full(3, s),
+    "arange": numpy.arange,
+    "zeros": numpy.zeros,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_answers_as_numpys_scalar(question, dtype):
+    ours, numpys = scalar(dtype)
+    results = []
+    for s in (ours, numpys):
+        try:
+            results.append(question(s))
+        except Exception as error:  # noqa: BLE001 - the exception is the outcome
+            results.append(error)
+    assert_same(*[list(map(_held, r)) if isinstance(r, (tuple, list)) else _held(r) for r in results])
+
+
+def _held(value):
+    """Return what a DeviceScalar's or an array's value is, as NumPy's object."""
+    return numpy.asarray(value)[()] if type(value).__module__.startswith("oxinp") else value
+
+
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+OPERATORS = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
+    *COMPARISONS,
+    *(operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
+]
+OTHERS = {
+    "bool": lambda xp: True,
+    "int": lambda xp: 2,
+    "float": lambda xp: 2.5,
+    "complex": lambda xp: 1 + 2j,
+    "huge int": lambda xp: 2**40,
+    "int8": lambda xp: numpy.int8(2),
+    "int64": lambda xp: numpy.int64(2),
+    "float32": lambda xp: numpy.float32(2.5),
+    "float64": lambda xp: numpy.float64(2.5),
+    "bool_": lambda xp: numpy.bool_(1),
+    "array": lambda xp: xp.arange(1, 4),
+    "float array": lambda xp: xp.arange(1.0, 4.0),
+    "float32 array": lambda xp: xp.arange(1, 4, dtype=numpy.float32),
+    "0-d array": lambda xp: xp.asarray(2.5),
+    "numpy array": lambda xp: numpy.arange(1, 4),
+    "list": lambda xp: [1, 2],
+    "None": lambda xp: None,
+    "string": lambda xp: "a",
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_arithmetic(dtype, other, twin):
+    for op in OPERATORS:
+        for reverse in (False, True):
+            if reverse and isinstance(other(np), complex) and op in COMPARISONS:
+                continue  # Python asks the scalar the same as the other way round, where NumPy's float64 is a float
+
+            def body(xp, op=op, reverse=reverse):
+                s = xp.arange(4).astype(dtype).max()
+                return op(other(xp), s) if reverse else op(s, other(xp))
+
+            twin(body)
+
+
+@pytest.mark.parametrize("a", DTYPES, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("b", DTYPES, ids=lambda t: t.__name__)
+def test_arithmetic_of_two(a, b, twin):
+    for op in OPERATORS:
+        twin(lambda xp, op=op: op(xp.arange(4).astype(a).max(), xp.arange(3).astype(b).max()))
+
+
+def test_arithmetic_with_arrays_and_numbers_does_not_wait(stats):
+    x = np.arange(100.0)
+    s = x.sum()
+    t = 2 * s / 3 - s
+    x = (x - t) * s
+    t += 1
+    x /= t
+    np.evaluate(x, t)
+    assert (stats().d2h_bytes, stats().h2d_bytes) == (0, 0)
+
+
+def test_in_place_operators_rebind():
+    s = np.arange(5.0).sum()
+    t = s
+    t += 1
+    t *= 2
+    assert (float(s), float(t)) == (10, 22)
+
+
+def test_value_is_fetched_once(stats):
+    s = np.arange(5.0).sum()
+    for _ in range(5):
+        assert s == 10
+        assert float(s) + int(s) == 20
+    assert (stats().d2h_bytes, stats().launches) == (8, 1)
+
+
+def test_indexes_arrays(twin):
+    def body(xp):
+        x = xp.arange(12).reshape(3, 4)
+        i = x.max() - 10
+        y = xp.zeros((3, 4))
+        y[i] = i
+        y[i, i + 1] = 5
+        y[: i + 1, i] += x[i, i]
+        return x[i], x[i, i], x[i:], x[:i, ::i], x[..., i], x[i, None], x[-i], y
+
+    twin(body)
+
+
+def test_indexes_beyond_the_end(twin):
+    twin(lambda xp: xp.arange(5)[xp.arange(6).max()])
+    twin(lambda xp: xp.arange(5)[xp.arange(6.0).max()])
+    twin(lambda xp: xp.arange(5)[(xp.arange(6) > 2).max()])
+
+
+def test_is_captured_before_a_write(twin):
+    def body(xp):
+        x = xp.arange(10.0)
+        first, last, total = x[0], x[-1], x.sum()
+        x[0] = 5
+        x[...] = 1
+        return first, last, total, first + last, x[0]
+
+    twin(body)
+
+
+def test_numpy_arrays_take_it():
+    theirs = numpy.arange(4.0)
+    s = np.arange(5.0).sum()
+    theirs[1] = s
+    theirs += s
+    theirs[2:] *= s
+    theirs[int(s) - 10] = 0
+    assert_same(theirs, numpy.array([0, 20, 120, 130.0]))
+    assert_same(numpy.asarray(theirs + s), theirs + 10)
+
+
+def test_in_lists_and_creation(twin):
+    def body(xp):
+        s = xp.arange(5.0).sum()
+        return (
+            xp.array([s, 1, s]),
+            xp.full(3, s),
+            xp.zeros(3) + [s, 0, s],  # noqa: RUF005 - an array
+            xp.stack([s, s]),
+            xp.asarray(s),
+            xp.where(s > 1, s, 0),
+        )
+
+    twin(body)
+
+
+def test_match_statement_and_isinstance_dispatch():
+    match np.arange(5.0).sum():
+        case float():
+            pass
+        case _:
+            pytest.fail("a float64 scalar is a float")
+
+
+def test_float_formatting_of_each_spec():
+    ours, numpys = scalar(numpy.float64, 1234.5678)
+    for spec in ("", ".2f", "e", "g", "+.1f", ",", "010.3f", "%"):
+        assert format(ours, spec) == format(numpys, spec)
