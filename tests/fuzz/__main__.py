@@ -37,7 +37,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 def _explain(settings: Settings, seed: int, failure: Failure) -> None:
     """Print the program that differs, as short as it can be made."""
-    program = generate_seeded(seed, failure.index)
+    program = generate_seeded(seed, failure.index, settings.threshold)
     judge = Judge(settings)
     _say(f"\n{program.origin}: {failure.difference.message}")
     if judge(program) is None:
@@ -57,7 +57,7 @@ def main() -> int:
     arguments = _arguments()
     if arguments.show:
         for index in range(arguments.start, arguments.start + arguments.programs):
-            program = generate_seeded(arguments.seed, index)
+            program = generate_seeded(arguments.seed, index, arguments.threshold)
             _say(f"# {program.origin}\n{program.listing()}\n")
         return 0
     settings = _settings(arguments)

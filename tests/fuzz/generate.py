@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -63,7 +63,14 @@ PROFILES = (
     # 64 KB is 8192 float64, 16384 float32: both sides of the threshold.
     SizeProfile("large", 14, ((8192,), (8193,), (16385,), (91, 97), (3, 2731), (5, 41, 43), (128, 128)), 40000, 10),
 )  # fmt: skip
-PROFILE_WEIGHTS = tuple(accumulate(profile.weight for profile in PROFILES))
+# For a threshold between zero and infinity, which only large arrays cross.
+LARGE_WEIGHTS = {"small": 30, "medium": 10, "large": 60}
+LARGE_PROFILES = tuple(replace(profile, weight=LARGE_WEIGHTS[profile.name]) for profile in PROFILES)
+
+
+def profiles_for(threshold: float) -> tuple[SizeProfile, ...]:
+    """Return the sizes with which a threshold of `offload_threshold` makes a difference."""
+    return LARGE_PROFILES if 0 < threshold < float("inf") else PROFILES
 
 
 def generate(draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = PROFILES) -> Program:
@@ -92,6 +99,6 @@ def generate(draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = P
     return scope.program(origin)
 
 
-def generate_seeded(seed: int, index: int) -> Program:
-    """Return program `index` of a seed: always the same one."""
-    return generate(RandomDraw(f"{seed}/{index}"), f"program {index} of seed {seed}")
+def generate_seeded(seed: int, index: int, threshold: float = 0) -> Program:
+    """Return program `index` of a seed: for a threshold always the same one."""
+    return generate(RandomDraw(f"{seed}/{index}"), f"program {index} of seed {seed}", profiles_for(threshold))

@@ -34,6 +34,11 @@ class Settings:
     namespace: str = "oxinp"
     config: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def threshold(self) -> float:
+        """`config.offload_threshold`."""
+        return float(self.config.get("offload_threshold", 0))
+
     def load(self) -> Any:
         """Import the namespace and configure it."""
         xp = pkgutil.resolve_name(self.namespace)
@@ -81,7 +86,7 @@ def _work(settings: Settings, seed: int, indices: range, slot: int, shared: dict
             break
         shared["index"][slot] = index
         shared["began"][slot] = time.monotonic()
-        program = generate_seeded(seed, index)
+        program = generate_seeded(seed, index, settings.threshold)
         difference = find_difference(program, xp)
         shared["done"][slot] += 1
         kinds.update(program.kinds())

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 import oxinp
 from tests.fuzz.draw import HypothesisDraw
-from tests.fuzz.generate import PROFILES, generate, generate_seeded
+from tests.fuzz.generate import generate, generate_seeded, profiles_for
 from tests.fuzz.twin import find_difference, raising_statements
 
 SEEDED_PROGRAMS = 1000
@@ -25,13 +25,12 @@ def _assert_no_difference(program, config):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_seeded_programs(config, offload_threshold, stats, seed):
     for index in range(SEEDED_PROGRAMS // 2):
-        _assert_no_difference(generate_seeded(seed, index), config)
+        _assert_no_difference(generate_seeded(seed, index, offload_threshold), config)
     # Below infinity the programs must have reached the device, and there must be one for them to reach.
     assert (stats().launches > 0) == (offload_threshold != float("inf"))
 
 
-@pytest.mark.usefixtures("offload_threshold")
-def test_drawn_programs(config):
+def test_drawn_programs(config, offload_threshold):
     @settings(
         max_examples=HYPOTHESIS_PROGRAMS,
         derandomize=True,
@@ -41,6 +40,8 @@ def test_drawn_programs(config):
     )
     @given(strategies.data())
     def run(data):
-        _assert_no_difference(generate(HypothesisDraw(data), "drawn by hypothesis", PROFILES[:1]), config)
+        _assert_no_difference(
+            generate(HypothesisDraw(data), "drawn by hypothesis", profiles_for(offload_threshold)), config
+        )
 
     run()
