@@ -371,6 +371,18 @@ def test_a_view_of_an_argument_is_a_view_both_ways():
     assert_same(view[3], np.array([4.0, 5]))
 
 
+@pytest.mark.usefixtures("offload_threshold")
+def test_a_view_of_a_read_only_argument_is_read_only():
+    x = oxinp.arange(6.0)
+    x.flags.writeable = False
+    view = fallback.call(lambda a: a[1:], (x,), {}, name="part")
+    assert not view.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        fallback.call(lambda a: a.fill(1), (x,), {}, name="fill")
+
+
 def test_an_argument_returned_is_the_argument():
     x = oxinp.arange(3.0)
     assert oxinp.atleast_1d(x) is x
