@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core import explain
 from oxinp._core.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.handle import host_view
 from oxinp._core.layout import Layout
@@ -199,6 +200,8 @@ _warned: set[tuple[str, int]] = set()
 def count(name: str) -> None:
     """Count a fallback by NumPy's name; warn of it, once per line of the user's, or refuse it, as the setting says."""
     stats.fallbacks[name] = stats.fallbacks.get(name, 0) + 1
+    if explain.REPORTS:
+        explain.note("fallback", name, "it has no kernel")
     if config.fallback != "silent":
         _tell(name)
 
