@@ -111,7 +111,7 @@ class Function:
     handle : int
     """
 
-    __slots__ = ("_dynamic_shared_nbytes", "driver", "handle", "module", "name")
+    __slots__ = ("__weakref__", "_dynamic_shared_nbytes", "driver", "handle", "module", "name")
 
     def __init__(self, module: Module, name: str) -> None:
         self.module = module

@@ -18,7 +18,7 @@ import numpy as np
 
 from oxinp._core import explain
 from oxinp._core.dtypes import DEVICE_TYPES, kernel_type, scalar_value
-from oxinp._core.layout import Layout, result_layout
+from oxinp._core.layout import Layout, forget_layouts, result_layout
 
 MAX_NODES = 64
 MAX_LEAVES = 24
@@ -143,6 +143,28 @@ class Loop(NamedTuple):
     lower: Callable[..., Any]
 
 
+MAX_RECORDS = 1 << 13
+"""Records kept, over all operations: beyond, all are forgotten, and with them the graphs and kernels not in use."""
+
+_TABLES: list[dict[Any, Record]] = []
+
+
+def new_table() -> dict[Any, Record]:
+    """Return a table of records that `remember` bounds."""
+    table: dict[Any, Record] = {}
+    _TABLES.append(table)
+    return table
+
+
+def remember(table: dict[Any, Record], key: Any, record: Record) -> None:
+    """Enter a record into a table."""
+    table[key] = record
+    if len(table) * len(_TABLES) > MAX_RECORDS and sum(map(len, _TABLES)) > MAX_RECORDS:
+        for other in _TABLES:
+            other.clear()
+        forget_layouts()
+
+
 class Operation:
     """Something that can be recorded elementwise.
 
@@ -173,12 +195,9 @@ class Operation:
         self.name = name
         self.find_loop = find_loop
         self.weight = weight
-        self.records: dict[Any, Record] = {}
-        self.pairs: dict[Any, Record] = {}  # (graph, graph or scalar type) of two operands that share no leaf
+        self.records = new_table()
+        self.pairs = new_table()  # (graph, graph or scalar type) of two operands that share no leaf
         explain.on_open(self.pairs.clear)
-
-
-MAX_RECORDS = 1 << 14
 
 
 def leaf(layout: Layout) -> Graph:
@@ -335,6 +354,7 @@ def cast(source: np.dtype[Any], target: np.dtype[Any]) -> Callable[..., Any]:
             def lower(k: Any, value: Any) -> Any:
                 return k.cast(value, kernel_type(target))
 
+        lower.__name__ = "copy" if source == target else "astype"
         _CASTS[source, target] = lower
     return lower
 

@@ -139,6 +139,12 @@ class Layout:
         return f"Layout({self.dtype}, shape={self.shape}, strides={self.strides}, offset={self.offset})"
 
 
+def forget_layouts() -> None:
+    """Empty the intern tables: layouts in use stay what they are, equal ones made later are other objects."""
+    _INTERNED.clear()
+    _CONTIGUOUS.clear()
+
+
 def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[Layout]) -> Layout:
     """Return the layout of a new array that results from operands: their order of axes, as NumPy's ``order="K"``."""
     if all(layout.is_contiguous for layout in operands):

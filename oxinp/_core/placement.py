@@ -67,5 +67,8 @@ def wants_mirror(storage: Storage, nbytes: int) -> bool:
     if count == 0 and len(_accesses) >= MAX_IN_TURN:
         _accesses.clear()
     count = count + 1 if known == mask else 1
+    if count > ACCESSES_BEFORE_MIRROR:
+        _accesses.pop(reference, None)
+        return True
     _accesses[reference] = count, mask
-    return count > ACCESSES_BEFORE_MIRROR
+    return False

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 MAX_OUTPUTS = 8
+MAX_PROGRAMS = 256  # of one graph: outputs into that many layouts
 
 
 class Program:
@@ -80,6 +81,8 @@ def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: La
     key = target or interior
     program = graph.programs.get(key)
     if program is None or program.version != config.version:
+        if len(graph.programs) >= MAX_PROGRAMS:
+            graph.programs.clear()
         program = graph.programs[key] = build(graph, interior, target)
         program.version = config.version
         if not key:

@@ -119,6 +119,8 @@ def _wanted_interior(storage: Storage, value: Value, others: list[Storage]) -> d
             continue
         key = (part, places)
         if key not in graph.interior:
+            if len(graph.interior) >= programs.MAX_PROGRAMS:
+                graph.interior.clear()
             graph.interior[key] = find_value(graph, part, places)
         number = graph.interior[key]
         if number is not None and number != graph.result and len(wanted) < programs.MAX_OUTPUTS - 1:

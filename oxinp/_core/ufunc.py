@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
-from oxinp._core.expr import MAX_RECORDS, Loop, Operation, Record, Unsupported, cast, combine, leaf, scalar
+from oxinp._core.expr import Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_layout, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, make_storage
@@ -120,7 +120,7 @@ def express(
         if record is None:
             graphs = tuple(value[0] for value in values)
             record = combine(operation, graphs, positions, target)
-            _remember(operation, key, record)
+            remember(operation.records, key, record)
         if record.graph is not None:
             if len(values) == 2 and target is None:
                 _remember_pair(operation, values, positions, operands, record)
@@ -138,13 +138,6 @@ def express(
             schedule.materialise(operands[i]._storage)
 
 
-def _remember(operation: Operation, key: Any, record: Record) -> None:
-    if len(operation.records) >= MAX_RECORDS:
-        operation.records.clear()
-        operation.pairs.clear()
-    operation.records[key] = record
-
-
 def _remember_pair(
     operation: Operation,
     values: tuple[Value, ...],
@@ -158,9 +151,9 @@ def _remember_pair(
     if left.is_scalar or explain.REPORTS:
         return
     if len(record.graph.leaves) == len(left_leaves) + len(right_leaves):
-        operation.pairs[left, type(operands[1]) if right.is_scalar else right] = record
+        remember(operation.pairs, (left, type(operands[1]) if right.is_scalar else right), record)
     elif len(right_leaves) == 1:
-        operation.pairs[left, right, positions[1][0]] = record
+        remember(operation.pairs, (left, right, positions[1][0]), record)
 
 
 def _scalar_value(value: Any) -> Value:
@@ -224,7 +217,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
             count += len(graph.leaves)
         record = combine(operation, graphs, tuple(positions))
         if not explain.REPORTS:
-            operation.pairs[key] = record
+            remember(operation.pairs, key, record)
     return record.cost if record.graph is not None else -1.0
 
 

@@ -46,6 +46,10 @@ class UfuncRow:
     weight: float = 1.0
     takes_any_integer: bool = False
 
+    def __post_init__(self) -> None:
+        for lower in self.lowering.values():
+            lower.__name__ = self.name  # what `explain` calls it
+
     @property
     def name(self) -> str:
         """NumPy's name."""

@@ -139,10 +139,10 @@ def operator_methods() -> dict[str, Any]:
 def _where_loop(kinds: tuple[Any, ...]) -> Loop:
     stand_ins = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(0) for kind in kinds[1:]]
     dtype = np.result_type(*stand_ins)
-    return Loop((np.dtype(np.bool_), dtype, dtype), dtype, _select)
+    return Loop((np.dtype(np.bool_), dtype, dtype), dtype, _where)
 
 
-def _select(k: Any, condition: Any, x: Any, y: Any) -> Any:
+def _where(k: Any, condition: Any, x: Any, y: Any) -> Any:
     return k.where(condition, x, y)
 
 

@@ -10,7 +10,7 @@ joins. Bytes per element: those of the inputs, once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.accumulate import Runnings, tree
@@ -25,6 +25,7 @@ from oxinp._kernels.chain import (
     Splitter,
     locate,
 )
+from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class ColumnsSpec:
         return WARP * self.vector * (NUM_WARPS // self.down)
 
 
-@cache
+@lru_cache(MAX_KERNELS)
 def make(spec: ColumnsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Columns(spec).build()

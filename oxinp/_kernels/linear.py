@@ -11,10 +11,11 @@ indices by multiplications. Bytes per element: those of every operand, once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import BoundChain, Chain, Position, Splitter, locate
+from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class LinearSpec:
     unroll: int
 
 
-@cache
+@lru_cache(MAX_KERNELS)
 def make(spec: LinearSpec) -> Kernel:
     """Build the kernel of a Spec."""
     chain, vector, unroll = spec.chain, spec.vector, spec.unroll

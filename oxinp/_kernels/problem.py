@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 MAX_ALIGNMENT = 256
+MAX_KERNELS = 1024
+"""Kernels that a family keeps beside those in use: a program of ever new expressions must not fill the memory."""
 
 Grid = tuple[int, int, int]
 

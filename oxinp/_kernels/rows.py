@@ -10,7 +10,7 @@ which a second reduction joins. Bytes per element: those of the inputs, once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.accumulate import Runnings, tree
@@ -25,6 +25,7 @@ from oxinp._kernels.chain import (
     Splitter,
     locate,
 )
+from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class RowsSpec:
         return max(self.group, BLOCK)
 
 
-@cache
+@lru_cache(MAX_KERNELS)
 def make(spec: RowsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Rows(spec).build()

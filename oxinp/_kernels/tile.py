@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import MAX_GATHERED, STAGED, BoundChain, Chain, Divisor, Position, Splitter, locate
+from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def shared_nbytes(width: int, height: int, type_: Type) -> int:
     return width * pitch(height, type_) * type_.nbytes
 
 
-@cache
+@lru_cache(MAX_KERNELS)
 def make(spec: TileSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Tile(spec).build()

@@ -6,6 +6,7 @@ import ctypes
 import os
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -95,8 +96,9 @@ class CudaBackend:
         self._memory = DeviceMemory(context)
         self.pool = Pool(self._memory.allocate, self._memory.free, self._memory.info, errors.OutOfMemory)
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
-        self._functions: dict[Kernel, Function] = {}
-        self._functions_by_text: dict[tuple[str, str], Function] = {}
+        # Functions live as long as a kernel or a launcher that uses them.
+        self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
+        self._functions_by_text: WeakValueDictionary[tuple[str, str], Function] = WeakValueDictionary()
         self._loading = Lock()
         self._cache = CubinCache(config.cache_dir)
         workers = _default_workers() if num_staging_workers is None else num_staging_workers

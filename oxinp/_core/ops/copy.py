@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core import placement
+from oxinp._core import explain, placement
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, expression, fetch, host_view, writes_host
@@ -97,6 +97,8 @@ def assign(target: Handle, value: Any) -> None:
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
             check_assignment(layout, seen)
+        if explain.REPORTS:
+            explain.note("host", "assignment", placement.why_host(layout.nbytes))
         with LOCK:
             writes_host(target)[...] = seen
         return

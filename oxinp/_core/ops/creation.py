@@ -72,6 +72,7 @@ def _iota(dtype: np.dtype[Any]) -> Any:
         return start + k.cast(index, kernel_type(dtype)) * step
 
     lower.wants_index = True  # type: ignore[attr-defined]
+    lower.__name__ = "arange"
     return lower
 
 

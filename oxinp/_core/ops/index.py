@@ -66,7 +66,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     host = storage.host
     if host is None:
         layout, is_element = locate(array._layout, key)
-        if placement.wants_mirror(storage, layout.nbytes):
+        if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
     else:
         seen = host_view(array)

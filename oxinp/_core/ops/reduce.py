@@ -11,9 +11,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp import _kernels
-from oxinp._core import placement, schedule
+from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, kernel_type
-from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf
+from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf, new_table, remember
 from oxinp._core.handle import Handle, expression, host_view, writes_host
 from oxinp._core.layout import Layout, result_layout
 from oxinp._core.placement import device
@@ -42,11 +42,9 @@ def _max_nan(k: Any, a: Any, b: Any) -> Any:
 
 
 def _sum_op(dtype: np.dtype[Any]) -> ReduceOp:
-    # NumPy begins float sums with -0.0, so that a sum of negative zeros keeps its sign.
     if dtype.kind == "b":
         return _kernels.problem.ReduceOp("sum", kernel_type(dtype), identity=False, combine=_or)
-    is_float = dtype.kind == "f"
-    return _kernels.problem.ReduceOp("sum", kernel_type(dtype), -0.0 if is_float else 0, _add, is_compensated=is_float)
+    return _kernels.problem.ReduceOp("sum", kernel_type(dtype), 0, _add, is_compensated=dtype.kind == "f")
 
 
 def _max_op(dtype: np.dtype[Any]) -> ReduceOp:
@@ -83,8 +81,7 @@ class ReductionRow:
 SUM = ReductionRow("sum", np.sum, np.add, _sum_op)
 MAX = ReductionRow("max", np.max, np.maximum, _max_op)
 
-_RECORDS: dict[Any, Record] = {}
-_MAX_RECORDS = 1 << 14
+_RECORDS = new_table()
 
 
 class Reduction:
@@ -170,6 +167,8 @@ def reduce(
     hosted = array._storage.host is not None and (out is None or out._storage.host is not None)
     has_kernel = layout.dtype in DEVICE_TYPES
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
+        if explain.REPORTS:
+            explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
         return _on_host(row, array, axis, dtype, out, keepdims=keepdims)
     shape = layout.shape
     if axis is None or (not shape and axis in (0, -1)):  # NumPy lets scalars have an axis
@@ -232,9 +231,8 @@ def _record(row: ReductionRow, chain: Graph, axes: tuple[int, ...], dtype: np.dt
     key = (row, chain, axes, dtype, keepdims)
     record = _RECORDS.get(key)
     if record is None:
-        if len(_RECORDS) >= _MAX_RECORDS:
-            _RECORDS.clear()
-        record = _RECORDS[key] = _reduction_of(row, chain, axes, dtype, keepdims=keepdims)
+        record = _reduction_of(row, chain, axes, dtype, keepdims=keepdims)
+        remember(_RECORDS, key, record)
     return record
 
 
