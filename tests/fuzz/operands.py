@@ -1,5 +1,6 @@
 """Dtypes, shapes, data, indices and expressions over the live names of a scope."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -368,7 +369,7 @@ def combine(scope: Scope, row: Operation, operands: list[Operand]) -> Operand:
         return operands[0]
     code = row.template.format(**{name: x.code for name, x in names.items()})
     exact = sum((x.exact for x in operands), ())
-    if np.prod(np.broadcast_shapes(*_shapes_or_none(operands)), dtype=object) > scope.max_size:
+    if joint_size(*(x.shape for x in operands)) > scope.max_size:
         return operands[0]
     value, has_value = scope.try_evaluate(
         row.template.format(x="_x", y="_y", z="_z"), **{f"_{name}": value for name, value in values.items()}
@@ -380,13 +381,12 @@ def combine(scope: Scope, row: Operation, operands: list[Operand]) -> Operand:
     return Operand(code, value, exact)
 
 
-def _shapes_or_none(operands: list[Operand]) -> list[tuple[int, ...]]:
-    shapes = [x.shape for x in operands]
+def joint_size(*shapes: tuple[int, ...]) -> int:
+    """Return the number of elements of what shapes broadcast to; 0 where they do not."""
     try:
-        np.broadcast_shapes(*shapes)
+        return math.prod(np.broadcast_shapes(*shapes))
     except ValueError:
-        return []
-    return shapes
+        return 0
 
 
 def inner_reduction(scope: Scope, depth: int, like: tuple[int, ...] | None) -> Operand | None:

@@ -20,14 +20,15 @@ REARRANGEMENTS = (
     "numpy.concatenate([{a}, {b}])", "numpy.stack([{a}, {a}], axis=-1)", "numpy.flip({a})", "np.cumsum({a} > 1)",
     "np.argsort({a}, axis=None, kind='stable')", "np.take({a}, [0, -1])", "np.nonzero({a})[0]",
     "np.all({a} > 0, axis=0)", "np.any({a})", "np.unique({a} > 1)", "np.dot({a} > 0, {a} > 0)", "np.argmax({a})",
-    "np.broadcast_arrays({a}, {b})[0] + 1", "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})",
+    "np.broadcast_arrays({a}, {a}[:1])[0] + 1", "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})",
     "np.triu({a})", "np.count_nonzero({a})", "np.add.reduce({a} > 1)", "np.add.accumulate({a} > 1)",
     "np.argwhere({a})", "np.add.outer({a}[..., :2], {a}[:2])", "np.logical_or.reduce({a} > 1, axis=None)",
     "np.isin({a}, [1, 2])", "np.array([{a}, {a}])", "np.array([v for v in {a}])", "np.array([({a} > 1).max(), 1])",
     "np.array(list({a}))", "np.apply_along_axis(lambda v: v[::-1], 0, {a})", "np.maximum.reduce({a} > 1, axis=-1)",
     "np.select([{a} > 1], [{a}])", "np.pad({a}, 1)", "np.delete({a}, 0, axis=0)", "np.append({a}, {b})",
     "np.bincount(({a} > 1).ravel())", "np.searchsorted([1, 2, 3], {a})", "np.einsum('i...->...i', {a})",
-    "np.tensordot({a} > 1, {a} > 1, axes=0)[..., :3]", "np.array_split({a}, 2)[0]", "np.atleast_1d({a}, {b})[-1]",
+    "np.tensordot({a} > 1, np.ones(2, dtype=np.bool_), axes=0)", "np.array_split({a}, 2)[0]",
+    "np.atleast_1d({a}, {b})[-1]",
 )  # fmt: skip
 
 
@@ -179,7 +180,9 @@ def host_array(scope: Scope) -> None:
         return
     h = scope.draw.choice(hosts)
     fitting = [name for name in names if np.shape(scope.values[name]) == np.shape(scope.values[h])]
-    a = scope.pick(fitting) if fitting else a
+    if not fitting:
+        return
+    a = scope.pick(fitting)
     code = scope.draw.choice((
         f"{h} += {a}", f"{h}[...] = {a}", f"{a}[...] = {h}", f"{a} *= {h}", f"np.add({a}, {h}, out={a})", f"{h} *= 2",
         f"{h}[...] = 5", f"{a} = np.array({h})", f"{a} = {a} + {h}", f"{a} = {h} - {a}", f"np.add({a}, 1, out={h})",

@@ -21,11 +21,12 @@ ARRAY_CONVERSIONS = (
     "{a}.shape", "{a}.dtype", "{a}.size", "{a}.ndim", "{a}.nbytes", "{a}.itemsize", "{a}.flags.writeable",
     "{a}.strides if {a}.size and 1 not in {a}.shape else None", "{a}.flags.c_contiguous", "{a}.flags.f_contiguous",
     "[float(v) for v in {a}]", "list({a})", "3 in {a}", "np.array_equal({a}, {b})", "{a} is {b}", "numpy.shape({a})",
-    "np.shares_memory({a}, {b})", "np.size({a})", "({a} == {b}).all()", "[v.shape for v in {a}]", "np.isscalar({a})",
-    "{a}.tobytes()", "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()", "np.result_type({a}, {b}, 2)",
-    "operator.index({a})", "sorted({a}.ravel() > 1)", "max({a}.ravel())", "[x.shape for x in np.nonzero({a})]",
-    "{a}.T.tolist()", "float(np.max({a} > 1))", "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()",
-    "np.can_cast({a}.dtype, {b}.dtype)", "np.ndim({a})", "[bool(v) for v in {a}.flat]", "sum(v > 0 for v in {a})",
+    "np.shares_memory({a}, {b})", "np.size({a})", "({a} == {a}.ravel()[:1]).all()", "[v.shape for v in {a}]",
+    "np.isscalar({a})", "{a}.tobytes()", "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()",
+    "np.result_type({a}, {b}, 2)", "operator.index({a})", "sorted({a}.ravel() > 1)", "max({a}.ravel())",
+    "[x.shape for x in np.nonzero({a})]", "{a}.T.tolist()", "float(np.max({a} > 1))",
+    "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()", "np.can_cast({a}.dtype, {b}.dtype)",
+    "np.ndim({a})", "[bool(v) for v in {a}.flat]", "sum(v > 0 for v in {a})",
 )  # fmt: skip
 LOOPS = (
     "for i in range({n}):\n    {a}[{i}] = {a}[{j}] * 2 + 1",
@@ -161,7 +162,9 @@ def loop(scope: Scope) -> None:
     names = [name for name in scope.arrays() if np.size(scope.values[name])]
     if not names:
         return
-    a, b = scope.pick(names), scope.pick(names)
+    a = scope.pick(names)
+    shapes = {name: np.shape(scope.values[name]) for name in names}
+    b = scope.pick([name for name in names if operands.joint_size(shapes[a], shapes[name]) <= scope.max_size])
     stride, offset = draw.integer(1, 5), draw.integer(0, 9)
     code = draw.choice(LOOPS).format(
         n=draw.choice((20, 3, 40)), a=a, b=b, t=scope.fresh("o"), f=scope.fresh(),

@@ -186,7 +186,9 @@ def _advanced(scope: Scope, name: str) -> str:
 def _value(scope: Scope, dims: tuple[int, ...]) -> Operand:
     """Return an expression that can be written into a shape (mostly)."""
     x = operands.expression(scope, scope.draw.integer(0, 2), dims)
-    if x.fails or scope.draw.chance(3) or _fits(x.shape, dims):
+    if x.fails or _fits(x.shape, dims):
+        return x
+    if scope.draw.chance(3) and operands.joint_size(x.shape, dims) <= scope.max_size:
         return x
     return operands.scalar(scope)
 

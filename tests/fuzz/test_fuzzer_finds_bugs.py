@@ -8,7 +8,7 @@ from tests.fuzz.planted import BUGS, Planted, Sound
 from tests.fuzz.program import CHECK
 from tests.fuzz.twin import InvalidProgramError, find_difference
 
-PROGRAMS = 1500
+PROGRAMS = 4000
 LONGEST_REPORT = 12
 
 
