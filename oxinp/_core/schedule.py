@@ -54,13 +54,12 @@ def materialise(storage: Storage) -> Value:
         Where the device has no room for the result; the storage stays pending.
     """
     with LOCK:
-        value = storage.value
-        assert value is not None
+        value: Any = storage.value
         graph, leaves, _ = value
-        if not graph.nodes:
-            return value
         program = graph.program
         if program is None or program.version != config.version:
+            if not graph.nodes:
+                return value  # type: ignore[no-any-return]
             program = programs.find(graph)
         if REPORTS:
             note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
