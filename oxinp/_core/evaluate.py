@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oxinp._core import schedule
 from oxinp._core.handle import Handle
+from oxinp._core.schedule import flush_all, materialise
 
 
 def evaluate(*arrays: Any) -> None:
@@ -24,8 +24,10 @@ def evaluate(*arrays: Any) -> None:
     >>> x = np.ones(100_000) * 2
     >>> np.evaluate(x)
     """
-    if not arrays:
-        schedule.flush_all()
     for array in arrays:
-        if isinstance(array, Handle) and array._storage.value is not None:
-            schedule.materialise(array._storage)
+        if isinstance(array, Handle):
+            storage = array._storage
+            if storage.value is not None:
+                materialise(storage)
+    if not arrays:
+        flush_all()

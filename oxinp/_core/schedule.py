@@ -85,8 +85,9 @@ def materialise(storage: Storage) -> Value:
         except BaseException:
             enter(storage)
             raise
-        value = storage.value = (program.leaf, (buffer,), next_mask())
-        return value
+        done: Value = (program.leaf, (buffer,), next_mask())
+        storage.value = done
+        return done
 
 
 def _keep_pending(alive: list[Storage], count: int) -> list[Storage]:

@@ -264,9 +264,19 @@ def apply_into(
 
 
 def target_of(out: Any) -> Layout:
-    """Return the layout in which `store` wants the value of an array: of a whole array its own."""
+    """Return the layout in which `store` wants the value of an array: of a whole array its own.
+
+    Raises
+    ------
+    Unsupported
+        Elements overlap (views made by `as_strided`): what they end up with depends on NumPy's order of writing.
+    """
     layout: Layout = out._layout
-    return layout if out._view is None else Layout.of(layout.dtype, layout.shape)
+    if out._view is None:
+        return layout
+    if not layout.is_injective:
+        raise Unsupported("elements that overlap")
+    return Layout.of(layout.dtype, layout.shape)
 
 
 def store(out: Any, value: Value, source: Storage | None = None) -> None:

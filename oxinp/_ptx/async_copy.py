@@ -116,7 +116,12 @@ COMMIT = Op("cp_async_commit", "cp.async.commit_group;", (), (), _commit, EFFECT
 _BULK = Op(
     "bulk_load",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{0}], [{1}], {2}, [{3}];",
-    (), (u32, u64, u32, u32), refuse, EFFECT, 90, (8, 0),
+    (),
+    (u32, u64, u32, u32),
+    refuse,
+    EFFECT,
+    90,
+    (8, 0),
 )
 
 

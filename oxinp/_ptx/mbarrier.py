@@ -27,7 +27,12 @@ _WAIT = Op(
     "{{\n\t.reg .pred done;\n\tWAIT:\n\t"
     "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [{0}], {1};"
     "\n\t@!done bra WAIT;\n\t}}",
-    (), (u32, u32), refuse_to_wait, WAIT, 90, (8, 0),
+    (),
+    (u32, u32),
+    refuse_to_wait,
+    WAIT,
+    90,
+    (8, 0),
 )
 
 
@@ -35,20 +40,34 @@ def _row(name: str, opcode: str, signature: str, layout: str) -> Row:
     return Row(name, opcode, signature, ((),), refuse, sm=90, ptx=(8, 0), layout=layout, kind=EFFECT)
 
 
-isa.register([
-    _row("mbarrier_init", "mbarrier.init.shared::cta.b64", "<- u32 u32", "[{0}], {1}"),
-    _row("mbarrier_arrive", "mbarrier.arrive.release.cta.shared::cta.b64", "<- u32", "_, [{0}]"),
-    _row("mbarrier_arrive_expect", "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64", "<- u32 u32",
-         "_, [{0}], {1}"),
-    # No .release.cluster: that would flush the block's writes to global memory (seen as MEMBAR.ALL.GPU), for readers
-    # that have written nothing.
-    _row("mbarrier_arrive_remote", "mbarrier.arrive.shared::cluster.b64", "<- u32", "_, [{0}]"),
-    _row("mapa", "mapa.shared::cluster.u32", "u32 <- u32 u32", "{0}, {1}, {2}"),
-    Row("fence_mbarrier_init", "fence.mbarrier_init.release.cluster", "<-", ((),), refuse, sm=90, ptx=(8, 0),
-        kind=EFFECT),
-    Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), refuse, sm=90, ptx=(7, 8), kind=EFFECT),
-    Row("cluster_wait", "barrier.cluster.wait.acquire", "<-", ((),), refuse_to_wait, sm=90, ptx=(7, 8), kind=WAIT),
-])
+isa.register(
+    [
+        _row("mbarrier_init", "mbarrier.init.shared::cta.b64", "<- u32 u32", "[{0}], {1}"),
+        _row("mbarrier_arrive", "mbarrier.arrive.release.cta.shared::cta.b64", "<- u32", "_, [{0}]"),
+        _row(
+            "mbarrier_arrive_expect",
+            "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64",
+            "<- u32 u32",
+            "_, [{0}], {1}",
+        ),
+        # No .release.cluster: that would flush the block's writes to global memory (seen as MEMBAR.ALL.GPU), for readers
+        # that have written nothing.
+        _row("mbarrier_arrive_remote", "mbarrier.arrive.shared::cluster.b64", "<- u32", "_, [{0}]"),
+        _row("mapa", "mapa.shared::cluster.u32", "u32 <- u32 u32", "{0}, {1}, {2}"),
+        Row(
+            "fence_mbarrier_init",
+            "fence.mbarrier_init.release.cluster",
+            "<-",
+            ((),),
+            refuse,
+            sm=90,
+            ptx=(8, 0),
+            kind=EFFECT,
+        ),
+        Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), refuse, sm=90, ptx=(7, 8), kind=EFFECT),
+        Row("cluster_wait", "barrier.cluster.wait.acquire", "<-", ((),), refuse_to_wait, sm=90, ptx=(7, 8), kind=WAIT),
+    ]
+)
 
 
 def cluster_barrier(k: Builder) -> None:

@@ -89,23 +89,32 @@ def _row(name: str, opcode: str, signature: str, types: tuple[isa.Binding, ...],
     return Row(name, opcode, signature, types, ref, layout=layout, kind=EFFECT)
 
 
-isa.register([
-    *(
-        _row(
-            "mma", "mma.sync.aligned.m16n8k16.row.col.f32.{t}.{t}.f32",
-            "f32 f32 f32 f32 <- u32 u32 u32 u32 u32 u32 f32 f32 f32 f32", ((type,),), _multiply(type),
-            "{{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{10}, {11}, {12}, {13}}}",
-        )
-        for type in (f16, bf16)
-    ),
-    *(
-        _row(
-            f"ldmatrix{suffix}", f"ldmatrix.sync.aligned.m8n8.x4{ptx}.shared.b16", "u32 u32 u32 u32 <- u32", ((),),
-            _load_matrices(is_transposed=bool(suffix)), "{{{0}, {1}, {2}, {3}}}, [{4}]",
-        )
-        for suffix, ptx in (("", ""), ("_trans", ".trans"))
-    ),
-])
+isa.register(
+    [
+        *(
+            _row(
+                "mma",
+                "mma.sync.aligned.m16n8k16.row.col.f32.{t}.{t}.f32",
+                "f32 f32 f32 f32 <- u32 u32 u32 u32 u32 u32 f32 f32 f32 f32",
+                ((type,),),
+                _multiply(type),
+                "{{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{10}, {11}, {12}, {13}}}",
+            )
+            for type in (f16, bf16)
+        ),
+        *(
+            _row(
+                f"ldmatrix{suffix}",
+                f"ldmatrix.sync.aligned.m8n8.x4{ptx}.shared.b16",
+                "u32 u32 u32 u32 <- u32",
+                ((),),
+                _load_matrices(is_transposed=bool(suffix)),
+                "{{{0}, {1}, {2}, {3}}}, [{4}]",
+            )
+            for suffix, ptx in (("", ""), ("_trans", ".trans"))
+        ),
+    ]
+)
 
 
 def multiply(

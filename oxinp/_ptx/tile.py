@@ -78,7 +78,12 @@ class OperandTile:
         self._high = k.const(_SWIZZLE_128 | stride >> 4, u32)
 
     def load(
-        self, tensor_map: TensorMap, slot: Slot, extent_start: Value, depth_start: Value, part: Any = 0,
+        self,
+        tensor_map: TensorMap,
+        slot: Slot,
+        extent_start: Value,
+        depth_start: Value,
+        part: Any = 0,
         multicast: int = 0,
     ) -> None:
         """Start the copies that fill the slot's tile, or this block's part of it; one thread calls it.
@@ -193,8 +198,7 @@ class ResultTile:
         row = self._start + atom * ATOM_NBYTES + row_in_atom * SWIZZLE_NBYTES
         eight = 8 * type.nbytes
         self._places = [
-            Pointer(k, row + (lane ^ (j * eight) if j else lane), type, "shared")
-            for j in range(self._columns // 8)
+            Pointer(k, row + (lane ^ (j * eight) if j else lane), type, "shared") for j in range(self._columns // 8)
         ]
 
     @classmethod

@@ -24,11 +24,23 @@ SWIZZLE_NBYTES = 128
 MAX_BOX_EXTENT = 256
 ALIGN = 16  # of base address and pitches
 
-isa.register([
-    Row("prefetch_map", "prefetch.tensormap", "<- u64", ((),), refuse, sm=90, ptx=(8, 0), layout="[{0}]", kind=EFFECT),
-    Row("fence_proxy_async", "fence.proxy.async.shared::cta", "<-", ((),), refuse, sm=90, ptx=(8, 0), kind=EFFECT),
-    Row("bulk_commit", "cp.async.bulk.commit_group", "<-", ((),), refuse, sm=90, ptx=(8, 0), kind=EFFECT),
-])
+isa.register(
+    [
+        Row(
+            "prefetch_map",
+            "prefetch.tensormap",
+            "<- u64",
+            ((),),
+            refuse,
+            sm=90,
+            ptx=(8, 0),
+            layout="[{0}]",
+            kind=EFFECT,
+        ),
+        Row("fence_proxy_async", "fence.proxy.async.shared::cta", "<-", ((),), refuse, sm=90, ptx=(8, 0), kind=EFFECT),
+        Row("bulk_commit", "cp.async.bulk.commit_group", "<-", ((),), refuse, sm=90, ptx=(8, 0), kind=EFFECT),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,34 @@ FORMS = {
     u8: Form("u8", 32, (i32,), "", 16),
 }
 
-isa.register([
-    Row("wgmma_fence", "wgmma.fence.sync.aligned", "<-", ((),), refuse, sm=90, ptx=(8, 0), kind=EFFECT,
-        collective=WARPGROUP, arch_specific=True),
-    Row("wgmma_commit", "wgmma.commit_group.sync.aligned", "<-", ((),), refuse, sm=90, ptx=(8, 0), kind=EFFECT,
-        collective=WARPGROUP, arch_specific=True),
-])
+isa.register(
+    [
+        Row(
+            "wgmma_fence",
+            "wgmma.fence.sync.aligned",
+            "<-",
+            ((),),
+            refuse,
+            sm=90,
+            ptx=(8, 0),
+            kind=EFFECT,
+            collective=WARPGROUP,
+            arch_specific=True,
+        ),
+        Row(
+            "wgmma_commit",
+            "wgmma.commit_group.sync.aligned",
+            "<-",
+            ((),),
+            refuse,
+            sm=90,
+            ptx=(8, 0),
+            kind=EFFECT,
+            collective=WARPGROUP,
+            arch_specific=True,
+        ),
+    ]
+)
 _OPS: dict[tuple[Any, ...], Op] = {}
 
 
@@ -100,8 +122,9 @@ def _wait_op(num_pending: int) -> Op:
     op = _OPS.get(("wait", num_pending))
     if op is None:
         text = f"wgmma.wait_group.sync.aligned {num_pending};"
-        op = _OPS["wait", num_pending] = Op("wgmma_wait", text, (), (), refuse_to_wait, WAIT, 90, (8, 0), WARPGROUP,
-                                            arch_specific=True)
+        op = _OPS["wait", num_pending] = Op(
+            "wgmma_wait", text, (), (), refuse_to_wait, WAIT, 90, (8, 0), WARPGROUP, arch_specific=True
+        )
     return op
 
 
@@ -220,9 +243,7 @@ class Accumulator:
             if self._landed_in is None or not _contains(loop.body, self._landed_in):
                 self._assumed.add(id(loop))
         sums = [register.get() for register in self._registers]
-        return [
-            (i, j, sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]) for j in range(self.extent // 8) for i in range(2)
-        ]
+        return [(i, j, sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]) for j in range(self.extent // 8) for i in range(2)]
 
     def _check_loops(self, ended: list[Loop]) -> None:
         if self.is_in_flight and any(id(loop) in self._assumed for loop in ended):

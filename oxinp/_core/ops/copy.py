@@ -120,6 +120,7 @@ def _from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _assign_on_device(target: Handle, value: Any) -> None:
     layout = target._layout
+    wanted = target_of(target)
     source = None
     if isinstance(value, Handle):
         value = _drop_leading_ones(value, layout.ndim)
@@ -134,7 +135,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         converted = np.empty((), layout.dtype)
         converted[...] = value
         value = converted[()]
-    store(target, express(COPY, (value,), target_of(target)))
+    store(target, express(COPY, (value,), wanted))
 
 
 def check_assignment(layout: Any, seen: Any) -> None:
