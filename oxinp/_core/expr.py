@@ -53,7 +53,7 @@ class Graph:
     layout : Layout
         Of the result: dense and at offset 0, but for a leaf graph, where it is the leaf's own.
     leaves : tuple of Layout or numpy.dtype
-        Array leaves by layout, each broadcast to the graph's shape; scalar leaves by dtype.
+        Array leaves by the form of their layout, each broadcast to the graph's shape; scalar leaves by dtype.
     nodes : tuple of Node
         In the order of evaluation, each distinct one once; empty for a leaf graph.
     reduction : object or None

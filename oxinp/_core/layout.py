@@ -92,6 +92,12 @@ class Layout:
         return Layout.at(self.dtype, shape, strides, self.offset)
 
     @property
+    def form(self) -> Layout:
+        """What a kernel depends on, the offset standing for its alignment: rows of a matrix have one form, or few."""
+        offset = (self.offset & -self.offset) % 256  # Buffers lie at multiples of 256
+        return self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+
+    @property
     def is_aligned(self) -> bool:
         """Whether every element lies at a multiple of its size (a kernel's misaligned load would kill the context)."""
         itemsize = self.dtype.itemsize

@@ -78,6 +78,8 @@ def _arguments(leaves: tuple[Any, ...]) -> list[Any]:
 
 def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: Layout | None = None) -> Any:
     """Return the program that `build` makes, from the graph where it was made before under the present settings."""
+    if target is not None:
+        target = target.form
     key = target or interior
     program = graph.programs.get(key)
     if program is None or program.version != config.version:
@@ -99,7 +101,7 @@ def build(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: L
     interior : tuple of (int, Layout)
         Numbers of interior values to store as well, each into a new Buffer in that layout.
     target : Layout or None
-        Where the result goes, if not into a new contiguous Buffer.
+        The form of where the result goes, if not into a new contiguous Buffer.
     """
     if graph.reduction is not None:
         return graph.reduction.build(graph, target)
@@ -163,4 +165,6 @@ def on_device(layout: Layout, buffer: Buffer) -> Value:
 def read(layout: Layout, value: Value) -> Value:
     """Return what lies in `layout` in the Buffer of a storage that is on the device."""
     buffer = value[1][0]
-    return leaf(layout), (buffer if layout.offset == 0 else Leaf(buffer, layout.offset),), value[2]
+    if layout.offset == 0:
+        return leaf(layout), (buffer,), value[2]
+    return leaf(layout.form), (Leaf(buffer, layout.offset),), value[2]

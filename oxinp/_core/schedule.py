@@ -202,14 +202,15 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         storage.host = None
         storage.stale = None
         if direct and reads_target and source is not None and source is not storage:
-            _, leaves, mask = read(layout, storage.value)
-            source.value = (programs.copying(layout, layout.dtype), leaves, mask)
+            written, leaves, mask = read(layout, storage.value)
+            source.value = (programs.copying(written.layout, layout.dtype), leaves, mask)
 
 
 def _reads_only(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written."""
+    ptr, form = buffer.ptr + layout.offset, layout.form
     return all(
-        where.same(layout)
+        entry.ptr == ptr and where.same(form)
         for entry, where in zip(leaves, graph.leaves, strict=True)
         if getattr(entry, "buffer", None) is buffer
     )

@@ -101,14 +101,30 @@ def test_tables_of_records_are_bounded(on_device, monkeypatch):
         assert max(len(layout._INTERNED), len(layout._CONTIGUOUS)) <= 4000
 
 
-def test_programs_of_one_expression_are_bounded(on_device):
-    x, y = np.zeros(600), np.arange(3.0)
+def test_places_in_an_array_share_programs(on_device, monkeypatch):
+    backend = _runtime.current()
+    made = []
+    make = backend.launcher
+    monkeypatch.setattr(backend, "launcher", lambda *args: made.append(args) or make(*args))
+    x, y = np.zeros((100, 32)), np.arange(32.0)
+    np.evaluate()
+    made.clear()
+    for i in range(99):
+        x[i + 1] = x[i] + y
+    assert len(made) <= 2
+    theirs = numpy.arange(32.0) * numpy.arange(100)[:, None]
+    assert_same(x, theirs)
+
+
+def test_programs_of_one_expression_are_bounded(on_device, monkeypatch):
+    monkeypatch.setattr(programs, "MAX_PROGRAMS", 20)
+    x, y = np.zeros(6000), np.arange(3.0)
     np.evaluate()
     graph = (y * 2)._storage.value[0]
-    for i in range(500):
-        x[i : i + 3] = y * 2
-    assert len(graph.programs) <= programs.MAX_PROGRAMS
-    assert_same(x[498:503], numpy.array([0, 0, 2, 4, 0.0]))
+    for step in range(1, 100):
+        x[: 3 * step : step] = y * 2
+    assert len(graph.programs) <= 20
+    assert_same(x[:4], numpy.array([0, 2, 2, 2.0]))
 
 
 def test_tables_that_are_emptied_change_no_value(on_device, twin, monkeypatch):

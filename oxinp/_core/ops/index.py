@@ -123,5 +123,5 @@ def _single(value: Any, layout: Layout) -> Any:
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
     device_value(array._storage)
-    _, leaves, mask = read(layout, schedule.materialise(array._storage))
-    return wrap_pending((copying(layout, layout.dtype), leaves, mask))
+    element, leaves, mask = read(layout, schedule.materialise(array._storage))
+    return wrap_pending((copying(element.layout, layout.dtype), leaves, mask))
