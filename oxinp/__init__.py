@@ -12,12 +12,11 @@ from oxinp._config import config
 from oxinp._core.evaluate import evaluate
 from oxinp._core.explain import explain
 from oxinp._core.fallback import FallbackError, FallbackWarning
-from oxinp._version import __version__
 
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = {"cuda": "oxinp.cuda"}
 
-__all__ = ["FallbackError", "FallbackWarning", "__version__", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
+__all__ = ["FallbackError", "FallbackWarning", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

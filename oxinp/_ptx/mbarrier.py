@@ -50,8 +50,8 @@ isa.register(
             "<- u32 u32",
             "_, [{0}], {1}",
         ),
-        # No .release.cluster: that would flush the block's writes to global memory (seen as MEMBAR.ALL.GPU), for readers
-        # that have written nothing.
+        # No .release.cluster: that would flush the block's writes to global memory (seen as MEMBAR.ALL.GPU), for
+        # readers that have written nothing.
         _row("mbarrier_arrive_remote", "mbarrier.arrive.shared::cluster.b64", "<- u32", "_, [{0}]"),
         _row("mapa", "mapa.shared::cluster.u32", "u32 <- u32 u32", "{0}, {1}, {2}"),
         Row(

@@ -176,6 +176,8 @@ def reduce(
     else:
         axes = normalize_axis_tuple(axis, len(shape), "axis")
     result_dtype = _result_dtype(row, layout.dtype, dtype, out)
+    if out is not None and row.ufunc.identity is None and out._layout.dtype != layout.dtype:
+        raise Unsupported("NumPy casts the first element alone to the dtype of `out`")
     value = expression(array)
     if value[0].reduction is not None:
         value = schedule.materialise(array._storage)
