@@ -5,34 +5,25 @@ dtype objects, scalar types and promotion rules are NumPy's own; nothing here de
 
 from __future__ import annotations
 
-import functools
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from oxinp._ptx import types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._ptx.types import Type
 
-# THE DTYPE TABLE: NumPy's dtype -> the name of the kernel language's type. bool is one byte in memory, a predicate in
-# registers.
-DEVICE_TYPES: dict[np.dtype[Any], str] = {
-    np.dtype(np.bool_): "pred",
-    np.dtype(np.int32): "i32",
-    np.dtype(np.int64): "i64",
-    np.dtype(np.float32): "f32",
-    np.dtype(np.float64): "f64",
+# THE DTYPE TABLE: NumPy's dtype -> the kernel language's type. bool is one byte in memory, a predicate in registers.
+DEVICE_TYPES: dict[np.dtype[Any], Type] = {
+    np.dtype(np.bool_): types.pred,
+    np.dtype(np.int32): types.i32,
+    np.dtype(np.int64): types.i64,
+    np.dtype(np.float32): types.f32,
+    np.dtype(np.float64): types.f64,
 }
-
-
-@functools.cache
-def kernel_type(dtype: np.dtype[Any]) -> Type:
-    """Return the kernel language's type; the language is imported when the first kernel is built."""
-    found: Type = getattr(importlib.import_module("oxinp._ptx.types"), DEVICE_TYPES[dtype])
-    return found
-
 
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core import explain
-from oxinp._core.dtypes import DEVICE_TYPES, kernel_type, scalar_value
+from oxinp._core.dtypes import DEVICE_TYPES, scalar_value
 from oxinp._core.layout import Layout, forget_layouts, result_layout
 
 MAX_NODES = 64
@@ -352,7 +352,7 @@ def cast(source: np.dtype[Any], target: np.dtype[Any]) -> Callable[..., Any]:
         else:
 
             def lower(k: Any, value: Any) -> Any:
-                return k.cast(value, kernel_type(target))
+                return k.cast(value, DEVICE_TYPES[target])
 
         lower.__name__ = "copy" if source == target else "astype"
         _CASTS[source, target] = lower

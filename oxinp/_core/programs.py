@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp import _kernels
 from oxinp._config import config
-from oxinp._core.dtypes import kernel_type
+from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Graph, Node, Unsupported, cast, leaf
 from oxinp._core.layout import Layout
 from oxinp._core.placement import device
 from oxinp._core.storage import Leaf, next_mask
+from oxinp._kernels import elementwise
+from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 
 if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._core.storage import Value
-    from oxinp._kernels.problem import Instr, Operand, Output
     from oxinp._runtime.memory import Buffer
 
 MAX_OUTPUTS = 8
@@ -41,7 +41,7 @@ class Program:
         self.arrays_only = all(isinstance(entry, Layout) for entry in graph.leaves)
         self.launch: Any = _skip
         if outputs[0][1].size:
-            launch = _kernels.elementwise.plan(
+            launch = elementwise.plan(
                 graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
             )
             self.launch = backend.launcher(
@@ -119,8 +119,7 @@ def describe(graph: Graph) -> str:
 def inputs(graph: Graph) -> tuple[Any, ...]:
     """Return the graph's leaves as kernel operands."""
     return tuple(
-        operand(entry) if isinstance(entry, Layout) else _kernels.problem.ScalarOperand(kernel_type(entry))
-        for entry in graph.leaves
+        operand(entry) if isinstance(entry, Layout) else ScalarOperand(DEVICE_TYPES[entry]) for entry in graph.leaves
     )
 
 
@@ -134,16 +133,16 @@ def operand(layout: Layout) -> Operand:
     """
     if not layout.is_aligned:
         raise Unsupported("elements that do not lie at multiples of their size")
-    return _kernels.problem.Operand(kernel_type(layout.dtype), layout.element_strides, layout.alignment)
+    return Operand(DEVICE_TYPES[layout.dtype], layout.element_strides, layout.alignment)
 
 
 def instructions(graph: Graph) -> tuple[Instr, ...]:
     """Return the graph's nodes as kernel instructions."""
-    return tuple(_kernels.problem.Instr(node.lower, kernel_type(node.dtype), node.args) for node in graph.nodes)
+    return tuple(Instr(node.lower, DEVICE_TYPES[node.dtype], node.args) for node in graph.nodes)
 
 
 def _outputs(outputs: tuple[tuple[int, Layout], ...]) -> tuple[Output, ...]:
-    return tuple(_kernels.problem.Output(number, operand(layout)) for number, layout in outputs)
+    return tuple(Output(number, operand(layout)) for number, layout in outputs)
 
 
 def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:

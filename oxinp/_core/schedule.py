@@ -252,6 +252,5 @@ def _pending() -> list[Storage]:
     return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
 
 
-hooks.first_modules += ["oxinp._kernels.elementwise", "oxinp._kernels.reduce"]
 hooks.before_synchronize.append(flush_all)
 hooks.before_out_of_memory.append(flush_all)

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["before_out_of_memory", "before_synchronize", "first_modules"]
-
-first_modules: list[str] = []
-"""Names of modules that the first kernel needs: imported while the driver starts, which takes longer."""
+__all__ = ["before_out_of_memory", "before_synchronize"]
 
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""

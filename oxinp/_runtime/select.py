@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-from threading import RLock, Thread
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from oxinp._config import config
-from oxinp._runtime import hooks
 from oxinp._runtime.backend import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -64,19 +62,6 @@ def _decide() -> Backend | None:
         return backend
 
 
-def _start_driver() -> None:
-    """Start the driver, a tenth of a second without the interpreter, and meanwhile import what comes next."""
-    driver = importlib.import_module("_driver.driver")  # before the thread wants its modules too
-    Thread(target=_import_all, args=((_MODULES["cuda"], *hooks.first_modules),), daemon=True).start()
-    with contextlib.suppress(RuntimeError):  # opening the backend meets it again, and says what it means
-        driver.load()
-
-
-def _import_all(names: tuple[str, ...]) -> None:
-    for name in names:
-        importlib.import_module(name)
-
-
 def _open(name: str, version: int) -> Backend:
     if name in _opened:
         return _opened[name]
@@ -84,8 +69,6 @@ def _open(name: str, version: int) -> Backend:
     if failure is not None and failed_version == version:
         raise failure.with_traceback(None)
     try:
-        if name == "cuda":
-            _start_driver()
         backend: Backend = importlib.import_module(_MODULES[name]).open_backend()
     except BackendUnavailable as error:
         _failures[name] = (version, error)

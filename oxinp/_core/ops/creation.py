@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core import placement
-from oxinp._core.dtypes import DEVICE_TYPES, kernel_type
+from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Graph, Node
 from oxinp._core.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.layout import Layout
@@ -69,7 +69,7 @@ _POINT = np.zeros((), np.bool_)
 def _iota(dtype: np.dtype[Any]) -> Any:
 
     def lower(k: Any, index: Any, start: Any, step: Any) -> Any:
-        return start + k.cast(index, kernel_type(dtype)) * step
+        return start + k.cast(index, DEVICE_TYPES[dtype]) * step
 
     lower.wants_index = True  # type: ignore[attr-defined]
     lower.__name__ = "arange"

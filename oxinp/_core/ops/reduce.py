@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from oxinp import _kernels
 from oxinp._core import explain, placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES, kernel_type
+from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf, new_table, remember
 from oxinp._core.handle import Handle, expression, host_view, writes_host
 from oxinp._core.layout import Layout, result_layout
 from oxinp._core.placement import device
 from oxinp._core.programs import inputs, instructions, operand
 from oxinp._core.ufunc import COPY, check_writeable, express, store, target_of, wrap_host, wrap_pending
+from oxinp._kernels import reduce as kernels
+from oxinp._kernels.problem import ReduceOp
 from oxinp._runtime.memory import Buffer
-
-if TYPE_CHECKING:
-    from oxinp._kernels.problem import ReduceOp
 
 
 def _add(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001 - every lowering takes the builder
@@ -43,17 +41,17 @@ def _max_nan(k: Any, a: Any, b: Any) -> Any:
 
 def _sum_op(dtype: np.dtype[Any]) -> ReduceOp:
     if dtype.kind == "b":
-        return _kernels.problem.ReduceOp("sum", kernel_type(dtype), identity=False, combine=_or)
-    return _kernels.problem.ReduceOp("sum", kernel_type(dtype), 0, _add, is_compensated=dtype.kind == "f")
+        return ReduceOp("sum", DEVICE_TYPES[dtype], identity=False, combine=_or)
+    return ReduceOp("sum", DEVICE_TYPES[dtype], 0, _add, is_compensated=dtype.kind == "f")
 
 
 def _max_op(dtype: np.dtype[Any]) -> ReduceOp:
-    acc = kernel_type(dtype)
+    acc = DEVICE_TYPES[dtype]
     if dtype.kind == "b":
-        return _kernels.problem.ReduceOp("max", acc, identity=False, combine=_or)
+        return ReduceOp("max", acc, identity=False, combine=_or)
     if dtype.kind == "f":
-        return _kernels.problem.ReduceOp("max", acc, -math.inf, _max_nan)
-    return _kernels.problem.ReduceOp("max", acc, int(np.iinfo(dtype).min), _max)
+        return ReduceOp("max", acc, -math.inf, _max_nan)
+    return ReduceOp("max", acc, int(np.iinfo(dtype).min), _max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +112,7 @@ class ReductionProgram:
         output = operand(target)
         if target.ndim != len(kept):  # keepdims
             output = type(output)(output.type, tuple(output.strides[axis] for axis in kept), output.alignment)
-        plan = _kernels.reduce.plan(
+        plan = kernels.plan(
             reduction.shape,
             reduction.axes,
             inputs(graph),
