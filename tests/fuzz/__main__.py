@@ -37,9 +37,9 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 def _explain(settings: Settings, seed: int, failure: Failure) -> None:
     """Print the program that differs, as short as it can be made."""
+    _say(f"\nprogram {failure.index} of seed {seed}: {failure.difference.message}")
     program = generate_seeded(seed, failure.index, settings.threshold)
     judge = Judge(settings)
-    _say(f"\n{program.origin}: {failure.difference.message}")
     if judge(program) is None:
         _say("\nAlone, in a new process, it does not differ: it needs what the programs before it left behind.")
         _say(program.script(settings.config, raising_statements(program)))

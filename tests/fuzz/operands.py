@@ -238,6 +238,15 @@ def _one_zero(*values: Any) -> bool:
     return np.unique(np.concatenate([np.atleast_1d(z).ravel() for z in zeros])).size <= 1 if zeros else True
 
 
+# NumPy before 2.2 crashes where it compares a view of negative stride with a Python integer that does not fit.
+COMPARES_ANY_INTEGER = np.lib.NumpyVersion(np.__version__) >= "2.2.0"
+
+
+def comparable(*values: Any) -> bool:
+    """Tell whether NumPy survives comparing these."""
+    return COMPARES_ANY_INTEGER or not any(type(v) is int and abs(v) >= 2**31 for v in values)
+
+
 def _all_integers(*values: Any) -> bool:
     return all(is_integer(v) for v in values)
 
@@ -257,15 +266,15 @@ OPERATIONS = tuple(
         Operation("np.multiply({x}, {y}, dtype=np.float32)", 1),
         Operation("(lambda x: x * x + x)({x})", 4),
         Operation("np.sqrt({x})", 10),
-        Operation("({x} < {y})", 4),
-        Operation("({x} <= {y})", 3),
-        Operation("({x} > {y})", 4),
-        Operation("({x} >= {y})", 3),
-        Operation("({x} == {y})", 4),
-        Operation("({x} != {y})", 3),
-        Operation("np.less({x}, {y})", 1),
+        Operation("({x} < {y})", 4, comparable),
+        Operation("({x} <= {y})", 3, comparable),
+        Operation("({x} > {y})", 4, comparable),
+        Operation("({x} >= {y})", 3, comparable),
+        Operation("({x} == {y})", 4, comparable),
+        Operation("({x} != {y})", 3, comparable),
+        Operation("np.less({x}, {y})", 1, comparable),
         Operation("np.where({x}, {y}, {z})", 8),
-        Operation("np.where({x} > {y}, {x}, {y})", 3),
+        Operation("np.where({x} > {y}, {x}, {y})", 3, comparable),
         Operation("({x}).astype(np.float64)", 3),
         Operation("({x}).astype(np.float32)", 5),
         Operation("({x}).astype(np.int64)", 3),

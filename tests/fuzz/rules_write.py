@@ -125,6 +125,8 @@ def out(scope: Scope) -> None:
     inputs = [_value(scope, dims) for _ in range(1 if ufunc in UNARY else 2)]
     if ufunc == "maximum" and not all(operands.is_integer(x.value) for x in inputs if not x.fails):
         ufunc = "add"
+    if ufunc in ("less", "equal") and not operands.comparable(*(x.value for x in inputs)):
+        ufunc = "add"
     options = ", casting='unsafe'" if draw.chance(12) else ""
     if draw.chance(10):
         options += f", where={operands.mask_code(scope, name)}"
