@@ -112,6 +112,8 @@ class Layout:
     @property
     def is_injective(self) -> bool:
         """Whether no two indices share an element (False where that is not certain)."""
+        if not self.size:
+            return True
         reach = self.dtype.itemsize
         for step, n in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
             if step < reach:

@@ -148,7 +148,8 @@ def _remember_pair(
     """Enter a record where `operators` looks first: by both graphs, and by the shared leaf if there is one."""
     (left, left_leaves, _), (right, right_leaves, _) = values
     assert record.graph is not None
-    if left.is_scalar or explain.REPORTS:
+    # A left side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
+    if left.is_scalar or explain.REPORTS or positions[0] != tuple(range(len(left_leaves))):
         return
     if len(record.graph.leaves) == len(left_leaves) + len(right_leaves):
         remember(operation.pairs, (left, type(operands[1]) if right.is_scalar else right), record)

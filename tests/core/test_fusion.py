@@ -220,3 +220,14 @@ def test_reduction_then_chain_then_reduction(twin):
 def test_scalars_promote_as_numpys(dtype, other, twin):
     twin(lambda xp: [op(xp.arange(5).astype(dtype), other) for op in (xp.add, xp.multiply, xp.less, xp.divide)])
     twin(lambda xp: [op(other, xp.arange(1, 5).astype(dtype)) for op in (xp.add, xp.multiply, xp.less, xp.divide)])
+
+
+def test_operand_that_reads_one_leaf_twice(on_device, twin):
+    # Found by the fuzzer: both reads of x come to one layout once they are broadcast.
+    def body(xp):
+        x = xp.array(3, dtype=xp.int32)
+        y = xp.where(xp.int64(0), x[None], x)
+        z = xp.array([0, 5], dtype=xp.int32)
+        return [y + z for _ in range(3)], xp.where(z > y, z, y) / z
+
+    twin(body)

@@ -105,7 +105,7 @@ def assign(target: Handle, value: Any) -> None:
     try:
         _assign_on_device(target, value)
     except Unsupported:
-        call(np.copyto, (target, value), {"casting": "unsafe"}, name="copyto", mutates=(0,))
+        call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
 
 
 def _from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
