@@ -34,6 +34,7 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_read.reduce_into, 3),
     (rules_make.create_empty, 2),
     (rules_make.alias, 2),
+    (rules_make.evaluate, 2),
     (rules_make.host_array, 4),
     (rules_make.rearrange, 3),
     (rules_fail.failing, 3),

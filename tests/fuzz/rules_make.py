@@ -168,6 +168,13 @@ def delete(scope: Scope) -> None:
         scope.emit("delete", f"del {scope.draw.choice(names)}")
 
 
+def evaluate(scope: Scope) -> None:
+    """Compute an array now, without reading it; NumPy, which always has, has no such function."""
+    names = scope.arrays()
+    if names:
+        scope.emit("evaluate", f"getattr(np, 'evaluate', id)({scope.pick(names)})")
+
+
 def host_array(scope: Scope) -> None:
     """Bind a NumPy array made from ours, or mix one with ours."""
     names = scope.arrays()
