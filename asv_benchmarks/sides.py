@@ -191,6 +191,7 @@ class Oxinp(Side):
 
     def __init__(self, oxinp):
         super().__init__(oxinp)
+        self.version = importlib.import_module("oxinp._version").__version__  # `oxinp.__version__` is NumPy's
         self.runtime = importlib.import_module("oxinp._runtime").current()
         self.cuda = importlib.import_module("oxinp.cuda")
         self.backend = "host" if self.runtime is None else self.runtime.name

@@ -13,7 +13,7 @@ from oxinp._core.flags import Flags
 from oxinp._core.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.methods import array_methods
 from oxinp._core.ops import creation, index, reduce, shape
-from oxinp._core.ops.copy import astype, copy
+from oxinp._core.ops.copy import astype, axes_of, copy
 from oxinp._core.ops.views import view, view_at
 from oxinp._core.scalar import DeviceScalar
 from oxinp._core.schedule import LOCK
@@ -224,7 +224,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             msg = "Unable to avoid copy while creating an array as requested."
             raise ValueError(msg)
         fallback.count("__array__")
-        held = fetch(self)
+        axes = axes_of(self._layout, "K")  # what numpy.array and numpy.asarray keep
+        held = fetch(self) if axes is None else fetch(self.transpose(axes)).transpose(np.argsort(axes))
         return held if dtype is None else held.astype(dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

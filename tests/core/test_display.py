@@ -176,3 +176,12 @@ def test_pickle_names_no_device(on_device):
     assert b"from_host" in text
     np.config.offload_threshold = float("inf")
     assert_same(pickle.loads(text), numpy.arange(10.0) * 2)  # noqa: S301
+
+
+@pytest.mark.usefixtures("offload_threshold")
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numpy_array_keeps_the_order_of_axes(order):
+    ours = np.zeros((3, 2, 4), order=order)
+    theirs = numpy.zeros((3, 2, 4), order=order)
+    for make in (lambda x: x, lambda x: x.transpose(1, 0, 2), lambda x: x[::2, :, ::-1]):
+        assert numpy.array(make(ours)).strides == numpy.array(make(theirs)).strides

@@ -222,7 +222,8 @@ def test_scalars_promote_as_numpys(dtype, other, twin):
     twin(lambda xp: [op(other, xp.arange(1, 5).astype(dtype)) for op in (xp.add, xp.multiply, xp.less, xp.divide)])
 
 
-def test_operand_that_reads_one_leaf_twice(on_device, twin):
+@pytest.mark.usefixtures("on_device")
+def test_operand_that_reads_one_leaf_twice(twin):
     # Found by the fuzzer: both reads of x come to one layout once they are broadcast.
     def body(xp):
         x = xp.array(3, dtype=xp.int32)
