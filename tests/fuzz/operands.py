@@ -244,7 +244,12 @@ COMPARES_ANY_INTEGER = np.lib.NumpyVersion(np.__version__) >= "2.2.0"
 
 def comparable(*values: Any) -> bool:
     """Tell whether NumPy survives comparing these."""
-    return COMPARES_ANY_INTEGER or not any(type(v) is int and abs(v) >= 2**31 for v in values)
+    return COMPARES_ANY_INTEGER or not any(is_large(v) for v in values)
+
+
+def is_large(value: Any) -> bool:
+    """Tell whether a value is a Python integer beyond 32 bits."""
+    return type(value) is int and abs(value) >= 2**31
 
 
 def _all_integers(*values: Any) -> bool:

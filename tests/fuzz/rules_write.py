@@ -125,8 +125,8 @@ def out(scope: Scope) -> None:
     inputs = [_value(scope, dims) for _ in range(1 if ufunc in UNARY else 2)]
     if ufunc == "maximum" and not all(operands.is_integer(x.value) for x in inputs if not x.fails):
         ufunc = "add"
-    if ufunc in ("less", "equal") and not operands.comparable(*(x.value for x in inputs)):
-        ufunc = "add"
+    if ufunc in ("less", "equal") and any(operands.is_large(x.value) for x in inputs):
+        ufunc = "add"  # with `where=`, NumPy crashes where it compares with an integer that does not fit
     # NumPy 2.5 dies on comparisons with integers beyond the dtype that have a `where` or cast into their output.
     if ufunc in ("less", "equal") and any(type(x.value) is int and abs(x.value) >= 2**31 for x in inputs):
         ufunc = "add"
