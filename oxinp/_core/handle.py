@@ -110,8 +110,9 @@ def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     layout = handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
-    elif not layout.size:
-        view = np.empty(layout.shape, layout.dtype)  # of no elements NumPy takes no foreign strides
+    elif not layout.size:  # NumPy checks strides against the memory even of no elements; where it lies still counts
+        nowhere = host_bytes(host)[layout.offset : layout.offset].view(layout.dtype)
+        view = np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
     else:
         view = np.ndarray(layout.shape, layout.dtype, host_bytes(host), layout.offset, layout.strides)
     handle._cache = (host, view)
