@@ -73,6 +73,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     """See `numpy.copyto`."""
     if not is_array(dst) or where is not True:
         raise Unsupported("a mask, or a NumPy array to write to")
+    if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout):
+        return  # NumPy looks no further either
     if dst._view is not None and not dst._view[1]:
         raise ValueError("assignment destination is read-only")
     if not isinstance(src, Handle | int | float | complex | np.generic):

@@ -179,6 +179,21 @@ def fancy_index(scope: Scope, dims: tuple[int, ...]) -> str:
     return ", ".join([*before, listed, *after])
 
 
+def is_torn(target: Any, value: Any) -> bool:
+    """Whether NumPy reads what it has just written: `a[::2] = a[:3]`, one dimension, with steps that differ.
+
+    NumPy copies overlapping sources first, but of this case it believes that the order of writing takes care.
+    """
+    return (
+        isinstance(target, np.ndarray)
+        and isinstance(value, np.ndarray)
+        and target.ndim == 1
+        and value.ndim >= 1
+        and target.strides[0] != value.strides[-1]
+        and np.may_share_memory(target, value)
+    )
+
+
 def mask_code(scope: Scope, name: str) -> str:
     """Return a boolean mask for an array: a comparison of it or a live bool array that fits."""
     dims = np.shape(scope.values[name])

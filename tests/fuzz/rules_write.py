@@ -65,6 +65,8 @@ def part(scope: Scope, name: str | None = None) -> None:
     dims = np.shape(scope.try_evaluate(target)[0])
     x = _value(scope, dims)
     sign = "=" if scope.draw.chance(60) else scope.draw.choice(OPERATORS)
+    if sign == "=" and operands.is_torn(scope.try_evaluate(target)[0], x.value):
+        sign = "+="
     scope.emit("part", f"{target} {sign} {x.code}", x.exact)
 
 

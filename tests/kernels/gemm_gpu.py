@@ -23,7 +23,13 @@ from tests.kernels.gemm_case import draw
 
 # Tile counts even and odd, smaller than a tile, K ending inside a tile.
 CHECKED_SHAPES = [
-    (8, 8, 8), (128, 256, 64), (200, 264, 72), (72, 88, 40), (384, 776, 1000), (1160, 2312, 136), (2056, 1288, 4104),
+    (8, 8, 8),
+    (128, 256, 64),
+    (200, 264, 72),
+    (72, 88, 40),
+    (384, 776, 1000),
+    (1160, 2312, 136),
+    (2056, 1288, 4104),
 ]
 # Rows of A need no alignment where they run along K.
 CHECKED_ROWS = [(67, 88, 40), (1031, 520, 72)]
@@ -85,7 +91,13 @@ def prepare(backend, launch, maps, linked):
         return backend.launcher(kernel, launch.grid, 0, parameters)
     function = whole(backend.context, kernel)
     return Launcher(
-        function, launch.grid, kernel.block, kernel.shared_nbytes, kernel.param_format, 0, parameters,
+        function,
+        launch.grid,
+        kernel.block,
+        kernel.shared_nbytes,
+        kernel.param_format,
+        0,
+        parameters,
         cluster=kernel.cluster,
     ).launch
 

@@ -143,8 +143,10 @@ def test_plan_covers_the_result(spec, shape):
     # The bytes the barriers wait for are those of the boxes.
     _, a, b = launch.maps
     expected = int(re.search(r"expect_tx.*, (\d+);", launch.kernel.ptx).group(1))
-    num_boxes = [len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))
-                 for register in map_registers(launch.kernel.ptx)[1:]]
+    num_boxes = [
+        len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))
+        for register in map_registers(launch.kernel.ptx)[1:]
+    ]
     assert expected == num_boxes[0] * a.box_nbytes + num_boxes[1] * b.box_nbytes * spec.cluster
 
 

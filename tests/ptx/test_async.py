@@ -226,8 +226,12 @@ def consumer(type=bf16, extent=64):
     a = OperandTile(k, type, 64, depth, "k", 2)
     b = OperandTile(k, type, extent, depth, "k", 2)
     queue = Queue(k)
-    return k, queue, queue.accumulator(extent), lambda sums: sums.multiply(
-        a.rows(k.const(0, u32)), b.rows(k.const(1, u32)), 4, type)
+    return (
+        k,
+        queue,
+        queue.accumulator(extent),
+        lambda sums: sums.multiply(a.rows(k.const(0, u32)), b.rows(k.const(1, u32)), 4, type),
+    )
 
 
 def test_reading_in_flight_raises():
