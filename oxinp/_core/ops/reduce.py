@@ -161,6 +161,8 @@ def reduce(
     Unsupported
         Where the device has no kernel for the dtypes.
     """
+    if out is not None:
+        check_writeable(out)
     layout = array._layout
     hosted = array._storage.host is not None and (out is None or out._storage.host is not None)
     has_kernel = layout.dtype in DEVICE_TYPES
@@ -205,7 +207,6 @@ def _on_host(row: ReductionRow, array: Handle, axis: Any, dtype: Any, out: Any, 
 
 
 def _check_out(row: ReductionRow, out: Any, shape: tuple[int, ...]) -> None:
-    check_writeable(out)
     if out._layout.shape != shape:
         msg = f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, not {shape}"
         raise ValueError(msg)
