@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.handle import Handle
+from oxinp._core.layout import result_layout
 from oxinp._core.ops.copy import axes_of, copy
 from oxinp._core.ops.views import NumpyArray, view
 
@@ -32,7 +33,10 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
 
 def ravel(array: Handle, order: str = "C") -> Any:
     """Return the elements of `array` in one dimension: a view where NumPy gives one."""
-    axes = axes_of(array._layout, order)
+    layout = array._layout
+    if order == "K":  # NumPy's iterator decides, which unlike copies leaves broadcast axes where they are
+        layout = result_layout(layout.dtype, layout.shape, [layout])
+    axes = axes_of(layout, order)
     turned = array if axes is None else view(array, lambda seen: seen.transpose(axes))
     if not turned._layout.is_contiguous:
         # Unlike reshape, which also gives a view of elements that lie at regular distances.
