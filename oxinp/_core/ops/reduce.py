@@ -17,7 +17,7 @@ from oxinp._core.handle import Handle, expression, host_view, writes_host
 from oxinp._core.layout import Layout, result_layout
 from oxinp._core.placement import device
 from oxinp._core.programs import inputs, instructions, operand
-from oxinp._core.ufunc import COPY, check_writeable, express, store, target_of, wrap_host, wrap_pending
+from oxinp._core.ufunc import check_writeable, store, wrap_host, wrap_pending
 from oxinp._kernels import reduce as kernels
 from oxinp._kernels.problem import ReduceOp
 from oxinp._runtime.memory import Buffer
@@ -176,8 +176,10 @@ def reduce(
     else:
         axes = normalize_axis_tuple(axis, len(shape), "axis")
     result_dtype = _result_dtype(row, layout.dtype, dtype, out)
-    if out is not None and row.ufunc.identity is None and out._layout.dtype != layout.dtype:
-        raise Unsupported("NumPy casts the first element alone to the dtype of `out`")
+    if out is not None and (
+        out._layout.dtype != result_dtype or (row.ufunc.identity is None and out._layout.dtype != layout.dtype)
+    ):
+        raise Unsupported("NumPy casts what it has so far to the dtype of `out`, now and then")
     value = expression(array)
     if value[0].reduction is not None:
         value = schedule.materialise(array._storage)
@@ -188,10 +190,7 @@ def reduce(
     if out is None:
         return wrap_pending(result)
     _check_out(row, out, record.graph.layout.shape)
-    if out._layout.dtype == result_dtype:
-        store(out, result)
-    else:
-        store(out, express(COPY, (wrap_pending(result, as_array=True),), target_of(out)))
+    store(out, result)
     return out
 
 
