@@ -207,12 +207,11 @@ def _is_mask(value: Any, dims: tuple[int, ...]) -> bool:
     return bool(value.dtype == np.bool_ and 0 < value.ndim <= len(dims) and value.shape == dims[: value.ndim])
 
 
-def of_arrays(scope: Scope, depth: int) -> "Operand":
+def into_ours(x: "Operand") -> "Operand":
     """Return an expression that gives one of our arrays or scalars: what NumPy arrays take part in is copied into ours.
 
     A NumPy array and a scalar of ours may give either library's array.
     """
-    x = expression(scope, depth)
     if x.fails or not HOST_NAME.search(x.code):
         return x
     if np.asarray(x.value).dtype == object:

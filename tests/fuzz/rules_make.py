@@ -130,7 +130,7 @@ def reshaped(scope: Scope, dims: tuple[int, ...]) -> str:
 
 def compute(scope: Scope) -> None:
     """Bind an expression."""
-    x = operands.of_arrays(scope, scope.draw.integer(1, 3))
+    x = operands.into_ours(operands.expression(scope, scope.draw.integer(1, 3)))
     scope.emit("compute", f"{scope.target()} = {x.code}", x.exact)
 
 

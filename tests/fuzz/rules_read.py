@@ -62,7 +62,7 @@ MAX_ROWS = 40
 def reduce(scope: Scope) -> None:
     """Bind a sum or a maximum over any axes, of an array or an expression."""
     draw = scope.draw
-    x = operands.of_arrays(scope, draw.choice((0, 0, 1, 2)))
+    x = operands.into_ours(operands.expression(scope, draw.choice((0, 0, 1, 2))))
     if x.fails or not isinstance(x.value, np.ndarray):
         return
     name = draw.choice(("sum", "sum", "max", "max", "min"))
