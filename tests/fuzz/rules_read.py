@@ -22,7 +22,7 @@ ARRAY_CONVERSIONS = (
     "{a}.strides if {a}.size and 1 not in {a}.shape else None", "{a}.flags.c_contiguous", "{a}.flags.f_contiguous",
     "[float(v) for v in {a}]", "list({a})", "3 in {a}", "np.array_equal({a}, {b})", "{a} is {b}", "numpy.shape({a})",
     "np.shares_memory({a}, {b})", "np.size({a})", "({a} == {a}.ravel()[:1]).all()", "[v.shape for v in {a}]",
-    "np.isscalar({a})", "{a}.tobytes()", "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()",
+    "np.isscalar({a})", "({a} == {a}).tobytes()", "numpy.array_equal({a}, {b})", "f'{{{a}}}'", "{a}.any()",
     "np.result_type({a}, {b}, 2)", "operator.index({a})", "sorted({a}.ravel() > 1)", "max({a}.ravel())",
     "[x.shape for x in np.nonzero({a})]", "{a}.T.tolist()", "float(np.max({a} > 1))",
     "[int(v) for v in ({a} > 1).ravel()]", "{a}.ravel()[:1].tolist()", "np.can_cast({a}.dtype, {b}.dtype)",
