@@ -1,0 +1,96 @@
+"""``python -m oxinp``: an unmodified NumPy program on the GPU, and ``python -m oxinp info``."""
+
+import sys
+from collections.abc import Callable
+
+from oxinp._config import config
+from oxinp._runner import info, program
+from oxinp._runtime import select
+from oxinp._runtime.backend import BackendUnavailable
+from oxinp._version import __version__
+
+NAME = f"{sys.executable} -m oxinp"
+USAGE = f"usage: {NAME} [option] ... [-c cmd | -m mod | file | - | info] [arg] ..."
+HELP = f"""{USAGE}
+Run a NumPy program with `numpy` bound to oxinp, in the program and in the modules beside it.
+
+Options:
+--strict         : raise FallbackError where NumPy would have to do the work on the host
+--backend NAME   : auto, cuda, emulator or host; also OXINP_BACKEND
+-h, --help       : print this
+-V, --version    : print the version of oxinp
+
+What is run, with its own arguments after it:
+file             : a script, or a folder that holds a __main__.py
+-                : a script from standard input
+-m mod           : a module, as python -m runs it
+-c cmd           : a program given as text
+info             : nothing; print versions, backend, device, memory and cache"""
+
+
+def refuse(message: str) -> None:
+    """End as Python does at options that it does not know."""
+    sys.stderr.write(f"{message}\n{USAGE}\nTry `{NAME} -h' for more information.\n")
+    sys.exit(2)
+
+
+def show(text: str) -> None:
+    """Print and end."""
+    print(text)
+    sys.exit(0)
+
+
+def set_backend(name: str) -> None:
+    """Choose the backend; one that is not to be had ends the run before the program starts."""
+    try:
+        config.backend = name
+    except ValueError as error:
+        refuse(f"--backend: {error}")
+
+
+def main(arguments: list[str]) -> None:
+    """Read the options, which end where the program begins, and run it."""
+    rest = list(arguments)
+    takers: dict[str, Callable[[str], None]] = {"--backend": set_backend}
+    while rest:
+        option, *rest = rest
+        name, is_joined, value = option.partition("=")
+        if option == "--strict":
+            config.fallback = "error"
+        elif name in takers:
+            if not is_joined:
+                if not rest:
+                    refuse(f"Argument expected for the {name} option")
+                value, *rest = rest
+            takers[name](value)
+        elif option in {"-h", "--help", "-V", "--version"}:
+            show(HELP if option in {"-h", "--help"} else f"oxinp {__version__}")
+        else:
+            start(option, rest)
+            return
+    refuse("nothing to run")
+
+
+def start(what: str, arguments: list[str]) -> None:
+    """Run what the command line names."""
+    if what == "info":
+        show(info.report())
+    option, value = what[:2], what[2:]
+    runners = {"-c": program.run_code, "-m": program.run_module}
+    if what.startswith("-") and what != "-" and option not in runners:
+        refuse(f"unknown option {what}" if what.startswith("--") else f"Unknown option: {what}")
+    if option in runners and not value:
+        if not arguments:
+            refuse(f"Argument expected for the {option} option")
+        value, *arguments = arguments
+    try:
+        if config.backend != "auto":
+            select.current()
+    except BackendUnavailable as error:
+        sys.stderr.write(f"{NAME}: {error}\n")
+        sys.exit(1)
+    runners.get(option, lambda _, rest: program.run_script(what, rest))(value, arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,57 @@
+"""What ``python -m oxinp info`` says: versions, backend, device, memory, cache, threshold."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._runtime import select
+from oxinp._runtime.backend import Backend, BackendUnavailable
+from oxinp._runtime.cubins import CubinCache
+from oxinp._version import __version__
+
+__all__ = ["report"]
+
+_GIB = 1 << 30
+
+
+def report() -> str:
+    """Return the report, one ``name: value`` per line."""
+    rows = [
+        *(("oxinp", __version__), ("numpy", np.__version__), ("python", platform.python_version())),
+        *_backend_rows(),
+        ("cache", _cache()),
+        ("threshold", f"{config.offload_threshold} bytes"),
+        ("fallback", config.fallback),
+    ]
+    return "\n".join(f"{name + ':':<11}{value}" for name, value in rows)
+
+
+def _backend_rows() -> list[tuple[str, str]]:
+    try:
+        backend = select.current()
+    except BackendUnavailable as error:
+        return [("backend", f"none: {error}")]
+    return [("backend", f"host: {select.why_host()}")] if backend is None else _device_rows(backend)
+
+
+def _device_rows(backend: Backend) -> list[tuple[str, str]]:
+    capability, memory = backend.capability, backend.memory_stats()
+    major, minor = capability.cc
+    return [
+        ("backend", backend.name),
+        ("device", f"{capability.device_name}, compute capability {major}.{minor}, {capability.num_sms} SMs"),
+        ("memory", f"{memory.free_nbytes / _GIB:.1f} GiB free of {memory.total_nbytes / _GIB:.1f} GiB"),
+    ]
+
+
+def _cache() -> str:
+    """Return the folder, and what is wrong with it: tried by writing, for nothing else tells."""
+    cache, key = CubinCache(config.cache_dir), "trial"
+    cache.store(key, b"")
+    if cache.trouble is not None:
+        return f"{cache.directory or 'none'} ({cache.trouble})"
+    cache.discard(key)
+    return cache.directory

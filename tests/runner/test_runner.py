@@ -1,0 +1,204 @@
+"""`python -m oxinp` against plain Python, in fresh processes: the same program, the same behaviour."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OXINP = (sys.executable, "-m", "oxinp")
+PYTHON = (sys.executable,)
+
+SCRIPT = """
+import os.path, numpy.linalg, sys
+import numpy as np, numpy.random as nr
+import numpy.linalg as la
+from numpy import linalg, hypot as h
+from numpy.random import default_rng
+from numpy import *
+import pickle
+import beside, installed
+import package.inner as inner
+
+class Defined:
+    pass
+
+def local():
+    import numpy
+    return numpy.__name__
+
+if __name__ == "__main__":
+    copy = pickle.loads(pickle.dumps(Defined()))
+    modules = [numpy, np, nr, la, linalg, beside.np, inner.numpy, installed.np, sys.modules["numpy"]]
+    print([m.__name__ for m in modules], local())
+    print(type(copy) is Defined, type(array([1])) is np.ndarray, h is np.hypot, "config" in globals())
+    print("oxinp" in globals(), default_rng(0).__class__.__module__, np.linalg.inv(eye(2)).tolist())
+    print(sys.argv, sys.path[0], __file__, __spec__, __package__, __doc__, sys.modules["__main__"].local is local)
+"""
+
+
+def run(command, folder, **variables):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder.parent / "lib")]), **variables}
+    environment["OXINP_BACKEND"] = variables.get("OXINP_BACKEND", "host")
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    texts = {
+        "script.py": SCRIPT,
+        "beside.py": "import numpy as np\ndef call(f):\n    return f()\n",
+        "package/__init__.py": "",
+        "package/inner.py": "import numpy.linalg\n",
+        "site-packages/installed.py": "import numpy as np\n",
+        "../lib/installed.py": "import numpy as np\n",
+        "broken.py": "import numpy\ndef f(:\n",
+        "empty/file.txt": "",
+    }
+    program = tmp_path / "program"
+    program.mkdir()
+    for name, text in texts.items():
+        (program / name).parent.mkdir(exist_ok=True)
+        (program / name).write_text(text, encoding="utf-8")
+    return program
+
+
+def both(folder, *arguments):
+    ours, pythons = (run([*command, *arguments], folder) for command in (OXINP, PYTHON))
+    return ours, pythons
+
+
+def assert_same_run(folder, *arguments):
+    ours, pythons = both(folder, *arguments)
+    assert (ours.returncode, ours.stdout, ours.stderr) == (pythons.returncode, pythons.stdout, pythons.stderr)
+    return ours
+
+
+def test_script(folder):
+    ours, pythons = both(folder, "script.py", "a", "--strict")
+    assert ours.returncode == 0, ours.stderr
+    names, kinds, values, main = ours.stdout.splitlines()
+    users = ["oxinp", "oxinp", "oxinp.random", "oxinp.linalg", "oxinp.linalg", "oxinp", "oxinp"]
+    assert names == f"{[*users, 'numpy', 'numpy']} oxinp"
+    assert kinds == "True True True False"
+    assert values.startswith("False oxinp._api.random ")
+    assert values.endswith("[[1.0, 0.0], [0.0, 1.0]]")
+    assert main == pythons.stdout.splitlines()[-1]
+
+
+def test_bytecode_files_are_plain_pythons(folder):
+    text = "from package import inner; print(inner.numpy.__name__)"
+    printed = [run([*each, "-c", text], folder, PYTHONDONTWRITEBYTECODE="").stdout for each in (OXINP, PYTHON, OXINP)]
+    assert printed == ["oxinp\n", "numpy\n", "oxinp\n"]
+    assert len(list((folder / "package" / "__pycache__").glob("inner.*"))) == 1
+
+
+def test_installed_library_below_the_script(folder):
+    (folder.parent / "lib" / "installed.py").unlink()
+    text = "import sys; sys.path.append('site-packages'); import installed; print(installed.np.__name__)"
+    assert run([*OXINP, "-c", text], folder).stdout == "numpy\n"
+
+
+def test_module(folder):
+    (folder / "package" / "__main__.py").write_text(
+        "import sys, numpy\nfrom . import inner\nprint(sys.argv, sys.path[0], __package__, __spec__.name)\n"
+        "print(numpy.__name__, inner.numpy.__name__)\n",
+        encoding="utf-8",
+    )
+    ours, pythons = both(folder, "-m", "package", "x")
+    assert ours.stdout.splitlines()[0] == pythons.stdout.splitlines()[0]
+    assert ours.stdout.splitlines()[1:] == ["oxinp oxinp"], ours.stderr
+
+
+def test_folder(folder):
+    text = "import sys, numpy\nprint(sys.argv, sys.path[0])\nprint(numpy.__name__)\n"
+    (folder / "package" / "__main__.py").write_text(text, encoding="utf-8")
+    ours, pythons = both(folder, "package", "x")
+    assert ours.stdout.splitlines() == [pythons.stdout.splitlines()[0], "oxinp"], ours.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["-c", "import sys, numpy; print(sys.argv, sys.path[0], __name__); sys.exit(3)", "-x"], 3),
+        (["-c", "import numpy; raise SystemExit('why')"], 1),
+        (["-c", "def f(:"], 1),
+        (["-m", "absent"], 1),
+        (["-m", "package"], 1),
+        (["absent.py"], 2),
+        (["empty"], 1),
+        (["broken.py"], 1),
+        (["imports_broken.py"], 1),
+        (["raises.py"], 1),
+        (["-m", "raises"], 1),
+        (["chained.py"], 1),
+        (["interrupted.py"], -signal.SIGINT if sys.platform != "win32" else None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_ends_as_python_does(folder, arguments, code):
+    raises = "import numpy as np\nimport beside\ndef f():\n    return np.zeros(3)[5]\nbeside.call(f)\n"
+    (folder / "raises.py").write_text(raises, encoding="utf-8")
+    (folder / "imports_broken.py").write_text("import broken\n", encoding="utf-8")
+    chained = "import numpy as np\ntry:\n    np.ones(2) + np.ones(3)\nexcept ValueError:\n    np.ones(2).reshape(3)\n"
+    (folder / "chained.py").write_text(chained, encoding="utf-8")
+    (folder / "interrupted.py").write_text("import numpy\nraise KeyboardInterrupt\n", encoding="utf-8")
+    done = assert_same_run(folder, *arguments)
+    assert code in {None, done.returncode}
+
+
+def test_hook_of_the_program(folder):
+    text = "import sys\nsys.excepthook = lambda kind, error, tb: print(kind.__name__, tb.tb_frame.f_code.co_name)\n1/0"
+    assert run([*OXINP, "-c", text], folder).stdout == "ZeroDivisionError <module>\n"
+
+
+def test_strict(folder):
+    text = "import numpy as np\nnp.linalg.svd(np.ones((300, 300)))\n"
+    (folder / "svd.py").write_text(text, encoding="utf-8")
+    variables = {"OXINP_OFFLOAD_THRESHOLD": "0"}
+    relaxed = run([*OXINP, "--backend", "emulator", "svd.py"], folder, **variables)
+    assert relaxed.returncode == 0, relaxed.stderr
+    strict = run([*OXINP, "--strict", "--backend=emulator", "svd.py"], folder, **variables)
+    assert strict.returncode == 1
+    assert "FallbackError: " in strict.stderr
+    assert re.findall(r'File "(.*)", line (\d+)', strict.stderr) == [(str(folder / "svd.py"), "2")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        (["-Z", "script.py"], "Unknown option: -Z"),
+        (["--foo"], "unknown option --foo"),
+        (["-c"], "Argument expected for the -c option"),
+        (["--backend"], "Argument expected for the --backend option"),
+        (["--backend", "gpu", "script.py"], "--backend: backend cannot be 'gpu'; legal values: auto, "),
+        ([], "nothing to run"),
+    ],
+)
+def test_bad_option(folder, arguments, first):
+    done = run([*OXINP, *arguments], folder)
+    assert done.returncode == 2
+    message, usage, advice = done.stderr.splitlines()
+    assert message.startswith(first)
+    assert usage.startswith(f"usage: {sys.executable} -m oxinp [option] ... [-c cmd | -m mod | file ")
+    assert advice == f"Try `{sys.executable} -m oxinp -h' for more information."
+
+
+def test_info(folder):
+    cache = folder / "file"
+    cache.write_text("", encoding="utf-8")
+    done = run([*OXINP, "--backend", "emulator", "info"], folder, OXINP_CACHE_DIR=str(cache))
+    rows = dict(re.split(r": +", line, maxsplit=1) for line in done.stdout.splitlines())
+    assert done.returncode == 0, done.stderr
+    assert rows["python"] == sys.version.split()[0]
+    assert rows["backend"] == "emulator"
+    assert re.fullmatch(r".+, compute capability \d+\.\d+, \d+ SMs", rows["device"])
+    assert "GiB free of" in rows["memory"]
+    assert rows["cache"].startswith(f"{cache} (")
+    assert rows["threshold"] == "65536 bytes"
+    host = run([*OXINP, "info"], folder).stdout
+    assert "\nbackend:   host: config.backend is 'host'; set it" in host
