@@ -324,6 +324,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""
+        if self._view is not None and not self._view[1]:
+            raise ValueError("assignment destination is read-only")
         self[...] = np.asarray(value, self._layout.dtype)[()] if not isinstance(value, Handle) else value
 
     # -- reductions ----------------------------------------------------------------------------------------------------
