@@ -164,7 +164,7 @@ def loop(scope: Scope) -> None:
         return
     a = scope.pick(names)
     shapes = {name: np.shape(scope.values[name]) for name in names}
-    b = scope.pick([name for name in names if operands.joint_size(shapes[a], shapes[name]) <= scope.max_size])
+    b = scope.pick([a, *(name for name in names if operands.joint_size(shapes[a], shapes[name]) <= scope.max_size)])
     stride, offset = draw.integer(1, 5), draw.integer(0, 9)
     code = draw.choice(LOOPS).format(
         n=draw.choice((20, 3, 40)), a=a, b=b, t=scope.fresh("o"), f=scope.fresh(),
