@@ -16,7 +16,7 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import OUT, Mutated, call, name_of
 from oxinp._core.handle import Handle
 from oxinp._core.ufunc import types
-from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, writeable_twin
+from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
 
 Function = Callable[..., Any]
 
@@ -40,8 +40,6 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     ours = _UFUNCS.get(ufunc) if method != "at" and not any(map(_is_subclass, inputs)) else None
     if ours is not None and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
-    if method == "at":
-        inputs = (writeable_twin(inputs[0]), *inputs[1:])
     function = ufunc if method == "__call__" else getattr(ufunc, method)
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     return call(function, inputs, kwargs, name=name, mutates=_METHODS_THAT_WRITE.get(method, OUT))

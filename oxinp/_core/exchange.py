@@ -117,7 +117,7 @@ class Exchange:
     def _seen(self, handle: Handle) -> tuple[NumpyArray, NumpyArray | None]:
         """Return an array of a handle's elements and the host side of its storage (None: the array is a copy)."""
         storage = handle._storage
-        if id(handle) in self._written and (handle._view is None or handle._view[1]):
+        if id(handle) in self._written:  # also if it is read-only: `ufunc.at` does not always ask
             return writes_host(handle), storage.host
         if storage.host is None and not self._whole and _is_small_part(handle):
             return fetch(handle), None

@@ -11,7 +11,6 @@ from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, writes_host
 from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import MAX, SUM, reduce
-from oxinp._core.ops.views import view_at
 from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operation_of, types
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 
@@ -98,7 +97,7 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
-        args = (writeable_twin(a), indices) if b is None else (writeable_twin(a), indices, b)
+        args = (a, indices) if b is None else (a, indices, b)
         call(self._row.numpy.at, args, {}, name=f"{self.__name__}.at", mutates=(0,))
 
     def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -121,15 +120,6 @@ class ufunc:  # noqa: N801 - NumPy's name
 
 def _named(name: str) -> ufunc:
     return UFUNC_OBJECTS[name]
-
-
-def writeable_twin(array: Any) -> Any:
-    """Return a read-only array of ours as a view that may be written to: `numpy.ufunc.at` does not ask."""
-    if type(array) is not types.ndarray or array._view is None or array._view[1]:
-        return array
-    twin = view_at(array, array._layout)
-    twin._view = (twin._view[0], True)
-    return twin
 
 
 UFUNC_OBJECTS: dict[str, ufunc] = {row.name: ufunc(row) for row in UFUNCS}
