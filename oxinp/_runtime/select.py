@@ -7,6 +7,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from oxinp._config import config
+from oxinp._runtime import cubins  # noqa: F401 - it loads OpenSSL, for which the first kernel is a worse place
 from oxinp._runtime.backend import BackendUnavailable
 
 if TYPE_CHECKING:
