@@ -96,7 +96,8 @@ def _set_writeable(handle: Handle, value: bool) -> None:
         return
     if value and base is not None and not _is_writeable(base):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
-    handle._view = None if value and base is None and _is_whole(handle) else (base, value)
+    is_whole = _is_whole(handle)
+    handle._view = None if value and base is None and is_whole else (base, value)
     handle._cache = None  # what NumPy made of it has a flag of its own
 
 

@@ -2,12 +2,12 @@
 
 A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
 else (base, writeable). Its `_cache` is (host array, NumPy view): the view of the storage's host side, valid as long as
-that is the same array.
+that is the same array. What is made on the host has no layout until somebody asks for it: small programs never do.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,26 @@ class Handle:
     _storage: Storage
     _view: tuple[Any, bool] | None
     _cache: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Find the layout of what was made on the host."""
+            if name != "_layout":
+                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(msg, name=name, obj=self)
+            host, seen = self._cache
+            if seen is host:
+                layout = host_layout(host)
+            else:
+                layout = Layout.at(seen.dtype, seen.shape, seen.strides, _address(seen) - _address(host))
+            self._layout = layout
+            return layout
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def host_layout(array: np.ndarray[Any, Any]) -> Layout:

@@ -6,6 +6,7 @@ over to `ufunc.apply`, which treats every case. What is spelled out here is what
 
 from __future__ import annotations
 
+import operator as python_operator
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
@@ -14,8 +15,9 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import schedule
+from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
-from oxinp._core.handle import host_layout
+from oxinp._core.handle import host_view
 from oxinp._core.storage import Storage
 from oxinp._core.ufunc import apply, apply_into, operand, types, wrap_host, wrap_pending
 from oxinp._core.ufunc_table import UfuncRow
@@ -27,11 +29,18 @@ _NumpyArray = np.ndarray
 _PLAIN_INT = 2**31 - 1  # integers that every integer dtype of the device holds
 
 
+def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
+    """Return a number of bytes that no operand and no result of a numeric loop exceeds."""
+    size = x.size if x.shape == y.shape else np.broadcast(x, y).size
+    return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
+
+
 def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
     """Return the methods of a binary ufunc: ``a + b``, ``b + a`` and ``a += b``."""
     pairs = operation.pairs
     compute = row.python or row.numpy
     ufunc = row.numpy
+    reach = row.weight * 16  # at most what an element costs: none has more bytes
 
     def operator(a: Any, b: Any) -> Any:  # noqa: PLR0915
         kind = type(b)
@@ -74,22 +83,27 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
                                 array._view = None
                                 array._cache = None
                                 return array
-            elif a._view is None and b._view is None:
-                record = pairs.get((a._layout.graph, b._layout.graph))
-                if record is not None and record.cost < config.offload_threshold:
+            elif not REPORTS:
+                # Both on the host, and too small for any result of theirs to belong on the device.
+                cache = a._cache
+                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                cache = b._cache
+                y = cache[1] if cache is not None and cache[0] is y else host_view(b)
+                count = x.size * y.size
+                limit = config.offload_threshold
+                if count * reach < limit or _bound(x, y) * row.weight < limit:
                     result = compute(x, y)
                     if type(result) is not _NumpyArray:
                         return result
-                    layout = record.layout
+                    # `wrap_host`, spelled out.
                     storage = _new(Storage)
                     storage.value = None
                     storage.host = result
                     storage.stale = None
                     array = _new(kind)
-                    array._layout = layout if result.strides == layout.strides else host_layout(result)
                     array._storage = storage
                     array._view = None
-                    array._cache = None
+                    array._cache = (result, result)
                     return array
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             storage = a._storage
@@ -100,9 +114,10 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
                     record = pairs.get((value[0], kind))
                     if record is not None and record.graph is not None:
                         return wrap_pending((record.graph, (*value[1], record.convert[1](b)), value[2]))
-            elif a._view is None:
-                record = pairs.get((a._layout.graph, kind))
-                if record is not None and record.cost < config.offload_threshold:
+            elif not REPORTS:
+                cache = a._cache
+                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
             b = operand(b)
@@ -120,7 +135,21 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
         except Unsupported:
             return types.fall_back(ufunc, (a, b), {}, name=operation.name)
 
+    in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), compute)
+
     def in_place(a: Any, b: Any) -> Any:
+        storage = a._storage
+        x = storage.host
+        if x is not None and storage.stale is None and not REPORTS and (a._view is None or a._view[1]):
+            kind = type(b)
+            if kind is types.ndarray:
+                y = None if b._storage.host is None else host_view(b)
+            else:
+                y = b if kind is float or kind is int else None
+            x = host_view(a)
+            if y is not None and x.size * reach < config.offload_threshold and storage.value is None:
+                in_place_on_host(x, y)
+                return a
         b = operand(b)
         if b is NotImplemented:
             return b

@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.expr import Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
-from oxinp._core.handle import Handle, device_value, expression, host_layout, host_view, writes_host
+from oxinp._core.handle import Handle, device_value, expression, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, make_storage
 from oxinp._core.ufunc_table import UfuncRow
@@ -74,7 +74,15 @@ def wrap_host(result: Any) -> Any:
     """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
     if type(result) is not _NumpyArray:
         return result
-    return wrap(None, host_layout(result), result)
+    storage = _new(Storage)  # `make_storage`, spelled out
+    storage.value = None
+    storage.host = result
+    storage.stale = None
+    array = _new(types.ndarray)
+    array._storage = storage
+    array._view = None
+    array._cache = (result, result)
+    return array
 
 
 def wrap_pending(value: Value, *, as_array: bool = False) -> Any:

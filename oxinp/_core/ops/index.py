@@ -7,43 +7,53 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core import placement, schedule
+from oxinp._config import config
+from oxinp._core import explain, placement, schedule
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, device_value, fetch_storage, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
-from oxinp._core.ops.views import host_view_of, view, view_at
+from oxinp._core.ops.views import host_part, view, view_at
 from oxinp._core.programs import copying, read
 from oxinp._core.ufunc import types, wrap_pending
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 
 
+_NumpyArray = np.ndarray
+_Generic = np.generic
+
+
 def is_basic(key: Any) -> bool:
     """Whether a key is made of integers, slices, newaxis and ellipsis alone, so that it selects a view."""
     if type(key) is tuple:
-        return all(type(part) in _BASIC or isinstance(part, np.integer) for part in key)
+        for part in key:  # noqa: SIM110 - `all` costs more than the rest of an access
+            if type(part) not in _BASIC and not isinstance(part, np.integer):
+                return False
+        return True
     return type(key) in _BASIC or isinstance(key, np.integer)
 
 
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
-    if type(key) is types.scalar or (type(key) is tuple and any(type(part) is types.scalar for part in key)):
-        key = _with_values(key)
-    if not is_basic(key):
-        return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
     storage = array._storage
     host = storage.host
+    if not is_basic(key):
+        known = _with_values(key)
+        if known is key:
+            return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
+        return getitem(array, known)
     if host is None:
         layout, is_element = locate(array._layout, key)
         if not placement.wants_mirror(storage, layout.nbytes) and (not is_element or layout.is_aligned):
             return _element(array, layout) if is_element else view_at(array, layout)
         host = fetch_storage(storage)
-    seen = host_view(array)
+    cache = array._cache
+    seen = cache[1] if cache is not None and cache[0] is host else host_view(array)
     part = seen[key]
-    if type(part) is not np.ndarray or (part.base is None and part is not seen):
+    if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
-    return host_view_of(array, host, seen, part)
+    return host_part(array, host, part)
 
 
 def setitem(array: Handle, key: Any, value: Any) -> None:
@@ -57,10 +67,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if array._view is not None and not array._view[1]:
         msg = "assignment destination is read-only"
         raise ValueError(msg)
-    if type(key) is types.scalar or (type(key) is tuple and any(type(part) is types.scalar for part in key)):
-        key = _with_values(key)
     if not is_basic(key):
-        call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
+        known = _with_values(key)
+        if known is key:
+            call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
+        else:
+            setitem(array, known, value)
         return
     storage = array._storage
     host = storage.host
@@ -69,24 +81,45 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
     else:
-        seen = host_view(array)
+        cache = array._cache
+        seen = cache[1] if cache is not None and cache[0] is host else host_view(array)
+        given = _on_host(value)
+        if (
+            given is not None
+            and seen.nbytes < config.offload_threshold
+            and storage.stale is None
+            and not explain.REPORTS
+            and storage.value is None  # last: no other thread runs between this and the write
+        ):
+            seen[key] = given
+            return
         if seen.dtype.hasobject or seen.dtype.names is not None:
             seen[key] = value
             return
         parts = _as_view_key(key)
         part = seen[parts]
         is_element = _is_element(key, parts, part.ndim)
-        layout = host_view_of(array, host, seen, part)._layout
+        layout = host_part(array, host, part)._layout
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
 
 
+def _on_host(value: Any) -> Any:
+    """Return a number, or NumPy's view of an array of ours that is valid on the host; None for anything else."""
+    kind = type(value)
+    if kind is types.ndarray:
+        return None if value._storage.host is None else host_view(value)
+    return value if kind is float or kind is int or isinstance(value, _Generic) else None
+
+
 def _with_values(key: Any) -> Any:
-    """Replace scalars that are still on the device by their values."""
+    """Return a key with the values of scalars that are on the device; the key itself if there is none."""
     if type(key) is tuple:
-        return tuple(part[()] if type(part) is types.scalar else part for part in key)
-    return key[()]
+        if any(type(part) is types.scalar for part in key):
+            return tuple(part[()] if type(part) is types.scalar else part for part in key)
+        return key
+    return key[()] if type(key) is types.scalar else key
 
 
 def _as_view_key(key: Any) -> tuple[Any, ...]:

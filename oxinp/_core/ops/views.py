@@ -32,13 +32,15 @@ def view(base: Handle, make_view: Callable[[NumpyArray], NumpyArray], *, writeab
     """Return ``make_view(base)`` for a NumPy operation that returns a view without reading elements."""
     host = base._storage.host
     if host is not None and base._storage.value is None:
-        seen = host_view(base)
-        return host_view_of(base, host, seen, make_view(seen), writeable=writeable)
+        return host_part(base, host, make_view(host_view(base)), writeable=writeable)
     return view_at(base, base._layout.view(make_view), writeable=writeable)
 
 
-def host_view_of(base: Handle, host: NumpyArray, seen: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
-    """Return the view of `base` that corresponds to `part`, a NumPy view of `seen`, its host view."""
-    offset = part.__array_interface__["data"][0] - seen.__array_interface__["data"][0] + base._layout.offset
-    layout = Layout.at(part.dtype, part.shape, part.strides, offset)
-    return view_at(base, layout, (host, part), writeable=writeable)
+def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
+    """Return the view of `base` that corresponds to `part`, a NumPy view of its host view; `host` is its storage's."""
+    seen = base._view
+    view = _new(types.ndarray)
+    view._storage = base._storage
+    view._view = (base, writeable) if seen is None else (base if seen[0] is None else seen[0], writeable and seen[1])
+    view._cache = (host, part)
+    return view
