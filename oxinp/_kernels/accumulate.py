@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oxinp._ptx.compound import by_part
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -44,10 +46,11 @@ class Running:
     def total(self) -> Value:
         """The value, rounded once."""
         value = self._value.get()
-        if self._error is None:
-            return value
-        # After an infinity the error is NaN, and the plain sum what IEEE says.
-        return self.k.where(self.k.compare("eq", self._error, self._error), value + self._error, value)
+        return value if self._error is None else by_part(self.k, self._settled, value, self._error)
+
+    def _settled(self, value: Value, error: Value) -> Value:
+        """The sum and its error; after an infinity the error is NaN, and the plain sum what IEEE says."""
+        return self.k.where(self.k.compare("eq", error, error), value + error, value)
 
 
 class Runnings:

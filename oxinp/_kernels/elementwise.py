@@ -251,7 +251,7 @@ def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool) -> 
         return 1
     streams = [(array, strides, alignment) for array, strides, alignment in moving if strides[-1] == 1]
     outer = [loop for loop, n in enumerate(nest.shape[:-1]) if n > 1]
-    vector = min([MAX_VECTOR, *(16 // array.type.nbytes for array, _, _ in streams)])
+    vector = min([MAX_VECTOR, *(max(1, 16 // array.type.nbytes) for array, _, _ in streams)])
     while vector > 1:
         if (takes_rest or nest.shape[-1] % vector == 0) and all(
             alignment % (vector * array.type.nbytes) == 0 and all(strides[loop] % vector == 0 for loop in outer)

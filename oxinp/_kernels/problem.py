@@ -61,7 +61,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class ScalarOperand:
-    """An input passed by value."""
+    """An input passed by value: of a `Compound`, its parts one after the other."""
 
     type: Type
 
@@ -100,9 +100,11 @@ class ReduceOp:
     ----------
     name : str
     acc : Type
-        Type of accumulators; values are cast to it as NumPy casts.
-    identity : bool, int or float
-        What combines to the other operand; the result over no elements.
+        Type of accumulators; values are cast to it as NumPy casts. A `Compound` that is no complex type takes values
+        that are of it already.
+    identity : bool, int, float, complex or tuple
+        What combines to the other operand; the result over no elements. Of a `Compound` that is no complex type, a
+        tuple.
     combine : callable
         ``combine(k, a, b)``, commutative; which values it meets in which order is fixed by layout and geometry.
     is_compensated : bool
@@ -112,7 +114,7 @@ class ReduceOp:
 
     name: str
     acc: Type
-    identity: float
+    identity: Any
     combine: Callable[..., Any]
     is_compensated: bool = False
 

@@ -7,7 +7,7 @@ contracted; anything else is spelled (`k.fma`, `k.ex2_approx`). Nothing is cast 
 The whole language by example::
 
     from oxinp._ptx import Builder, block_reduce, warp_reduce
-    from oxinp._ptx.types import f32, f64, i64, pred, u8, u32
+    from oxinp._ptx.types import c64, compound, f32, f64, i64, pred, u8, u32
 
     k = Builder("example", block=256, target="sm_80")     # min_blocks=, max_registers=, cluster= too
 
@@ -31,6 +31,8 @@ The whole language by example::
     z = k.cast(y, f64)                                     # NumPy's casts, bit for bit; k.cvt(y, i32, "rzi") is PTX's
     bits = k.bitcast(y, u32)                               # free
     zero = k.const(0, f32)
+    w = k.compound(c64, y, zero)                           # complex: w.real, w.imag, + - * / == <, abs(w), k.cast
+    pair = k.compound(compound(f32, i64), y, 7)            # any tuple: pair.parts; loads, k.var, k.where, shuffles too
 
     # control flow
     with k.when(p):
@@ -84,10 +86,10 @@ and on the emulator::
     x, y = memory.allocate(4 * n), memory.allocate(4 * n)     # memory.write(x, array), memory.read(y, nbytes)
     emulate.run(axpy, memory, grid=4, param_bytes=struct.pack(axpy.param_format, x, y, 2.0, n))
 
-Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions mean), `value`, `builder`, `control`,
-`memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`; `async_copy`,
-`mma`, and for Hopper, on a GPU only, `mbarrier` (rings of buffers), `tma`, `tile`, `wgmma`; the emulator is `emulate`
-over `program`, `frame`, `space`, `races`, `faults`.
+Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions mean), `value`, `compound`, `complex`,
+`builder`, `control`, `memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`;
+`async_copy`, `mma`, and for Hopper, on a GPU only, `mbarrier` (rings of buffers), `tma`, `tile`, `wgmma`; the
+emulator is `emulate` over `program`, `frame`, `space`, `races`, `faults`.
 """
 
 from oxinp._ptx.block import reduce as block_reduce

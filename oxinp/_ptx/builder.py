@@ -12,7 +12,7 @@ from oxinp._ptx.isa import EFFECT, Op
 from oxinp._ptx.kernel import Kernel, Param, SharedArray, param_layout, render, three_extents
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.operations import Operations
-from oxinp._ptx.types import Type, bf16, f16, pred, u8, u32, u64
+from oxinp._ptx.types import Compound, Type, bf16, f16, pred, u8, u32, u64
 from oxinp._ptx.value import Value
 
 _SHARED_GAP = 16  # unallocated bytes between shared arrays, so that the emulator sees overruns
@@ -69,9 +69,11 @@ class Builder(ControlFlow, Operations):
         return Pointer(self, base, type, "global", access)
 
     def scalar(self, name: str, type: Type) -> Value:
-        """By-value parameter; a `pred` travels as one byte."""
+        """By-value parameter; a `pred` travels as one byte, a compound as one parameter per part."""
         if type is pred:
             return self.cast(self.scalar(name, u8), pred)
+        if isinstance(type, Compound):
+            return self.compound(type, *[self.scalar(f"{name}_part{i}", part) for i, part in enumerate(type.parts)])
         return self._parameter(Param(name, type, is_pointer=False, nbytes=type.nbytes, align=type.nbytes), type)
 
     def parameter_block(self, name: str, nbytes: int = 128, align: int = 64) -> Value:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._ptx.types import Type, bf16, f16, f32, i32, i64, pred, u16, u32, u64
+from oxinp._ptx import complex as complex_
+from oxinp._ptx.types import Compound, Type, bf16, f16, f32, i32, i64, pred, u16, u32, u64
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def cast(k: Builder, value: Value, to: Type) -> Value:
     source = value.type
     if source is to:
         return value
+    if isinstance(source, Compound) or isinstance(to, Compound):
+        return complex_.cast(k, value, to)
     if source is pred:
         return _from_pred(k, value, to)
     if to is pred:

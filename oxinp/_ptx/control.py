@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from oxinp._ptx import compound
 from oxinp._ptx.isa import find
 from oxinp._ptx.kernel import If, Instr, Leave, Loop
 from oxinp._ptx.tracer import Tracer
-from oxinp._ptx.types import Type, i32, pred, u32
+from oxinp._ptx.types import Compound, Type, i32, pred, u32
 from oxinp._ptx.value import Value, Var
 
 
@@ -24,6 +25,8 @@ class ControlFlow(Tracer):
             if not isinstance(value, Value):
                 raise TypeError("k.var of a Python number needs a type: k.var(0, f32)")
             type = value.type
+        if isinstance(type, Compound):
+            return compound.variable(self.itself, value, type)
         fresh = self.new_value(type)
         variable = Var(fresh.builder, fresh.index, type, fresh.text, fresh.block)
         self.assign(variable, value)
@@ -32,6 +35,9 @@ class ControlFlow(Tracer):
     def assign(self, variable: Var, value: Any) -> None:
         """Assign a variable in the lanes that are active here."""
         self.operand(variable, variable.type)
+        if isinstance(variable, compound.CompoundVar):
+            compound.assign(self.itself, variable, value)
+            return
         source = self.operand(value, variable.type)
         self._current.nodes.append(Instr(_move(variable.type), (variable,), (source,)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.isa import Op
-from oxinp._ptx.types import Type, bf16, f16, f32, f64, i32, i64, pred, u8, u32, u64
+from oxinp._ptx.types import Compound, Type, bf16, f16, f32, f64, i32, i64, pred, u8, u32, u64
 from oxinp._ptx.value import Immediate, Value
 
 if TYPE_CHECKING:
@@ -255,6 +255,8 @@ class Pointer:
             raise TypeError("this pointer parameter was declared write-only")
         k = self.builder
         base, offset = self._locate(index)
+        if isinstance(self.type, Compound):
+            return self._load_compound(self.type, base, offset, width, cache, order)
         if self.type is pred:
             return tuple(
                 k.cast(v, pred) for v in Pointer(k, base, u8, self.space, "r", (), offset).load(0, width, cache, order)
@@ -274,6 +276,9 @@ class Pointer:
         k = self.builder
         base, offset = self._locate(index)
         values = list(values)
+        if isinstance(self.type, Compound):
+            self._store_compound(self.type, base, offset, [k.as_value(v, self.type) for v in values], cache, order)
+            return
         if self.type is pred:
             Pointer(k, base, u8, self.space, "w", (), offset).store(
                 0, [k.cast(k.as_value(v, pred), u8) for v in values], cache, order
@@ -289,6 +294,40 @@ class Pointer:
                 words = values[position : position + count]
             position += count * parts
             k.emit_op(store_op(self.space, type, count, cache, order), base, Immediate(offset + start, i32), *words)
+
+    def _load_compound(
+        self, type: Compound, base: Value, offset: int, width: int, cache: str, order: str
+    ) -> tuple[Value, ...]:
+        k, parts = self.builder, type.parts
+        if type.is_vector:
+            pointer = Pointer(k, base, parts[0], self.space, "r", (), offset)
+            flat = pointer.load(0, width * len(parts), cache, order)
+            return tuple(k.compound(type, *flat[i : i + len(parts)]) for i in range(0, len(flat), len(parts)))
+        return tuple(
+            k.compound(
+                type, *[p.load(0, 1, cache, order)[0] for p in self._parts(type, base, offset + i * type.nbytes)]
+            )
+            for i in range(width)
+        )
+
+    def _store_compound(
+        self, type: Compound, base: Value, offset: int, values: list[Value], cache: str, order: str
+    ) -> None:
+        if type.is_vector:
+            pointer = Pointer(self.builder, base, type.parts[0], self.space, "w", (), offset)
+            pointer.store(0, [part for value in values for part in value.parts], cache, order)
+            return
+        for i, value in enumerate(values):
+            pointers = self._parts(type, base, offset + i * type.nbytes)
+            for pointer, part in zip(pointers, value.parts, strict=True):
+                pointer.store(0, (part,), cache, order)
+
+    def _parts(self, type: Compound, base: Value, offset: int) -> list[Pointer]:
+        """Pointers to the parts of one element."""
+        return [
+            Pointer(self.builder, base, part, self.space, self.access, (), offset + start)
+            for part, start in zip(type.parts, type.offsets, strict=True)
+        ]
 
     def atomic(self, name: str, index: Any, value: Any, *, compare: Any = None, order: str = "relaxed.gpu") -> Value:
         """Atomic read-modify-write of one element; returns what was there.

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oxinp._ptx import isa, synchronize
+from oxinp._ptx import compound, isa, synchronize
 from oxinp._ptx.cast import cast
 from oxinp._ptx.isa import WAIT, Binding, Op
 from oxinp._ptx.kernel import Block, Instr, Loop
-from oxinp._ptx.types import Type, bf16, f16, i8, i16, pred, u8, u16
+from oxinp._ptx.types import Compound, Type, bf16, f16, f32, i8, i16, pred, u8, u16
 from oxinp._ptx.value import Coordinate, Immediate, Value, as_operand
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
 
-_WIDENED = {i8: i16, u8: u16}
+_WIDENED = {i8: i16, u8: u16, f16: f32}
 
 
 class Tracer:
@@ -117,6 +117,10 @@ class Tracer:
         """`value` checked as an instruction operand of `type`."""
         operand = as_operand(value, type)
         if isinstance(operand, Value):
+            if isinstance(operand, compound.CompoundValue):
+                for part in operand.parts:
+                    self.operand(part, part.type)
+                return operand
             if operand.builder is not self:
                 raise ValueError("a value of another kernel")
             if not operand.block.is_open:
@@ -129,7 +133,9 @@ class Tracer:
         return self.as_value(operand, type) if type in (pred, f16, bf16) else operand
 
     def as_value(self, value: Any, type: Type) -> Value:
-        """`value` in a register."""
+        """`value` in a register, or in the registers of a compound type."""
+        if isinstance(type, Compound):
+            return compound.as_value(self.itself, value, type)
         if isinstance(value, Value):
             return as_operand(value, type)  # type: ignore[return-value]
         immediate = value if isinstance(value, Immediate) else as_operand(value, type)
@@ -140,8 +146,12 @@ class Tracer:
         return result
 
     def const(self, value: Any, type: Type) -> Value:
-        """A constant of `type` as a value."""
+        """A constant of `type` as a value: of a compound type that is not complex, a tuple of constants."""
         return self.as_value(value, type)
+
+    def compound(self, type: Type, *parts: Any) -> compound.CompoundValue:
+        """The value of a compound type made of its parts: ``k.compound(c64, re, im)``."""
+        return compound.make(self.itself, type, parts)
 
     def emit_op(self, op: Op, *args: Any) -> Any:
         """Record one instruction form; returns None, its value, or the tuple of its values."""
@@ -170,13 +180,15 @@ class Tracer:
         if op is None:
             if types and types[0] in _WIDENED:
                 return self._emit_narrow(name, args, types[0])
+            if types and isinstance(types[0], Compound):
+                return compound.emit(self.itself, name, args, types[0])
             what = ", ".join(t.name for t in types) or "constants only"
             raise TypeError(f"no instruction {name} for {what}")
         value: Value = self.emit_op(op, *args)
         return value
 
     def _emit_narrow(self, name: str, args: tuple[Any, ...], narrow: Type) -> Value:
-        """8-bit arithmetic: in 16 bits, and the low byte of the result."""
+        """Arithmetic in the type twice as wide, and its low byte; of f16, what f32 has, rounded once more."""
         wide = _WIDENED[narrow]
         args = tuple(self.cast(a, wide) if isinstance(a, Value) and a.type is narrow else a for a in args)
         result = self.emit(name, *args)

@@ -87,6 +87,11 @@ class Value:
     def __repr__(self) -> str:
         return f"<{self.type} {self.text}>"
 
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        """The values that one of a compound type consists of; of other types, the value itself."""
+        return (self,)
+
     # -- arithmetic
 
     def __add__(self, other: Any) -> Value:

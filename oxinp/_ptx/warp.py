@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._ptx import isa
+from oxinp._ptx.compound import by_part
 from oxinp._ptx.isa import EFFECT, Op, Row
-from oxinp._ptx.types import i8, i16, i32, pred, u8, u16, u32, u64
+from oxinp._ptx.types import Compound, i8, i16, i32, pred, u8, u16, u32, u64
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ def shuffle(k: Builder, mode: str, value: Value, lane: Any, width: int = WARP, m
         return moved
 
     type = value.type
+    if isinstance(type, Compound):
+        return by_part(k, lambda part: shuffle(k, mode, part, lane, width, members), value)
     if type is pred:
         return move(k.where(value, k.const(1, u32), k.const(0, u32))) != 0
     if type.bits == 64:

@@ -12,6 +12,7 @@ from oxinp._kernels import elementwise, reduce
 from oxinp._kernels.problem import MAX_ALIGNMENT, Operand, ScalarOperand
 from oxinp._ptx import emulate
 from oxinp._ptx.types import from_dtype
+from tests.ptx.launch import parts_of
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 # So few multiprocessors that small problems take the paths of large ones.
@@ -75,7 +76,8 @@ class Session:
         operands = [
             self.operand(x) if isinstance(x, np.ndarray) else ScalarOperand(from_dtype(x.dtype)) for x in inputs
         ]
-        return operands, [self.pointer(x) if isinstance(x, np.ndarray) else x.item() for x in inputs]
+        arguments = [(self.pointer(x),) if isinstance(x, np.ndarray) else parts_of(x.item()) for x in inputs]
+        return operands, [part for parts in arguments for part in parts]
 
     def elementwise(self, shape, inputs, instrs, outputs):
         """Run a problem; `outputs` are (value number, view). The views' arrays are updated."""

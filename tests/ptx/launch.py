@@ -13,14 +13,15 @@ def launch(kernel, *args, grid=1, memory=None):
     Parameters
     ----------
     kernel : Kernel
-    *args : array or scalar
-        One per parameter, in order.
+    *args : array, scalar or tuple
+        One per parameter, in order; of a compound type a complex number, or a tuple of the parts.
     grid : int or tuple of int
     memory : emulate.Memory, optional
     """
     memory = memory or emulate.Memory(1 << 20)
     values, written = [], []
-    for param, arg in zip(kernel.params, args, strict=True):
+    flat = [part for arg in args for part in parts_of(arg)]
+    for param, arg in zip(kernel.params, flat, strict=True):
         if param.is_pointer:
             address = memory.allocate(arg.nbytes)
             if "r" in param.access:
@@ -33,3 +34,10 @@ def launch(kernel, *args, grid=1, memory=None):
     emulate.run(kernel, memory, grid, struct.pack(kernel.param_format, *values))
     for array, address in written:
         array[...] = memory.read(address, array.nbytes).view(array.dtype).reshape(array.shape)
+
+
+def parts_of(arg):
+    """Return what an argument is as parameters."""
+    if isinstance(arg, complex | np.complexfloating):
+        return arg.real, arg.imag
+    return arg if isinstance(arg, tuple) else (arg,)
