@@ -7,8 +7,9 @@ decays at a known rate, so the computed temperatures are compared with the exact
 """
 
 import argparse
-import importlib.util
 import time
+
+from picture import write_picture
 
 import oxinp as np
 
@@ -47,16 +48,6 @@ def simulate(size, steps):
     return old, rate * spacing**2 * steps
 
 
-def write_picture(plate, path):
-    """Write the plate as a PNG where matplotlib is installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        print("matplotlib is not installed: no picture")
-        return
-    pyplot = importlib.import_module("matplotlib.pyplot")
-    pyplot.imsave(path, plate.__array__(), cmap="inferno")
-    print(f"wrote {path}")
-
-
 def main():
     """Run the simulation and print how far from the exact solution it ends."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -74,7 +65,7 @@ def main():
     seconds = time.perf_counter() - began
     print(f"{options.size} x {options.size} points, {options.steps} steps in {seconds:.2f} s")
     print(f"largest error against the exact solution: {error:.2e} (hottest point {float(exact.max()):.3f})")
-    write_picture(plate, options.picture)
+    write_picture(options.picture, plate)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+"""Every program in `examples/`, small: under NumPy and under the runner, with results compared and host work named."""
+
+import os
+import re
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oxinp
+from asv_benchmarks.example_table import EXAMPLES, FOLDER, MODULES_BESIDE
+from tests.conftest import REQUIRE_GPU
+
+ROOT = Path(__file__).resolve().parents[2]
+# What has no kernel yet, of what the programs do while they compute. It only ever gets less.
+NO_KERNEL_YET = {
+    "black_scholes": {"absolute", "exp", "log", "power"},
+    "heat_sink": {"absolute", "bitwise_and", "bitwise_or", "invert", "ndarray.min", "remainder"},
+    "kmeans": {"maximum", "ndarray.argmin", "power"},
+    "mandelbrot": set(),
+    "nbody": {"power"},
+    "pagerank": {"absolute", "matmul"},
+    "photograph": {"clip", "exp", "hypot", "pad", "power"},
+}
+# What makes or draws the data, before and after.
+OPTIONS = {
+    "black_scholes": ["--size", "2000", "--steps", "8"],
+    "heat_sink": ["--size", "40", "--steps", "30"],
+    "kmeans": ["--size", "3000", "--clusters", "5", "--steps", "3"],
+    "mandelbrot": ["--size", "48", "--steps", "40"],
+    "nbody": ["--size", "100", "--steps", "3"],
+    "pagerank": ["--size", "200"],
+    "photograph": ["--radius", "1"],
+}
+DRAW = set(OPTIONS) - {"black_scholes", "pagerank"}
+
+
+def test_every_example_is_here():
+    programs = {path.stem for path in FOLDER.glob("*.py")} - set(MODULES_BESIDE)
+    assert programs == set(EXAMPLES) | {"heat_equation"}
+    assert set(OPTIONS) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_know_nothing_of_oxinp(name):
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if "oxinp" in line and "python -m oxinp" not in line] == []
+
+
+@pytest.mark.parametrize("offload_threshold", [0, 65536], indirect=True)
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@pytest.mark.usefixtures("offload_threshold")
+def test_computes_what_numpy_computes(name, stats):
+    example = EXAMPLES[name]
+    size, steps = example.sizes["tiny"]
+    plain, ours = example.load(), example.load(for_oxinp=True)
+    assert (plain.np, ours.np) == (np, oxinp)
+    problem = example.problem(plain, size)
+    given = [oxinp.array(value) if isinstance(value, np.ndarray) else value for value in problem]
+    computed = example.solve(ours, given, steps)
+    used = set(stats().fallbacks)
+    expected = example.solve(plain, problem, steps)
+    assert used <= NO_KERNEL_YET[name]
+    assert len(computed) == len(expected)
+    for result, numpys in zip(computed, expected, strict=True):
+        if isinstance(numpys, np.ndarray):
+            assert type(result) is oxinp.ndarray
+            assert (result.shape, result.dtype) == (numpys.shape, numpys.dtype)
+        np.testing.assert_allclose(
+            np.asarray(result), numpys, rtol=0, atol=example.tolerance * float(np.abs(numpys).max())
+        )
+
+
+def run(command, folder, **variables):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment |= {"OXINP_BACKEND": "cuda" if REQUIRE_GPU else "emulator", **variables}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+    if "no photograph" in done.stderr:
+        pytest.skip("neither scikit-learn nor matplotlib is installed, or Pillow is not")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# The time that it took, and how small an error is.
+VARYING = re.compile(r" in \d+\.\d+ s$|changed by \S+|within \S+ of", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_prints_and_draws_what_numpy_does(name, tmp_path):
+    script = [str(FOLDER / f"{name}.py"), *OPTIONS[name]]
+    printed, pictures = [], []
+    for side, command in (("ours", ["-m", "oxinp"]), ("numpys", [])):
+        picture = tmp_path / side / "picture.png"
+        picture.parent.mkdir()
+        options = ["--picture", picture.name] if name in DRAW else []
+        printed.append(run([sys.executable, *command, *script, *options], picture.parent, OXINP_OFFLOAD_THRESHOLD="0"))
+        if name in DRAW:
+            pictures.append(levels(picture))
+    ours, numpys = (VARYING.sub("", text) for text in printed)
+    assert "nan" not in numpys
+    assert ours == numpys
+    if pictures:
+        assert np.abs(pictures[0] - pictures[1]).max() <= 1
+        assert pictures[1].max() > 200
+
+
+def levels(path):
+    """Read a picture of ours back as integers."""
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    chunks, place = {}, 8
+    while place < len(data):
+        length = int.from_bytes(data[place : place + 4], "big")
+        name, held = data[place + 4 : place + 8], data[place + 8 : place + 8 + length]
+        assert zlib.crc32(name + held) == int.from_bytes(data[place + 8 + length : place + 12 + length], "big")
+        chunks[name] = held
+        place += length + 12
+    assert list(chunks)[-1] == b"IEND"
+    width, height = (int.from_bytes(chunks[b"IHDR"][i : i + 4], "big") for i in (0, 4))
+    channels = 3 if chunks[b"IHDR"][9] == 2 else 1
+    assert (channels == 3) != (len(chunks.get(b"PLTE", b"")) == 768)
+    rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + channels * width)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].astype(np.int64)
+
+
+@pytest.mark.parametrize("threshold", ["0", "65536"])
+def test_heat_equation(tmp_path, threshold):
+    command = [sys.executable, FOLDER / "heat_equation.py", "--size", "48", "--steps", "40", "--picture", "heat.png"]
+    printed = run(command, tmp_path, OXINP_OFFLOAD_THRESHOLD=threshold)
+    assert float(re.search(r"largest error .*: (\S+) ", printed)[1]) < 5e-3, printed
+    assert levels(tmp_path / "heat.png").shape == (48, 48)
