@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from _driver.driver import Driver
 from _driver.handle import Handle
+from _driver.launch import LaunchLog
 
 if TYPE_CHECKING:
     from _driver.device import Device
@@ -26,6 +27,8 @@ class Context(Handle):
     device : Device
     driver : Driver
         Its functions make this context current in threads that have none.
+    launches : LaunchLog
+        What was launched, for the message of a fault.
 
     Raises
     ------
@@ -35,7 +38,7 @@ class Context(Handle):
         Other processes leave it no room.
     """
 
-    __slots__ = ("device",)
+    __slots__ = ("device", "launches")
 
     destroyer = "cuDevicePrimaryCtxRelease_v2"
 
@@ -43,7 +46,9 @@ class Context(Handle):
         self.device = device
         handle = ctypes.c_void_p()
         device.driver.cuDevicePrimaryCtxRetain(ctypes.byref(handle), device.handle)
-        super().__init__(Driver(device.driver.library, recover=self.make_current), handle.value or 0)
+        self.launches = LaunchLog()
+        driver = Driver(device.driver.library, recover=self.make_current, suspects=self.launches.suspects)
+        super().__init__(driver, handle.value or 0)
         self.make_current()
 
     def make_current(self) -> None:
@@ -66,10 +71,16 @@ class Context(Handle):
             Some of it failed; the context is lost.
         """
         self.driver.cuCtxSynchronize()
+        self.launches.settle()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a fault has ended it; its objects can still be closed."""
+        return self.driver.fault is not None
 
     def _destroy(self, handle: int) -> None:
-        del handle  # a primary context is released by its device
-        self.driver.cuDevicePrimaryCtxRelease_v2(self.device.handle)
+        del handle  # a primary context is released by its device, whose functions work when the context is lost
+        self.device.driver.cuDevicePrimaryCtxRelease_v2(self.device.handle)
 
     def __repr__(self) -> str:
         return f"<Context {self.handle:#x} of {self.device!r}>"

@@ -28,6 +28,14 @@ class Driver:
         Where functions are looked up.
     recover : Callable, optional
         Makes a context current in the calling thread. A call that finds none there is repeated after it.
+    suspects : Callable, optional
+        Returns the names of the kernels that may be to blame for a fault of the device, the last launched first.
+
+    Attributes
+    ----------
+    fault : DeviceFault or None
+        What ended the context. It is the first one; every call from then on is refused before the driver sees it,
+        since some would wait for ever for a device that does nothing any more.
 
     Raises
     ------
@@ -35,9 +43,21 @@ class Driver:
         From every call: what the result stands for; `DriverTooOld` where the library lacks the function.
     """
 
-    def __init__(self, library: Library, recover: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        library: Library,
+        recover: Callable[[], None] | None = None,
+        suspects: Callable[[], tuple[str, ...]] | None = None,
+    ) -> None:
         self.library = library
         self._recover = recover
+        self._suspects = suspects
+        self._faults: list[errors.DeviceFault] = []  # at most one; a list, so that every call sees it in its closure
+
+    @property
+    def fault(self) -> errors.DeviceFault | None:
+        """What ended the context, if it has ended."""
+        return self._faults[0] if self._faults else None
 
     @cached_property
     def version(self) -> int:
@@ -63,9 +83,11 @@ class Driver:
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in FUNCTIONS:
             raise AttributeError(f"the table of driver functions has no {name!r}")
-        raw, recover = self.raw(name), self._recover
+        raw, recover, faults = self.raw(name), self._recover, self._faults
 
         def call(*arguments: object) -> None:
+            if faults:
+                raise _lost(name, faults[0])
             result = raw(*arguments)
             if result == errors.INVALID_CONTEXT and recover is not None:
                 recover()
@@ -94,7 +116,41 @@ class Driver:
                 code=result,
                 call=name,
             )
-        return errors.from_result(result, name, detail)
+        if self._faults:
+            return _lost(name, self._faults[0])
+        error = errors.from_result(result, name, detail)
+        return self._lose(error) if isinstance(error, errors.DeviceFault) else error
+
+    def _lose(self, error: errors.DeviceFault) -> errors.DeviceFault:
+        """Remember the fault that ended the context, with the kernels that may have caused it."""
+        kernels = () if self._suspects is None else self._suspects()
+        if kernels:
+            told = f"{error} {_accuse(kernels)}"
+            error = errors.DeviceFault(told, code=error.code, name=error.name, call=error.call)
+            error.kernels = kernels
+        self._faults.append(error)
+        return error
+
+
+def _accuse(kernels: tuple[str, ...]) -> str:
+    if len(kernels) == 1:
+        return f"The kernel was {kernels[0]}."
+    return (
+        f"One of the kernels launched since the device was last waited for is to blame; the last first: "
+        f"{', '.join(kernels)}. With OXINP_SYNCHRONOUS=1 the line that launched it raises the error."
+    )
+
+
+def _lost(name: str, fault: errors.DeviceFault) -> errors.DeviceFault:
+    """Return what a call of a context that has ended raises."""
+    error = errors.DeviceFault(
+        f"{name} was not called: this process has lost the device, when {fault}",
+        code=fault.code,
+        name=fault.name,
+        call=name,
+    )
+    error.kernels = fault.kernels
+    return error
 
 
 def start(library: Library) -> Driver:

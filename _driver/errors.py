@@ -8,6 +8,7 @@ The tree::
     |   |-- UnsupportedPlatform  and cannot be
     |   |-- DriverTooOld         it lacks something we need
     |   |-- NoDevice             it finds no GPU
+    |   |-- DeviceNotFound       it has no GPU of that number
     |   |-- DeviceBusy           the GPU belongs to somebody else
     |   |-- SystemNotReady       the GPU or its service is not in a state to work
     |   `-- ForkedProcess        this process was forked from one that uses CUDA
@@ -36,6 +37,7 @@ __all__ = [
     "CudaError",
     "DeviceBusy",
     "DeviceFault",
+    "DeviceNotFound",
     "DriverTooOld",
     "ForkedProcess",
     "InternalError",
@@ -100,6 +102,10 @@ class NoDevice(Unavailable):
     """The driver finds no GPU."""
 
 
+class DeviceNotFound(Unavailable):
+    """There is no GPU of that number."""
+
+
 class DeviceBusy(Unavailable):
     """The GPU is reserved by another process or may not be used."""
 
@@ -157,7 +163,15 @@ class CaptureError(CudaError):
 
 
 class DeviceFault(CudaError):
-    """A kernel or the device failed; nothing more works in this process's context."""
+    """A kernel or the device failed; nothing more works in this process's context.
+
+    Attributes
+    ----------
+    kernels : tuple of str
+        Names of the kernels that may have caused it, the last launched first; empty where none was launched.
+    """
+
+    kernels: tuple[str, ...] = ()
 
 
 class PeerError(CudaError):
@@ -213,7 +227,7 @@ ROWS: tuple[Row, ...] = (
     Row(100, "NO_DEVICE", NoDevice, "The driver finds no GPU.",
         "Check that nvidia-smi lists one, that CUDA_VISIBLE_DEVICES does not hide it, and, in a container, that it was "
         "started with access to GPUs."),
-    Row(101, "INVALID_DEVICE", NoDevice, "There is no GPU of that number, or it cannot do what was asked.",
+    Row(101, "INVALID_DEVICE", DeviceNotFound, "There is no GPU of that number, or it cannot do what was asked.",
         "Count devices from 0; CUDA_VISIBLE_DEVICES limits and renumbers them."),
     Row(102, "DEVICE_NOT_LICENSED", SystemNotReady, "The virtual GPU has no licence.",
         "Have the administrator provide the NVIDIA vGPU licence."),

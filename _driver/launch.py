@@ -12,6 +12,7 @@ import functools
 import re
 import struct
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
 from _driver import errors
 
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 
     from _driver.module import Function
 
-__all__ = ["CurrentStream", "LaunchAttribute", "LaunchConfig", "LaunchCounter", "Launcher", "split_format"]
+__all__ = [
+    "CurrentStream",
+    "LaunchAttribute",
+    "LaunchConfig",
+    "LaunchCounter",
+    "LaunchLog",
+    "Launcher",
+    "split_format",
+]
 
 _PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
 _CLUSTER_DIMENSION = 4
@@ -53,6 +62,41 @@ class LaunchCounter(Protocol):
     """Something that counts launches."""
 
     launches: int
+
+
+class LaunchLog:
+    """What was launched in a context lately, for the day one of the kernels ends it.
+
+    Nothing is written at a launch but its number, into a variable of the launcher's own: the log asks the launchers
+    that are still alive.
+    """
+
+    __slots__ = ("_counter", "_launchers", "_settled")
+
+    MOST = 8
+    """More names than this help nobody."""
+
+    def __init__(self) -> None:
+        self._counter: LaunchCounter = _NoCounter()
+        self._launchers: WeakKeyDictionary[Callable[..., None], tuple[str, Callable[[], int]]] = WeakKeyDictionary()
+        self._settled = 0
+
+    def add(self, launch: Callable[..., None], name: str, last: Callable[[], int], counter: LaunchCounter) -> None:
+        """Remember a launcher: its kernel, and a function that gives what its counter was after its last launch."""
+        self._launchers[launch] = name, last
+        self._counter = counter
+
+    def settle(self) -> None:
+        """Forget what was launched so far: the device has been waited for, and is well."""
+        self._settled = self._counter.launches
+
+    def suspects(self) -> tuple[str, ...]:
+        """Return the names of the kernels launched since, the last one first."""
+        now = self._counter.launches
+        settled = self._settled if self._settled <= now else 0  # somebody has set the counter back
+        launched = [(last(), name) for name, last in self._launchers.values()]
+        recent = sorted(((number, name) for number, name in launched if settled < number <= now), reverse=True)
+        return tuple(dict.fromkeys(name for _, name in recent))[: self.MOST]
 
 
 class CurrentStream(Protocol):
@@ -226,18 +270,19 @@ class Launcher:
         call = functools.partial(
             raw, as_pointer(ctypes.addressof(self._config)), as_pointer(self.function.handle), *parameters
         )
-        fail, config, stream = self._fail, self._config, current.stream
+        fail, config, stream, number = self._fail, self._config, current.stream, 0
 
         def launch(*varying: object) -> None:
-            nonlocal stream
+            nonlocal stream, number
             pack(*varying)
             if current.stream != stream:
                 stream = config.stream = current.stream
             result = call()
             if result:
                 fail(result, call)
-            counter.launches += 1
+            number = counter.launches = counter.launches + 1
 
+        self.function.module.context.launches.add(launch, self.function.name, lambda: number, counter)
         return launch
 
     def __call__(self, *varying: object) -> None:

@@ -169,11 +169,12 @@ class CudaBackend:
         ).launch
         if not config.synchronous:
             return launch
-        synchronize = self.context.driver.cuStreamSynchronize
+        synchronize, settle = self.context.driver.cuStreamSynchronize, self.context.launches.settle
 
         def launch_and_wait(*varying: Any) -> None:
             launch(*varying)
             synchronize(self.stream)
+            settle()
 
         return launch_and_wait
 

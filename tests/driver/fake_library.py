@@ -49,7 +49,7 @@ class Launch:
 
 
 class FakeLibrary:
-    """A driver of one device.
+    """A driver of one device, or more.
 
     Attributes
     ----------
@@ -65,16 +65,18 @@ class FakeLibrary:
         What the compiler says, as an error where it fails.
     """
 
-    def __init__(self, version=13000, missing=(), results=()):
+    def __init__(self, version=13000, missing=(), results=(), num_devices=1):
         self.is_forked = False
         self.is_watching_fork = False
         self.version = version
+        self.num_devices = num_devices
         self.missing = set(missing)
         self.results = dict(results)
         self.calls = []
         self.launches = []
         self.log = b""
         self.cubin = None
+        self.device_attributes = {}  # of each device, where they differ from:
         self.attributes = {16: 132, 38: 50 << 20, 75: 9, 76: 0, 97: 227 << 10}
         self.memory = {}
         self._callbacks = []
@@ -132,11 +134,14 @@ class FakeLibrary:
         _store(address, ctypes.c_int, self.version)
 
     def do_cuDeviceGetCount(self, result, address):
-        _store(address, ctypes.c_int, 1)
+        _store(address, ctypes.c_int, self.num_devices)
 
     def do_cuDeviceGet(self, result, address, ordinal):
         _store(address, ctypes.c_int, ordinal)
-        return 0 if ordinal == 0 else 101
+        return 0 if ordinal < self.num_devices else 101
+
+    def do_cuDeviceGetPCIBusId(self, result, address, size, device):
+        ctypes.memmove(address, b"0000:%02X:00.0\0" % (0x1B + device), 13)
 
     def do_cuDeviceGetName(self, result, address, size, device):
         ctypes.memmove(address, b"Fake GPU\0", 9)
@@ -148,10 +153,11 @@ class FakeLibrary:
         _store(address, ctypes.c_size_t, 140 << 30)
 
     def do_cuDeviceGetAttribute(self, result, address, attribute, device):
-        _store(address, ctypes.c_int, self.attributes.get(attribute, 0))
+        found = {**self.attributes, **self.device_attributes.get(device, {})}
+        _store(address, ctypes.c_int, found.get(attribute, 0))
 
     def do_cuDevicePrimaryCtxRetain(self, result, address, device):
-        _store(address, ctypes.c_void_p, 0xC0DE_0000_0001)
+        _store(address, ctypes.c_void_p, 0xC0DE_0000_0001 + device)
 
     def do_cuCtxSetCurrent(self, result, context):
         self._thread.context = context

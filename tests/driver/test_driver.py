@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from _driver import api, driver, errors, library
-from _driver.device import Device, list_devices
+from _driver.device import ATTRIBUTES, Device, best_device, list_devices
 from tests.driver.fake_library import FakeLibrary, open_context
 
 ROW = api.DriverFunction("abs", "int n", 2000)
@@ -237,5 +237,30 @@ def test_device_properties():
 
 
 def test_no_such_device():
-    with pytest.raises(errors.NoDevice, match="cuDeviceGet failed"):
-        Device(3, driver.start(FakeLibrary()))
+    fake = FakeLibrary()
+    for ordinal in (999, 1, -1):
+        with pytest.raises(errors.DeviceNotFound, match=rf"no device {ordinal}: this process sees only device 0"):
+            Device(ordinal, driver.start(fake))
+    assert "cuDeviceGet" not in fake.names()
+    with pytest.raises(errors.DeviceNotFound, match="sees devices 0 to 2"):
+        Device(3, driver.start(FakeLibrary(num_devices=3)))
+
+
+def test_every_attribute_is_asked_for_by_its_number_and_unknown_ones_are_left_out():
+    fake = FakeLibrary()
+    device = Device(0, driver.start(fake))
+    found = device.attributes()
+    assert len(found) == len(ATTRIBUTES) >= 50
+    assert found["num_sms"] == 132
+    asked = [arguments[1] for name, arguments in fake.calls if name == "cuDeviceGetAttribute"]
+    assert sorted(asked) == sorted(ATTRIBUTES.values())
+    fake.results["cuDeviceGetAttribute"] = 1
+    assert device.attributes() == {}
+
+
+def test_best_device_is_the_newest_then_the_largest():
+    fake = FakeLibrary(num_devices=3)
+    fake.device_attributes = {0: {75: 8, 16: 200}, 1: {75: 9, 16: 114}, 2: {75: 9, 16: 132}}
+    assert best_device(driver.start(fake)).ordinal == 2
+    with pytest.raises(errors.NoDevice, match="CUDA_VISIBLE_DEVICES"):
+        best_device(driver.start(FakeLibrary(num_devices=0)))

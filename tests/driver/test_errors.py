@@ -1,6 +1,15 @@
+import gc
+
 import pytest
 
 from _driver import errors
+from _driver.context import Context
+from _driver.device import Device
+from _driver.driver import start
+from _driver.event import Event
+from _driver.launch import Launcher
+from _driver.module import Module
+from _driver.stream import Stream
 from tests.driver.fake_library import FakeLibrary, open_context
 
 CLASSES = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
@@ -72,3 +81,106 @@ def test_version_text():
 def test_busy_device_is_named_when_the_context_is_made():
     with pytest.raises(errors.DeviceBusy, match=r"cuDevicePrimaryCtxRetain failed.*compute mode.*nvidia-smi"):
         open_context(FakeLibrary(results={"cuDevicePrimaryCtxRetain": 46}))
+
+
+# Faults of the device
+
+
+@pytest.fixture
+def opened():
+    return open_context()
+
+
+class Counter:
+    launches = 0
+
+
+def launcher(context, name, counter):
+    function = Module.from_ptx(context, "x").function(name)
+    return Launcher(function, (1, 1, 1), (32, 1, 1), 0, "<Q", 1, (), counter=counter)
+
+
+FAULTS = [row for row in errors.ROWS if row.type is errors.DeviceFault]
+
+
+@pytest.mark.parametrize("row", FAULTS, ids=lambda row: row.name)
+def test_a_fault_names_the_kernel_and_everything_later_says_so(row, opened):
+    context, library = opened
+    counter = Counter()
+    good, bad = launcher(context, "good", counter), launcher(context, "bad", counter)
+    good(1)
+    context.synchronize()
+    bad(1)
+    assert not context.is_lost
+    library.results["cuCtxSynchronize"] = row.code
+    with pytest.raises(errors.DeviceFault, match="The kernel was bad") as caught:
+        context.synchronize()
+    assert caught.value.kernels == ("bad",)
+    assert context.is_lost
+    library.results.clear()
+    library.calls.clear()
+    stream_calls = (context.synchronize, lambda: Event(context), lambda: good.function.attribute("num_registers"))
+    for call in stream_calls:
+        with pytest.raises(errors.DeviceFault, match=rf"was not called: .*{row.name}.*The kernel was bad") as caught:
+            call()
+        assert (caught.value.code, caught.value.kernels) == (row.code, ("bad",))
+    assert not library.calls
+
+
+def test_several_suspects_are_named_last_first_and_once(opened):
+    context, library = opened
+    counter = Counter()
+    kernels = {name: launcher(context, name, counter) for name in "abc"}
+    for name in "abacb":
+        kernels[name](1)
+    library.results["cuCtxSynchronize"] = 700
+    with pytest.raises(errors.DeviceFault, match=r"last first: b, c, a.*OXINP_SYNCHRONOUS") as caught:
+        context.synchronize()
+    assert caught.value.kernels == ("b", "c", "a")
+
+
+def test_a_launch_after_a_fault_says_what_happened(opened):
+    context, library = opened
+    launch = launcher(context, "axpy", Counter())
+    launch(1)
+    library.results.update(cuStreamSynchronize=719, cuLaunchKernelEx=719)
+    with pytest.raises(errors.DeviceFault, match="cuStreamSynchronize failed with CUDA_ERROR_LAUNCH_FAILED"):
+        Stream(context).synchronize()
+    with pytest.raises(errors.DeviceFault, match=r"cuLaunchKernelEx was not called.*when cuStreamSynchronize failed"):
+        launch(1)
+
+
+def test_suspects_after_the_counter_was_set_back(opened):
+    context, library = opened
+    counter = Counter()
+    first, second = launcher(context, "first", counter), launcher(context, "second", counter)
+    for _ in range(5):
+        first(1)
+    context.synchronize()
+    counter.launches = 0
+    second(1)
+    library.results["cuCtxSynchronize"] = 700
+    with pytest.raises(errors.DeviceFault) as caught:
+        context.synchronize()
+    assert caught.value.kernels == ("second",)
+
+
+def test_objects_of_a_lost_context_go_quietly(opened):
+    context, library = opened
+    event = Event(context)
+    library.results["cuCtxSynchronize"] = 700
+    with pytest.raises(errors.DeviceFault):
+        context.synchronize()
+    del event
+    gc.collect()  # filterwarnings=error would show what comes out of a destructor
+
+
+def test_another_devices_context_lives_on():
+    library = FakeLibrary(num_devices=2)
+    driver = start(library)
+    lost, well = Context(Device(0, driver)), Context(Device(1, driver))
+    library.results["cuCtxSynchronize"] = [700]
+    with pytest.raises(errors.DeviceFault):
+        lost.synchronize()
+    well.synchronize()
+    assert (lost.is_lost, well.is_lost) == (True, False)
