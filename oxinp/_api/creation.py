@@ -69,7 +69,7 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
     return made
 
 
-@implements("asarray")
+@implements("asarray", is_hosted=False)
 def asarray(
     a: Any,
     dtype: Any = None,
@@ -84,7 +84,7 @@ def asarray(
     return _converted(a, dtype, order, copy=copy)
 
 
-@implements("asanyarray")
+@implements("asanyarray", is_hosted=False)
 def asanyarray(
     a: Any,
     dtype: Any = None,
@@ -101,13 +101,13 @@ def asanyarray(
     return _converted(a, dtype, order, copy=copy)
 
 
-@implements("ascontiguousarray")
+@implements("ascontiguousarray", is_hosted=False)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """See `numpy.ascontiguousarray`."""
     return array(a, dtype, copy=None, order="C", ndmin=1, like=like)
 
 
-@implements("asfortranarray")
+@implements("asfortranarray", is_hosted=False)
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """See `numpy.asfortranarray`."""
     return array(a, dtype, copy=None, order="F", ndmin=1, like=like)

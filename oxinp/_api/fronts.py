@@ -24,8 +24,14 @@ from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
 Function = Callable[..., Any]
 
 
-def implements(*names: str) -> Callable[[Function], Function]:
+def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Function]:
     """Enter a function under NumPy's names; where it raises `Unsupported`, NumPy computes on the host.
+
+    Parameters
+    ----------
+    *names : str
+    is_hosted : bool
+        Let NumPy compute on what is small and on the host, without asking the function; not for what makes views.
 
     Returns
     -------
@@ -37,7 +43,7 @@ def implements(*names: str) -> Callable[[Function], Function]:
         for name in names:
             numpys = getattr(np, name, None)
             if numpys is not None:
-                _enter(name, numpys, dispatch.with_fallback(function, numpys, name), function)
+                _enter(name, numpys, dispatch.with_fallback(function, numpys, name, is_hosted=is_hosted), function)
         return function
 
     return enter

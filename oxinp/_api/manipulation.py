@@ -33,25 +33,25 @@ for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
             enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
 
 
-@implements("shape")
+@implements("shape", is_hosted=False)
 def _shape(a: Any) -> Any:
     """See `numpy.shape`."""
     return a._layout.shape if is_array(a) else np.shape(StandIns().give(a))
 
 
-@implements("ndim")
+@implements("ndim", is_hosted=False)
 def _ndim(a: Any) -> Any:
     """See `numpy.ndim`."""
     return a._layout.ndim if is_array(a) else np.ndim(StandIns().give(a))
 
 
-@implements("size")
+@implements("size", is_hosted=False)
 def _size(a: Any, axis: Any = None) -> Any:
     """See `numpy.size`."""
     return a._layout.size if is_array(a) and axis is None else np.size(StandIns().give(a), axis)
 
 
-@implements("reshape")
+@implements("reshape", is_hosted=False)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
     """See `numpy.reshape`."""
     if shape is None or newshape is not None or is_array(shape):
@@ -62,13 +62,13 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 _reshape = shape.reshape
 
 
-@implements("ravel")
+@implements("ravel", is_hosted=False)
 def ravel(a: Any, order: str = "C") -> Any:
     """See `numpy.ravel`."""
     return shape.ravel(as_ours(a), order)
 
 
-@implements("copyto")
+@implements("copyto", is_hosted=False)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """See `numpy.copyto`."""
     if not is_array(dst) or where is not True:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.exchange import StandIns, Unread, holds_arrays, is_array
+from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import OUT, Mutated, call, name_of
+from oxinp._core.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
 from oxinp._core.handle import Handle
 from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
@@ -26,6 +28,7 @@ functions: dict[Any, Function] = {}
 mutates: dict[Any, tuple[Mutated, ...]] = {}
 
 _UFUNCS = {row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()}
+MAX_ARGUMENTS = 32  # of a call
 _METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
 
 
@@ -70,10 +73,19 @@ def _is_known(kind: type) -> bool:
     return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
 
 
-def with_fallback(function: Function, numpy_function: Function, name: str) -> Function:
-    """Return `function` with NumPy's, on the host, for where it raises `Unsupported`."""
+def with_fallback(function: Function, numpy_function: Function, name: str, *, is_hosted: bool = True) -> Function:
+    """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`."""
+    # Position of the last argument that is certainly not written to, found at the first call.
+    last = -1 if is_hosted else -MAX_ARGUMENTS
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal last
+        if last == -1:
+            last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
+        if len(args) <= last and "out" not in kwargs and not REPORTS:
+            result = on_hosts(numpy_function, args, kwargs, config.offload_threshold)
+            if result is not NOT_DONE:
+                return result
         try:
             return function(*args, **kwargs)
         except Unsupported:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core import placement
 from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Graph, Node
@@ -23,6 +24,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
     if isinstance(fill_value, Handle):
         fill_value = fetch(fill_value)
         fill_value = fill_value[()] if fill_value.ndim == 0 else fill_value
+    if dtype is not None and _is_small(shape, dtype := np.dtype(dtype)):
+        return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     value = np.asarray(fill_value)
     dtype = value.dtype if dtype is None else np.dtype(dtype)
     layout = _device_layout(shape, dtype, order)
@@ -57,10 +60,22 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
 
 def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
-    if order != "C" or dtype not in DEVICE_TYPES:
+    if order != "C" or dtype not in DEVICE_TYPES or _is_small(shape, dtype):
         return None
     layout = Layout.of(dtype, np.broadcast_to(_POINT, shape).shape)
     return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
+
+
+def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a shape is an integer, or a tuple, of few elements; what else it may be is for NumPy to say."""
+    kind = type(shape)
+    if kind is not int and kind is not tuple:
+        return False
+    try:
+        size = shape if kind is int else math.prod(shape)
+        return bool(size * dtype.itemsize < config.offload_threshold)
+    except TypeError:
+        return False
 
 
 _POINT = np.zeros((), np.bool_)
@@ -87,6 +102,13 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         start, stop = 0, start
     if step is None:
         step = 1
+    if (
+        type(start) is int
+        and type(stop) is int
+        and type(step) is int
+        and (stop - start) * 16 < config.offload_threshold
+    ):
+        return wrap_host(_numpys_arange(start, stop, step, dtype))
     if not all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step)) or step == 0:
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     if dtype is None:
@@ -120,7 +142,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         return astype(view, dtype) if dtype is not None else view
     _refuse_copy(copy_wanted)
     if isinstance(value, list | tuple):
-        value = _plain(value)
+        return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
     return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
 
 
@@ -143,9 +165,14 @@ def _same_storage(value: Handle) -> Any:
     return None, host_layout(held), held
 
 
+_NUMBERS = frozenset({bool, int, float, complex, str})
+
+
 def _plain(value: Any) -> Any:
     """Return nested lists with our arrays as NumPy's; a list without any is itself, since an array may hold it."""
     if type(value) in (list, tuple):
+        if {type(part) for part in value} <= _NUMBERS:
+            return value
         parts = [_plain(part) for part in value]
         return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value
     return fetch(value)[()] if isinstance(value, Handle) else value
@@ -153,15 +180,30 @@ def _plain(value: Any) -> Any:
 
 def from_host(array: np.ndarray[Any, Any]) -> Any:
     """Return a copy of a NumPy array as ours: on the device from the threshold on, else on the host."""
+    return _own(array) if _belongs_on_device(array) else wrap_host(np.array(array, subok=False))
+
+
+def _own(array: np.ndarray[Any, Any]) -> Any:
+    """Return a NumPy array that nobody else will write to as ours, on the side that `from_host` says."""
+    if not _belongs_on_device(array):
+        return wrap_host(array)
+    if not is_dense(array):
+        array = np.array(array)
+    layout = host_layout(array)
+    buffer = placement.device().allocate(layout.nbytes)
+    placement.device().upload(buffer.ptr, host_bytes(array))
+    return wrap(on_device(layout, buffer), layout)
+
+
+def _belongs_on_device(array: np.ndarray[Any, Any]) -> bool:
     dtype = array.dtype
-    if dtype in DEVICE_TYPES and dtype.isnative and array.size and placement.starts_on_device(array.nbytes):
-        if not is_dense(array):
-            array = np.array(array)
-        layout = host_layout(array)
-        buffer = placement.device().allocate(layout.nbytes)
-        placement.device().upload(buffer.ptr, host_bytes(array))
-        return wrap(on_device(layout, buffer), layout)
-    return wrap_host(np.array(array, subok=False))
+    return bool(
+        array.nbytes >= config.offload_threshold  # first: most are small
+        and dtype in DEVICE_TYPES
+        and dtype.isnative
+        and array.size
+        and placement.starts_on_device(array.nbytes)
+    )
 
 
 types.from_host = from_host
