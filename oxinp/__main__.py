@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from oxinp._config import config
-from oxinp._runner import info, program
+from oxinp._runner import info, program, worker
 from oxinp._runtime import select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._version import __version__
@@ -51,6 +51,7 @@ def set_backend(name: str) -> None:
 def main(arguments: list[str]) -> None:
     """Read the options, which end where the program begins, and run it."""
     rest = list(arguments)
+    before = {name: getattr(config, name) for name in ("backend", "fallback")}
     takers: dict[str, Callable[[str], None]] = {"--backend": set_backend}
     while rest:
         option, *rest = rest
@@ -66,6 +67,8 @@ def main(arguments: list[str]) -> None:
         elif option in {"-h", "--help", "-V", "--version"}:
             show(HELP if option in {"-h", "--help"} else f"oxinp {__version__}")
         else:
+            now = {name: getattr(config, name) for name in before}
+            worker.install({name: value for name, value in now.items() if value != before[name]})
             start(option, rest)
             return
     refuse("nothing to run")

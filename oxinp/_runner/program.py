@@ -6,6 +6,7 @@ import builtins
 import os
 import runpy
 import sys
+import zipimport
 from collections.abc import Callable
 from importlib.machinery import BuiltinImporter
 from pathlib import Path
@@ -36,7 +37,7 @@ def run_script(path: str, arguments: list[str]) -> None:
         _run_text(sys.stdin.buffer.read(), "<stdin>")
         return
     filename = os.path.abspath(path)  # noqa: PTH100 - as Python: without following links
-    if Path(path).is_dir():
+    if Path(path).is_dir() or _is_zip(path):
         _lead_path(filename, Path(path))
         _new_main()
         _enter(runpy._run_module_as_main, "__main__", False)  # type: ignore[attr-defined]
@@ -83,15 +84,23 @@ def run_code(text: str, arguments: list[str]) -> None:
 
 
 def _run_text(source: str | bytes, filename: str) -> None:
-    _lead_path("", Path.cwd())
+    _lead_path("", Path.cwd(), filename)
     _enter(_execute, source, filename, _new_main(__loader__=BuiltinImporter))
 
 
-def _lead_path(entry: str, root: Path) -> None:
+def _is_zip(path: str) -> bool:
+    try:
+        zipimport.zipimporter(path)
+    except zipimport.ZipImportError:
+        return False
+    return True
+
+
+def _lead_path(entry: str, root: Path, text: str | None = None) -> None:
     """Put the program's folder first on `sys.path`, where ``python -m oxinp`` has put the current one."""
     if not sys.flags.safe_path:
         sys.path[0] = entry
-    finder.install(root)
+    finder.install(root, text)
 
 
 def _new_main(**attributes: Any) -> ModuleType:

@@ -1,25 +1,33 @@
-"""Imports of NumPy in a user's source, turned into imports of ours when it is compiled.
+"""Imports of NumPy and SciPy in a user's source, turned into imports of ours when it is compiled.
 
 Done in the syntax tree, so nothing is left to do at run time, every line keeps its number and every traceback its
 frames. The statements that import from ``numpy`` or one of its submodules name the module of ours instead; a submodule
-that oxinp has not stays NumPy's own.
+that oxinp has not stays NumPy's own. ``__import__(...)`` and what is given to ``exec`` and ``eval`` go through
+`dynamic`, which does the same when they run.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from types import CodeType
 from typing import Any
 
-from oxinp._api import modules, namespace
+from oxinp._api import namespace
+from oxinp._runner import bindings
 
-__all__ = ["compile_source"]
+__all__ = ["compile_source", "may_name"]
 
-_OURS = {"numpy": "oxinp", **{f"numpy.{path}": f"oxinp.{path}" for path in modules.SUBMODULES}}
+_MAY_NAME = re.compile(rb"numpy|scipy|__import__|\bexec\b|\beval\b")
 
 
-def compile_source(source: bytes | str, filename: str, optimize: int = -1) -> CodeType:
-    """Return the code of a module, its imports of NumPy being of ours.
+def may_name(source: bytes | bytearray | str) -> bool:
+    """Whether there can be anything to rewrite in a source."""
+    return _MAY_NAME.search(source.encode("utf-8", "replace") if isinstance(source, str) else source) is not None
+
+
+def compile_source(source: Any, filename: Any, mode: str = "exec", flags: int = 0, optimize: int = -1) -> CodeType:
+    """Return the code of a source, its imports of NumPy being of ours.
 
     Parameters
     ----------
@@ -27,8 +35,8 @@ def compile_source(source: bytes | str, filename: str, optimize: int = -1) -> Co
         Bytes may declare an encoding, as in any Python file.
     filename : str
         What tracebacks call it.
-    optimize : int
-        As `compile` takes it.
+    mode, flags, optimize
+        As `compile` takes them; flags are not inherited.
 
     Raises
     ------
@@ -44,38 +52,118 @@ def compile_source(source: bytes | str, filename: str, optimize: int = -1) -> Co
     ('oxinp', 'math')
     """
     # This module's own `from __future__` must not reach the user's code.
-    tree = compile(source, filename, "exec", ast.PyCF_ONLY_AST, dont_inherit=True, optimize=optimize)
-    return compile(_Rewriter().visit(tree), filename, "exec", dont_inherit=True, optimize=optimize)
+    tree = _compile(source, filename, mode, flags | ast.PyCF_ONLY_AST, dont_inherit=True, optimize=optimize)
+    tree = _Rewriter(_bound_names(tree)).visit(tree)
+    return _compile(tree, filename, mode, flags, dont_inherit=True, optimize=optimize)  # type: ignore[no-any-return]
+
+
+# Python's own, whatever `dynamic` puts in its place.
+_compile: Any = compile
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Replaces the import statements that name NumPy."""
+    """Replaces what names NumPy.
+
+    Parameters
+    ----------
+    bound : set of str
+        Names that the program gives a meaning of its own.
+    """
+
+    def __init__(self, bound: set[str]) -> None:
+        self._bound = bound
 
     def visit_Import(self, node: ast.Import) -> Any:
-        if not any(_is_numpys(alias.name) for alias in node.names):
+        if not any(bindings.is_bound(alias.name) for alias in node.names):
             return node
-        return [ast.copy_location(statement, node) for alias in node.names for statement in _bound(alias)]
+        return [_at(node, statement) for alias in node.names for statement in _imported(alias)]
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        if node.level or node.module not in _OURS:
+        module = node.module or ""
+        if node.level or not bindings.is_bound(module):
+            return node
+        if module.startswith("scipy"):
+            return [_at(node, statement) for statement in _from_scipy(module, node.names)]
+        if module not in bindings.NUMPYS:
             return node
         names = node.names
-        if node.module == "numpy" and names[0].name == "*":
+        if module == "numpy" and names[0].name == "*":
             # NumPy's names: ours has a few more, such as `config`, that the program may use for something else.
             names = [ast.copy_location(ast.alias(name), names[0]) for name in namespace.names()]
-        return ast.copy_location(ast.ImportFrom(_OURS[node.module], names, 0), node)
+        return ast.copy_location(ast.ImportFrom(bindings.NUMPYS[module], names, 0), node)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id != "__import__" or "__import__" in self._bound or not isinstance(node.ctx, ast.Load):
+            return node
+        return _at(node, _ours("dynamic", "import_"))
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        if called in {"exec", "eval"} - self._bound and node.args and not isinstance(node.args[0], ast.Starred):
+            text = ast.Call(_ours("dynamic", "text"), [node.args[0], ast.Constant(called)], [])
+            node.args[0] = _at(node.args[0], text)
+        return node
 
 
-def _is_numpys(name: str) -> bool:
-    return name == "numpy" or name.startswith("numpy.")
+def _bound_names(tree: ast.AST) -> set[str]:
+    """Return the names that a module binds anywhere."""
+    bound = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+    return bound
 
 
-def _bound(alias: ast.alias) -> list[ast.Import]:
+def _imported(alias: ast.alias) -> list[ast.stmt]:
     """Return the statements for one name of an `import`."""
-    if not _is_numpys(alias.name):
+    name, asname = alias.name, alias.asname
+    if not bindings.is_bound(name):
         return [ast.Import([alias])]
-    ours = _OURS.get(alias.name, alias.name)
-    if alias.asname is not None or alias.name == "numpy":
-        return [ast.Import([ast.copy_location(ast.alias(ours, alias.asname or "numpy"), alias)])]
-    # `import numpy.linalg` imports the submodule and binds the package; no other name may appear in the program's.
-    return [ast.Import([ast.copy_location(ast.alias(name, "numpy"), alias)]) for name in (ours, "oxinp")]
+    top = name.partition(".")[0]
+    if top == "scipy":
+        # `import scipy.linalg` imports the submodule and binds the package.
+        first = [] if asname else [ast.Expr(_call("bindings", "bind", name))]
+        return [*first, _assign(asname or top, _call("bindings", "bind", name if asname else top))]
+    ours = bindings.NUMPYS.get(name, name)
+    if asname is not None or name == top:
+        return [ast.Import([ast.alias(ours, asname or top)])]
+    # No other name than `numpy` may appear in the program's.
+    return [ast.Import([ast.alias(each, top)]) for each in (ours, "oxinp")]
+
+
+def _from_scipy(module: str, names: list[ast.alias]) -> list[ast.stmt]:
+    if names[0].name != "*":
+        return [_assign(each.asname or each.name, _call("bindings", "from_scipy", module, each.name)) for each in names]
+    ours = bindings.ours_of_scipy(module)
+    return [ast.ImportFrom(source, names, 0) for source in (module, ours) if source is not None]
+
+
+def _ours(module: str, name: str) -> ast.expr:
+    """Return an expression for an object of this package that needs no name in the program's."""
+    fromlist: Any = (name,)
+    arguments = [ast.Constant(value) for value in (f"oxinp._runner.{module}", None, None, fromlist)]
+    found = ast.Call(ast.Name("__import__", ast.Load()), [*arguments], [])
+    return ast.Attribute(found, name, ast.Load())
+
+
+def _call(module: str, name: str, *arguments: str) -> ast.expr:
+    return ast.Call(_ours(module, name), [ast.Constant(each) for each in arguments], [])
+
+
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _at(place: ast.AST, node: Any) -> Any:
+    """Return a new node that stands where another one stood."""
+    for each in ast.walk(node):
+        if "lineno" in each._attributes and not hasattr(each, "lineno"):
+            ast.copy_location(each, place)
+    return node

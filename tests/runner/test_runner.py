@@ -1,17 +1,12 @@
 """`python -m oxinp` against plain Python, in fresh processes: the same program, the same behaviour."""
 
-import os
 import re
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-OXINP = (sys.executable, "-m", "oxinp")
-PYTHON = (sys.executable,)
+from tests.runner.process import OXINP, PYTHON, assert_same_run, both, run
 
 SCRIPT = """
 import os.path, numpy.linalg, sys
@@ -41,12 +36,6 @@ if __name__ == "__main__":
 """
 
 
-def run(command, folder, **variables):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder.parent / "lib")]), **variables}
-    environment["OXINP_BACKEND"] = variables.get("OXINP_BACKEND", "host")
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
-
-
 @pytest.fixture
 def folder(tmp_path):
     texts = {
@@ -65,17 +54,6 @@ def folder(tmp_path):
         (program / name).parent.mkdir(exist_ok=True)
         (program / name).write_text(text, encoding="utf-8")
     return program
-
-
-def both(folder, *arguments):
-    ours, pythons = (run([*command, *arguments], folder) for command in (OXINP, PYTHON))
-    return ours, pythons
-
-
-def assert_same_run(folder, *arguments):
-    ours, pythons = both(folder, *arguments)
-    assert (ours.returncode, ours.stdout, ours.stderr) == (pythons.returncode, pythons.stdout, pythons.stderr)
-    return ours
 
 
 def test_script(folder):
