@@ -13,14 +13,12 @@ refused    there, but raises, for a reason
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from oxinp._core.fallback import KEPT, Mutated
 from oxinp._core.ufunc_table import UFUNCS
-
-if TYPE_CHECKING:
-    from oxinp._core.fallback import Mutated
 
 NATIVE = "native"
 COMPOSED = "composed"
@@ -76,10 +74,10 @@ _OVERWRITE: tuple[Mutated, ...] = (("a", "overwrite_input", True),)
 ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "creation",
-        native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like full full_like "
-        "ones ones_like zeros zeros_like",
+        native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
+        "frombuffer full full_like ones ones_like zeros zeros_like",
         composed="eye identity linspace",
-        host="asarray_chkfinite asmatrix bmat diagflat from_dlpack frombuffer fromfile fromiter fromregex fromstring "
+        host="asarray_chkfinite asmatrix bmat diagflat fromfile fromiter fromregex fromstring "
         "genfromtxt geomspace load loadtxt logspace meshgrid mgrid ogrid require tri tril triu vander",
         own="matrix",
     ),
@@ -107,8 +105,8 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     CoverageRow("fill_diagonal", "indexing", HOST, ("a",)),
     CoverageRow("mask_indices", "indexing", HOST, _CALLS_BACK),
-    CoverageRow("nditer", "indexing", HOST, _CALLS_BACK),
-    CoverageRow("nested_iters", "indexing", HOST, _CALLS_BACK),
+    CoverageRow("nditer", "indexing", HOST, (KEPT,)),
+    CoverageRow("nested_iters", "indexing", HOST, (KEPT,)),
     CoverageRow("place", "indexing", HOST, ("arr",)),
     CoverageRow("put", "indexing", HOST, ("a",)),
     CoverageRow("put_along_axis", "indexing", HOST, ("arr",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype
 from oxinp._core.ops.copy import copy as copy_array
 from oxinp._core.ops.shape import reshape
+from oxinp._core.sharing import adopt_host
 from oxinp._core.ufunc import wrap_host
 
 
@@ -54,7 +56,7 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
     if not is_array(value):
         if holds_arrays(value):
             raise Unsupported("lists of arrays")
-        return creation.asarray(value, dtype, order, copy_wanted=False if copy is False else None)
+        return creation.asarray(value, dtype, order, copy_wanted=copy)
     layout = value._layout
     made = value
     if dtype is not None and layout.dtype != np.dtype(dtype):
@@ -82,6 +84,19 @@ def asarray(
     """See `numpy.asarray`; NumPy arrays are copied."""
     _check(device, like)
     return _converted(a, dtype, order, copy=copy)
+
+
+@implements("from_dlpack", is_hosted=False)
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """See `numpy.from_dlpack`; memory on the GPU is used there."""
+    return importlib.import_module("oxinp._core.interop").from_dlpack(x, device=device, copy=copy)
+
+
+@implements("frombuffer", is_hosted=False)
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, like: Any = None) -> Any:
+    """See `numpy.frombuffer`; the elements are the buffer's own, on the host."""
+    _check(None, like)
+    return adopt_host(np.frombuffer(buffer, dtype, count, offset))
 
 
 @implements("asanyarray", is_hosted=False)

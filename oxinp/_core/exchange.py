@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.handle import Handle, fetch, host_view, is_dense, writes_host
+from oxinp._core.handle import Handle, fetch, fetch_storage, host_bytes, host_view, is_dense, seen_at, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.ops.views import NumpyArray, view_at
+from oxinp._core.sharing import lend, write_back
+from oxinp._core.storage import Storage, is_shared
 from oxinp._core.ufunc import types, wrap_host
 
 # Types that hold no array of ours: a list of a million floats is looked through at the speed of a set.
@@ -66,16 +68,22 @@ class Exchange:
         What the function may write to. NumPy arrays among them stay what they are where they are results.
     whole : bool
         Give host sides of storages only, never fetched parts, since results may be views of them.
+    keeps : bool
+        What the function returns keeps its arrays and writes to them later.
     """
 
-    __slots__ = ("_fresh", "_given", "_handles", "_theirs", "_whole", "_written")
+    __slots__ = ("_borrowed", "_fresh", "_given", "_handles", "_keeps", "_theirs", "_whole", "_written")
 
-    def __init__(self, written: Iterable[Handle | NumpyArray] = (), *, whole: bool = False) -> None:
+    def __init__(
+        self, written: Iterable[Handle | NumpyArray] = (), *, whole: bool = False, keeps: bool = False
+    ) -> None:
         self._given: dict[int, _Given] = {}  # by the id of the handle
         self._handles: dict[int, Handle] = {}  # by the id of the array that stands for it
         self._theirs: list[NumpyArray] = []  # NumPy arrays of the caller's
         self._fresh: dict[int, tuple[NumpyArray, Handle]] = {}  # by the id of the memory's owner
+        self._borrowed: dict[int, tuple[Storage, NumpyArray]] = {}  # host copies of shared storages, by their id
         self._whole = whole
+        self._keeps = keeps
         self._written = {id(target): target for target in written}
         # First, so that whatever else shares their storage sees what is written to them.
         for target in self._written.values():
@@ -117,11 +125,24 @@ class Exchange:
     def _seen(self, handle: Handle) -> tuple[NumpyArray, NumpyArray | None]:
         """Return an array of a handle's elements and the host side of its storage (None: the array is a copy)."""
         storage = handle._storage
+        if self._keeps:
+            return lend(handle), storage.host
+        if is_shared(storage):
+            if id(storage) not in self._borrowed:
+                self._borrowed[id(storage)] = storage, fetch_storage(storage)
+            host = self._borrowed[id(storage)][1]
+            return seen_at(host_bytes(host), handle._layout), host
         if id(handle) in self._written:  # also if it is read-only: `ufunc.at` does not always ask
             return writes_host(handle), storage.host
         if storage.host is None and not self._whole and _is_small_part(handle):
             return fetch(handle), None
         return host_view(handle), storage.host
+
+    def settle(self) -> None:
+        """Give those who share memory with us what was written to host copies of it."""
+        for target in self._written.values():
+            if isinstance(target, Handle) and id(target._storage) in self._borrowed:
+                write_back(*self._borrowed[id(target._storage)], *target._layout.byte_bounds)
 
     # -- from NumPy ----------------------------------------------------------------------------------------------------
 

@@ -28,9 +28,12 @@ from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
 # that keyword has that value. "*": every array, since the function calls back a function of the user's with views.
+# KEPT: every array, and later, too, since what the function returns keeps them.
 Mutated = str | int | tuple[str | int, str, bool]
 
 OUT: tuple[Mutated, ...] = ("out",)
+
+KEPT = "**"
 
 
 class FallbackError(RuntimeError):
@@ -75,6 +78,8 @@ def call(
     """
     count(name)
     written = _written(function, args, kwargs, mutates)
+    if KEPT in mutates:
+        return _exchanged(Exchange(whole=True, keeps=True), function, args, kwargs)
     if not written:
         result = on_hosts(function, args, kwargs)
         if result is not NOT_DONE:
@@ -90,7 +95,11 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     give = exchange.give
     host_args = [give(value) for value in args]
     host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
-    return exchange.take(function(*host_args, **host_kwargs))
+    try:
+        result = function(*host_args, **host_kwargs)
+    finally:
+        exchange.settle()
+    return exchange.take(result)
 
 
 NOT_DONE: Any = object()

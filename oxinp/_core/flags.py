@@ -94,11 +94,17 @@ def _set_writeable(handle: Handle, value: bool) -> None:
     base, was = (None, True) if handle._view is None else handle._view
     if value == was:
         return
-    if value and base is not None and not _is_writeable(base):
+    if value and base is not None and not (_is_writeable(base) if isinstance(base, Handle) else _is_let(handle)):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     is_whole = _is_whole(handle)
     handle._view = None if value and base is None and is_whole else (base, value)
     handle._cache = None  # what NumPy made of it has a flag of its own
+
+
+def _is_let(handle: Handle) -> bool:
+    """Whether those whose memory an array lies in let it be written."""
+    host = handle._storage.host
+    return host is not None and host.flags.writeable
 
 
 def _is_whole(handle: Handle) -> bool:

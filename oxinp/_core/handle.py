@@ -17,7 +17,7 @@ from oxinp._core.expr import Unsupported, leaf
 from oxinp._core.layout import Layout
 from oxinp._core.placement import device
 from oxinp._core.programs import on_device, read
-from oxinp._core.storage import Stale, Storage, Value
+from oxinp._core.storage import SHARED, Pin, Stale, Storage, Value, is_pinned, is_shared
 
 
 class Handle:
@@ -78,7 +78,10 @@ def device_value(storage: Storage) -> Value:
         with schedule.LOCK:
             value = storage.value
             if value is None:
-                value = storage.value = _upload(storage)
+                pinned = is_pinned(storage)
+                value = _upload(storage)
+                if not pinned:
+                    storage.value = value
     return value
 
 
@@ -91,7 +94,7 @@ def _upload(storage: Storage) -> Value:
     stale = storage.stale
     if explain.REPORTS:
         explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
-    if stale is None:
+    if stale is None or type(stale) is Pin:
         buffer = backend.allocate(host.nbytes)
         if host.nbytes:
             backend.upload(buffer.ptr, host_bytes(host))
@@ -130,27 +133,39 @@ def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     layout = handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
-    elif not layout.size:  # NumPy checks strides against the memory even of no elements; where it lies still counts
-        nowhere = host_bytes(host)[layout.offset : layout.offset].view(layout.dtype)
-        view = np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
     else:
-        view = np.ndarray(layout.shape, layout.dtype, host_bytes(host), layout.offset, layout.strides)
+        view = seen_at(host_bytes(host), layout)
     handle._cache = (host, view)
     return view
 
 
+def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
+    """Return the NumPy array that lies in a layout in bytes, an array or another buffer."""
+    if layout.size:
+        return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
+    # NumPy checks strides against the memory even of no elements; where it lies still counts.
+    nowhere = np.asarray(memory, np.uint8).reshape(-1)[layout.offset : layout.offset].view(layout.dtype)
+    return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
+
+
 def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
-    """Return the host side of a storage, downloading it whole if it is only on the device."""
+    """Return the host side of a storage, downloading it whole if it is only on the device.
+
+    Of one whose device side others hold, it is a copy that is not kept.
+    """
     with schedule.LOCK:
         if storage.host is None:
-            graph, leaves, _ = schedule.materialise(storage)
+            graph, leaves, mask = schedule.materialise(storage)
             layout = graph.layout
             host = np.empty(layout.nbytes, np.uint8)
             if explain.REPORTS:
                 explain.note("copy", f"{layout.nbytes} B to the host", "read there")
             if layout.nbytes:
                 device().download(host, leaves[0].ptr)
-            storage.host = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
+            held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
+            if mask & SHARED:
+                return held
+            storage.host = held
         return storage.host
 
 
@@ -170,7 +185,7 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
             layout = graph.layout
         ptr = leaves[0].ptr
         if not layout.is_contiguous:
-            if not layout.is_aligned:
+            if not layout.is_aligned or layout.dtype not in DEVICE_TYPES:
                 return host_view(handle).copy()
             _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
             ptr = gathered.ptr
@@ -186,8 +201,15 @@ def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the host view of a handle for writing: the device side becomes stale where the view lies.
 
     Whoever writes does so before giving up `schedule.LOCK`, or another thread's upload may miss it.
+
+    Raises
+    ------
+    Unsupported
+        Others hold the device side: `exchange` is for that.
     """
     storage = handle._storage
+    if is_shared(storage):
+        raise Unsupported("memory that others hold")
     low, high = handle._layout.byte_bounds
     with schedule.LOCK:
         view = host_view(handle)

@@ -6,6 +6,7 @@ what NumPy computes on the host (counted as fallback), what is a view, and what 
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from types import GenericAlias
@@ -15,9 +16,10 @@ import numpy as np
 
 from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.flags import setflags
-from oxinp._core.handle import Handle, fetch, host_layout, host_view, writes_host
+from oxinp._core.handle import Handle, fetch, host_layout
 from oxinp._core.ops.views import view
-from oxinp._core.storage import make_storage
+from oxinp._core.sharing import lend
+from oxinp._core.storage import is_pinned, is_shared, make_storage
 from oxinp._core.ufunc import types, wrap_host
 
 OWN = "own"
@@ -119,7 +121,7 @@ def _set_imag(self: Any, value: Any) -> None:
 
 def _flat(self: Any) -> Any:
     """Return NumPy's iterator over the elements, on the host; see `numpy.ndarray.flat`."""
-    return _exported(self).flat
+    return lend(self).flat
 
 
 def _set_flat(self: Any, value: Any) -> None:
@@ -130,23 +132,16 @@ def _assign_flat(array: Any, value: Any) -> None:
     array.flat = value
 
 
-def _exported(self: Any) -> np.ndarray[Any, Any]:
-    """Return the host view of an array for somebody who may keep it and write to it."""
-    if self._view is None or self._view[1]:
-        return writes_host(self)
-    seen = host_view(self).view()
-    seen.flags.writeable = False
-    return seen
-
-
 def _data(self: Any) -> Any:
-    """Return a buffer of the elements on the host, valid until the array next changes on the device."""
-    return _exported(self).data
+    """Return a buffer of the elements, which are kept on the host as long as it is there; see `numpy.ndarray.data`."""
+    return lend(self).data
 
 
 def _ctypes(self: Any) -> Any:
-    """Return the elements' address on the host for `ctypes`, valid until the array next changes on the device."""
-    return _exported(self).ctypes
+    """Return the elements' address for `ctypes`; from then on they stay on the host; see `numpy.ndarray.ctypes`."""
+    if is_shared(self._storage):
+        raise BufferError("this array's memory is on the device, shared with another library; copy the array")
+    return lend(self, forever=True).ctypes
 
 
 def _diagonal(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -176,7 +171,7 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     """
     if self._view is not None and self._view[0] is not None:
         raise ValueError("cannot resize this array: it does not own its data")
-    if refcheck and sys.getrefcount(self._storage) > _REFERENCES_OF_ONE_HANDLE:
+    if refcheck and (sys.getrefcount(self._storage) > _REFERENCES_OF_ONE_HANDLE or is_pinned(self._storage)):
         raise ValueError(
             "cannot resize an array that references or is referenced\n"
             "by another array in this way.\nUse the np.resize function or refcheck=False"
@@ -217,14 +212,20 @@ def _array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool 
     return types.from_host(array) if isinstance(array, np.ndarray) else array
 
 
-def _dlpack(self: Any, **kwargs: Any) -> Any:
-    """Export a copy on the host; see `numpy.ndarray.__dlpack__`."""
-    return call(lambda seen: seen.copy().__dlpack__(**kwargs), (self,), {}, name="ndarray.__dlpack__")
+def _interop() -> Any:
+    return importlib.import_module("oxinp._core.interop")
 
 
-def _dlpack_device(self: Any) -> Any:  # noqa: ARG001 - a method
-    """Return the device that `__dlpack__` exports from: the host."""
-    return np.empty(0).__dlpack_device__()
+def _dlpack(
+    self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """Export the elements to another library without a copy, from where they are; see `numpy.ndarray.__dlpack__`."""
+    return _interop().export(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def _dlpack_device(self: Any) -> Any:
+    """Return kind and number of the device that `__dlpack__` exports from."""
+    return _interop().dlpack_device(self)
 
 
 def _setstate(self: Any, state: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from oxinp._core.ops.copy import astype, axes_of, copy
 from oxinp._core.ops.views import view, view_at
 from oxinp._core.scalar import DeviceScalar
 from oxinp._core.schedule import LOCK
+from oxinp._core.sharing import adopt_host
+from oxinp._core.storage import is_shared
 from oxinp._core.ufunc import types, wrap_host
 from oxinp._core.ufuncs import operator_methods
 
@@ -49,7 +52,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     shape : int or tuple of int
     dtype : dtype
     buffer : object exposing a buffer, optional
-        Its elements are copied.
+        The array's elements are its own, on the host.
     offset : int
         Bytes into the buffer.
     strides : tuple of int, optional
@@ -72,7 +75,10 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     ) -> Any:
         if buffer is None and strides is None and not offset:
             return creation.empty(shape, dtype, order or "C")
-        return creation.from_host(np.ndarray(shape, dtype, buffer, offset, strides, order))
+        if isinstance(buffer, Handle):
+            return view(buffer, lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
+        made = np.ndarray(shape, dtype, buffer, offset, strides, order)
+        return wrap_host(made) if buffer is None else adopt_host(made, buffer)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -134,6 +140,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def flags(self) -> Flags:
         """Contiguity, ownership and writeability."""
         return Flags(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the elements are on the GPU, for libraries that read them there; AttributeError if they are not."""
+        described: dict[str, Any] = importlib.import_module("oxinp._core.interop").cuda_array_interface(self)
+        return described
 
     @property
     def T(self) -> Any:
@@ -200,7 +212,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         if not self._layout.shape:
             msg = "iteration over a 0-d array"
             raise TypeError(msg)
-        if self._layout.ndim == 1 and self._layout.size and self._storage.host is None:
+        if self._layout.ndim == 1 and self._layout.size and self._storage.host is None and not is_shared(self._storage):
             fetch_storage(self._storage)
         return (self[i] for i in range(self._layout.shape[0]))
 
@@ -353,4 +365,13 @@ def _reduced(row: Any, array: Any, axis: Any, dtype: Any, out: Any, keepdims: An
     return fallback.call(row.numpy, (array,), kwargs, name=row.name, mutates=("out",))
 
 
+def _finalize(array: Any, source: Any) -> Any:
+    """Let a user's class have its say about a new array of its; return the array."""
+    hook = type(array).__array_finalize__
+    if hook is not None:
+        array.__array_finalize__(source)
+    return array
+
+
 types.ndarray = ndarray
+types.finalize = _finalize

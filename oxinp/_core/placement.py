@@ -13,6 +13,7 @@ from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
+from oxinp._core.storage import SHARED
 
 if TYPE_CHECKING:
     from oxinp._core.storage import Storage
@@ -58,11 +59,11 @@ def starts_on_device(nbytes: int) -> bool:
 def wants_mirror(storage: Storage, nbytes: int) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now."""
     reference = ref(storage)  # one object per storage
-    if nbytes > SMALL_NBYTES:
-        _accesses.pop(reference, None)
-        return False
     value = storage.value
     mask = 0 if value is None else value[2]
+    if nbytes > SMALL_NBYTES or mask & SHARED:
+        _accesses.pop(reference, None)
+        return False
     count, known = _accesses.get(reference, (0, mask))
     if count == 0 and len(_accesses) >= MAX_IN_TURN:
         _accesses.clear()

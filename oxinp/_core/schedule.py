@@ -20,7 +20,7 @@ from oxinp._core import programs
 from oxinp._core.explain import REPORTS, note
 from oxinp._core.expr import find_value
 from oxinp._core.programs import on_device, read
-from oxinp._core.storage import Storage, next_mask
+from oxinp._core.storage import SHARED, Storage, next_mask
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ LOCK = threading.RLock()
 def enter(storage: Storage) -> None:
     """Remember a storage that has become pending."""
     PENDING.append(ref(storage))
-    if len(PENDING) > MAX_PENDING:
+    value = storage.value
+    if value is not None and value[2] & SHARED:  # others may change what it reads at any time
+        materialise(storage)
+    elif len(PENDING) > MAX_PENDING:
         prune()
 
 
@@ -83,7 +86,7 @@ def materialise(storage: Storage) -> Value:
             else:
                 buffer = program.run(leaves)
         except BaseException:
-            enter(storage)
+            PENDING.append(ref(storage))
             raise
         done: Value = (program.leaf, (buffer,), next_mask())
         storage.value = done
@@ -204,6 +207,8 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         if direct and reads_target and source is not None and source is not storage:
             written, leaves, mask = read(layout, storage.value)
             source.value = (programs.copying(written.layout, layout.dtype), leaves, mask)
+            if mask & SHARED:
+                materialise(source)
 
 
 def _reads_only(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:

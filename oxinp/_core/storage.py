@@ -10,7 +10,13 @@ host       None                     array     on the host only (``stale``: an ou
 device     (leaf, (Buffer,), mask)  None      on the device only
 mirrored   (leaf, (Buffer,), mask)  array     both sides are valid
 pending    (Graph, leaves, mask)    None      the graph applied to its leaves will fill one Buffer
+pinned     None                     array     others hold the host side: ``stale`` is a `Pin`
+shared     (leaf, (Buffer,), mask)  None      others hold the Buffer: the mask has the bit `SHARED`
 =========  =======================  ========  ===================================================
+
+Others may read and write what they hold at any time. So a pinned storage keeps no device side, and a shared one no host
+side; a shared one is read when an operation is recorded and written at once, and its leaf's layout is that of plain
+bytes, which no array has, so that no shortcut for whole arrays takes it.
 
 ``value`` is one immutable tuple, replaced whole, so that a thread that records while another flushes reads a consistent
 version without a lock. Its mask is a Bloom filter of the Buffers it reads: two values whose masks have no bit in common
@@ -21,6 +27,7 @@ from __future__ import annotations
 
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +38,9 @@ if TYPE_CHECKING:
 Value = tuple["Graph", tuple[Any, ...], int]
 
 _new = object.__new__
+
+SHARED = 1 << 60
+"""In the mask of every value that reads memory which others hold, too."""
 
 next_mask = cycle([1 << bit for bit in range(60)]).__next__
 """Return the mask of a Buffer that is new."""
@@ -60,6 +70,25 @@ class Stale:
         self.high = high
 
 
+class Pin(Stale):
+    """No device copy is good for longer than one operation: the host side is also somebody else's.
+
+    Attributes
+    ----------
+    holders : list of weak references
+        The arrays through which others see the host side; it is pinned as long as one is alive.
+    is_forever : bool
+        Others hold an address, or the memory was theirs from the start.
+    """
+
+    __slots__ = ("holders", "is_forever")
+
+    def __init__(self) -> None:
+        self.low = self.high = 0
+        self.holders: list[ref[Any]] = []
+        self.is_forever = False
+
+
 class Storage:
     """Bytes that arrays view; the module's table names its states.
 
@@ -69,8 +98,8 @@ class Storage:
         The device side: a Graph, what it is applied to (Buffers, Leaves and Python scalars), and the mask.
     host : numpy.ndarray or None
         The host side: the array that owns the bytes.
-    stale : Stale or None
-        A device copy that needs a range of bytes uploaded before it is valid again.
+    stale : Stale, Pin or None
+        A device copy that needs a range of bytes uploaded before it is valid again, or why none is kept.
     """
 
     __slots__ = ("__weakref__", "host", "stale", "value")
@@ -78,6 +107,23 @@ class Storage:
     value: Value | None
     host: np.ndarray[Any, Any] | None
     stale: Stale | None
+
+
+def is_pinned(storage: Storage) -> bool:
+    """Whether others hold the host side; a pin that nobody needs any more goes."""
+    pin = storage.stale
+    if type(pin) is not Pin:
+        return False
+    if pin.is_forever or any(holder() is not None for holder in pin.holders):
+        return True
+    storage.stale = None
+    return False
+
+
+def is_shared(storage: Storage) -> bool:
+    """Whether others hold the device side."""
+    value = storage.value
+    return value is not None and bool(value[2] & SHARED) and not value[0].nodes
 
 
 def make_storage(value: Value | None, host: np.ndarray[Any, Any] | None) -> Storage:

@@ -12,7 +12,7 @@ from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.expr import Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_view, writes_host
 from oxinp._core.layout import Layout
-from oxinp._core.storage import Storage, Value, make_storage
+from oxinp._core.storage import Storage, Value, is_pinned, make_storage
 from oxinp._core.ufunc_table import UfuncRow
 
 _new = object.__new__
@@ -24,6 +24,7 @@ class _Types:
 
     ndarray: Any = None
     scalar: Any = None
+    finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
     fall_back: Any = None  # fallback.call
     array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
@@ -298,11 +299,23 @@ def store(out: Any, value: Value, source: Storage | None = None) -> None:
             storage.stale = None
             schedule.enter(storage)
             return
+        if is_pinned(storage):
+            _store_on_host(out, value)
+            return
         if storage.value is None:
             device_value(storage)
         schedule.materialise(storage)
         if out._layout.size:
             schedule.write(storage, out._layout, value, source)
+
+
+def _store_on_host(out: Any, value: Value) -> None:
+    """Compute an expression on the device for elements that others see on the host."""
+    if out._layout.size:
+        _, buffer = schedule.evaluate(value)
+        computed = np.empty(out._layout.shape, out._layout.dtype)
+        placement.device().download(computed, buffer.ptr)
+        host_view(out)[...] = computed
 
 
 def check_writeable(out: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, writes_host
+from oxinp._core.handle import Handle
 from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import MAX, SUM, reduce
 from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operation_of, types
@@ -62,8 +62,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         if not isinstance(out, Handle):
             return self._row.numpy(*operands, out=out)
         check_writeable(out)
-        self._row.numpy(*operands, out=writes_host(out))
-        return out
+        return self._fall_back(operands, {"out": out})
 
     def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._row.numpy, args, kwargs, name=self.__name__, mutates=("out",))

@@ -71,9 +71,12 @@ class Backend(Protocol):
         Where `allocate` takes memory from.
     stream : int
         Handle of the current stream.
+    dlpack_device : (int, int) or None
+        What DLPack calls the device; None where nobody else can use its memory.
     """
 
     name: str
+    dlpack_device: tuple[int, int] | None
     capability: Capability
     pool: Pool
     stream: int
@@ -139,6 +142,22 @@ class Backend(Protocol):
 
     def trim(self) -> None:
         """Give all cached memory back to the driver."""
+        ...
+
+    def wait_for(self, stream: int, /) -> None:
+        """Let the current stream wait for what others queued on theirs, given by its handle."""
+        ...
+
+    def let_wait(self, stream: int, /) -> None:
+        """Let a stream of others wait for what is queued on the current one."""
+        ...
+
+    def finish(self) -> None:
+        """Wait for what is queued on the current stream; raises nothing, so that finalisers may call it."""
+        ...
+
+    def check_address(self, ptr: int, /) -> None:
+        """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
         ...
 
     def record_event(self) -> Event:

@@ -40,7 +40,10 @@ STAGED_NBYTES = 4 << 20
 
 MAX_STAGING_WORKERS = 8
 _MEMORY_TYPE_ATTRIBUTE = 2
+_DEVICE_ORDINAL_ATTRIBUTE = 9
 _INVALID_VALUE = 1
+_DLPACK_CUDA = 2
+_LEGACY_STREAM = 1
 
 
 def open_backend() -> CudaBackend:
@@ -92,6 +95,7 @@ class CudaBackend:
         self.context = context
         self.device: Device = context.device
         self.stream = 0
+        self.dlpack_device: tuple[int, int] | None = (_DLPACK_CUDA, context.device.ordinal)
         self.capability = _capability(context.device)
         self._memory = DeviceMemory(context)
         self.pool = Pool(self._memory.allocate, self._memory.free, self._memory.info, errors.OutOfMemory)
@@ -103,6 +107,7 @@ class CudaBackend:
         self._cache = CubinCache(config.cache_dir)
         workers = _default_workers() if num_staging_workers is None else num_staging_workers
         self._ring = StagingRing(_Port(context, self._memory), workers) if workers else None
+        self._synchronize_stream = context.driver.raw("cuStreamSynchronize")
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
         self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
 
@@ -191,6 +196,37 @@ class CudaBackend:
     def trim(self) -> None:
         """Give all cached memory back to the driver."""
         self.pool.trim()
+
+    def wait_for(self, stream: int) -> None:
+        """Let the current stream wait for what others queued on theirs, given by its handle."""
+        self._order(stream, self.stream)
+
+    def let_wait(self, stream: int) -> None:
+        """Let a stream of others wait for what is queued on the current one."""
+        self._order(self.stream, stream)
+
+    def _order(self, first: int, then: int) -> None:
+        if (first or _LEGACY_STREAM) == (then or _LEGACY_STREAM):
+            return
+        done = Event(self.context, has_timing=False)
+        done.record(first)
+        # The event may go as soon as both calls are made: the driver keeps what it still needs.
+        self.context.driver.cuStreamWaitEvent(then, done.handle, 0)
+
+    def finish(self) -> None:
+        """Wait for what is queued on the current stream; raises nothing, so that finalisers may call it."""
+        self._synchronize_stream(self.stream)
+
+    def check_address(self, ptr: int) -> None:
+        """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
+        ordinal = ctypes.c_int()
+        if self._pointer_attribute(ctypes.byref(ordinal), _DEVICE_ORDINAL_ATTRIBUTE, ptr):
+            raise BufferError(f"{ptr:#x} is no address of device memory")
+        if ordinal.value != self.device.ordinal:
+            raise BufferError(
+                f"the memory is on device {ordinal.value}, arrays live on {self.device}: copy it there first, or make "
+                "that device the first one with CUDA_VISIBLE_DEVICES"
+            )
 
     def record_event(self) -> Event:
         """Return an event at the present end of the current stream."""

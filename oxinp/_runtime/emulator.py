@@ -73,6 +73,7 @@ class EmulatorBackend:
 
     name = "emulator"
     stream = 0
+    dlpack_device: tuple[int, int] | None = None
 
     def __init__(self, total_nbytes: int = TOTAL_NBYTES) -> None:
         self.capability = CAPABILITY
@@ -144,6 +145,20 @@ class EmulatorBackend:
     def trim(self) -> None:
         """Give all cached memory back."""
         self.pool.trim()
+
+    def wait_for(self, stream: int) -> None:
+        """Return: all work is done as soon as it is asked for."""
+
+    def let_wait(self, stream: int) -> None:
+        """Return: all work is done as soon as it is asked for."""
+
+    def finish(self) -> None:
+        """Return: all work is done as soon as it is asked for."""
+
+    def check_address(self, ptr: int) -> None:
+        """Raise BufferError unless an address is one of the emulated memory."""
+        if not 0 <= ptr - self.memory.BASE < self.memory.capacity:
+            raise BufferError(f"{ptr:#x} is no address of the emulated device")
 
     def record_event(self) -> EmulatorEvent:
         """Return an event of this moment."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from _driver.event import Event as DriverEvent
 from _driver.stream import Stream as DriverStream
 from oxinp.cuda import current
 from oxinp.cuda.event import Event
@@ -89,8 +88,5 @@ class Stream:
 
 def _change(backend: CudaBackend, new: int) -> None:
     """Make another stream current, which waits for the work of the present one."""
-    done = DriverEvent(backend.context, has_timing=False)
-    done.record(backend.stream)
-    # The event may go as soon as both calls are made: the driver keeps what it still needs.
-    backend.context.driver.cuStreamWaitEvent(new, done.handle, 0)
+    backend.let_wait(new)
     backend.use_stream(new)

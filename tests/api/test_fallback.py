@@ -411,14 +411,6 @@ def test_what_views_a_numpy_array_of_the_callers_is_a_copy():
     assert is_ours(ours)
 
 
-def test_foreign_memory_is_copied():
-    memory = bytearray(8)
-    ours = oxinp.frombuffer(memory, dtype="u1")
-    ours[...] = 1
-    assert memory == bytearray(8)
-    assert not oxinp.frombuffer(b"1234", dtype="u1").flags.writeable
-
-
 def test_namedtuples_stay_namedtuples():
     x = oxinp.arange(4.0)
     given, expected = oxinp.unique_all(x), np.unique_all(np.arange(4.0))

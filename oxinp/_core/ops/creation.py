@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
@@ -140,9 +141,13 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     if type(value) is types.scalar:
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
-    _refuse_copy(copy_wanted)
     if isinstance(value, list | tuple):
+        _refuse_copy(copy_wanted)
         return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
+    if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
+        foreign = importlib.import_module("oxinp._core.interop").from_cuda_array_interface(value, interface)
+        return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
+    _refuse_copy(copy_wanted)
     return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
 
 
@@ -152,6 +157,9 @@ def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str
     if ndmin > result._layout.ndim:
         result = view(result, lambda seen: seen.reshape((1,) * (ndmin - seen.ndim) + seen.shape))
     return result
+
+
+NUMPYS = frozenset({np.ndarray, bool, int, float, complex, np.float64, np.int64})  # and Python's own
 
 
 def _refuse_copy(copy_wanted: bool | None) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import explain, placement, schedule
+from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, device_value, fetch_storage, host_view
+from oxinp._core.handle import Handle, device_value, fetch, fetch_storage, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import host_part, view, view_at
@@ -45,7 +46,9 @@ def getitem(array: Handle, key: Any) -> Any:
         return getitem(array, known)
     if host is None:
         layout, is_element = locate(array._layout, key)
-        if not placement.wants_mirror(storage, layout.nbytes) and (not is_element or layout.is_aligned):
+        if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
+            return fetch(view_at(array, layout))[()]
+        if not placement.wants_mirror(storage, layout.nbytes):
             return _element(array, layout) if is_element else view_at(array, layout)
         host = fetch_storage(storage)
     cache = array._cache

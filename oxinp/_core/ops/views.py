@@ -19,12 +19,21 @@ def view_at(
     base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True
 ) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
-    seen = base._view
-    view = _new(types.ndarray)
+    view = _begin(base, writeable)
     view._layout = layout
-    view._storage = base._storage
-    view._view = (base, writeable) if seen is None else (base if seen[0] is None else seen[0], writeable and seen[1])
     view._cache = cache
+    return view if type(view) is types.ndarray else types.finalize(view, base)
+
+
+def _begin(base: Handle, writeable: bool) -> Any:
+    """Return a view of `base`, of its class, that lies nowhere yet."""
+    seen = base._view
+    view = _new(types.ndarray if type(base) is types.scalar else type(base))
+    view._storage = base._storage
+    if seen is None:
+        view._view = (base, writeable)
+    else:  # a view of a view is one of the array itself, unless that is of another class or lies in others' memory
+        view._view = (seen[0] if type(seen[0]) is type(base) else base, writeable and seen[1])
     return view
 
 
@@ -38,9 +47,6 @@ def view(base: Handle, make_view: Callable[[NumpyArray], NumpyArray], *, writeab
 
 def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
     """Return the view of `base` that corresponds to `part`, a NumPy view of its host view; `host` is its storage's."""
-    seen = base._view
-    view = _new(types.ndarray)
-    view._storage = base._storage
-    view._view = (base, writeable) if seen is None else (base if seen[0] is None else seen[0], writeable and seen[1])
+    view = _begin(base, writeable)
     view._cache = (host, part)
-    return view
+    return view if type(view) is types.ndarray else types.finalize(view, base)
