@@ -86,6 +86,8 @@ and on the emulator::
     x, y = memory.allocate(4 * n), memory.allocate(4 * n)     # memory.write(x, array), memory.read(y, nbytes)
     emulate.run(axpy, memory, grid=4, param_bytes=struct.pack(axpy.param_format, x, y, 2.0, n))
 
+Elementary functions are `oxinp._ptx.math`: ``math.exp(k, x)``.
+
 Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions mean), `value`, `compound`, `complex`,
 `builder`, `control`, `memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`;
 `async_copy`, `mma`, and for Hopper, on a GPU only, `mbarrier` (rings of buffers), `tma`, `tile`, `wgmma`; the

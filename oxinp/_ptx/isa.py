@@ -215,7 +215,7 @@ def _moves() -> Iterable[Row]:
 def _approximations() -> Iterable[Row]:
     # Approximate instructions: the emulator gives the correctly rounded value, the hardware a nearby one.
     yield Row("rcp", "rcp.rn.{t}", "t <- t", _each(*FLOATS), lambda a: a.dtype.type(1) / a)
-    yield Row("rcp_approx", "rcp.approx.ftz.{t}", "t <- t", _each(*FLOATS), lambda a: a.dtype.type(1) / a)
+    yield Row("rcp_approx", "rcp.approx.ftz.{t}", "t <- t", _each(*FLOATS), ref.approximate_reciprocal)
     yield Row("rsqrt_approx", "rsqrt.approx.{t}", "t <- t", _each(*FLOATS), lambda a: a.dtype.type(1) / np.sqrt(a))
     for name, function in (("ex2", np.exp2), ("lg2", np.log2), ("sin", np.sin), ("cos", np.cos)):
         yield Row(f"{name}_approx", f"{name}.approx.f32", "t <- t", _each(f32), function)

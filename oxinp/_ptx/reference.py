@@ -190,6 +190,14 @@ def negate(a: Array) -> Array:
     return np.negative(a)
 
 
+def approximate_reciprocal(a: Array) -> Array:
+    """Reciprocal; of f64 the upper word alone, from the operand's upper word alone, as PTX has it."""
+    if a.dtype == np.float32:
+        return a.dtype.type(1) / a
+    upper = np.uint64(0xFFFFFFFF00000000)
+    return ((1.0 / (a.view(np.uint64) & upper).view(np.float64)).view(np.uint64) & upper).view(np.float64)
+
+
 def copy_sign(sign: Array, magnitude: Array) -> Array:
     """`magnitude` with the sign of the first operand (the order of PTX, not of C)."""
     return np.copysign(magnitude, sign)

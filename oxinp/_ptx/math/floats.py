@@ -1,0 +1,128 @@
+"""Parts of floating-point functions: what f16 goes through, polynomials, powers of two, the bits of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._ptx.types import Type, f16, f32, f64, i32, u32, u64
+from oxinp._ptx.value import Value
+
+if TYPE_CHECKING:
+    from oxinp._ptx.builder import Builder
+
+Function = Callable[..., Value]
+
+
+class Format(NamedTuple):
+    """A binary floating-point format.
+
+    Attributes
+    ----------
+    bias : int
+        Of the exponent.
+    shift : int
+        Position of the exponent in the top word.
+    rounder : float
+        1.5 times the power of two from which on neighbours are 1 apart: added, it rounds to an integer.
+    smallest : float
+        Smallest normal number.
+    """
+
+    bias: int
+    shift: int
+    rounder: float
+    smallest: float
+
+
+FORMATS = {
+    f32: Format(127, 23, 1.5 * 2.0**23, 2.0**-126),
+    f64: Format(1023, 20, 1.5 * 2.0**52, 2.0**-1022),
+}
+
+
+def elementary(body: Function) -> Function:
+    """Make a function of f32 and f64 one of f16 too: computed in f32 and rounded."""
+
+    @wraps(body)
+    def function(k: Builder, *args: Value) -> Value:
+        if args[0].type is f16:
+            return k.cast(body(k, *[k.cast(arg, f32) for arg in args]), f16)
+        return body(k, *args)
+
+    return function
+
+
+def polynomial(k: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+    """Horner's rule with FMA; coefficients from the lowest power on, two of them at least."""
+    *rest, total = coefficients
+    value: Value = k.const(total, x.type)
+    for coefficient in reversed(rest):
+        value = k.fma(value, x, coefficient)
+    return value
+
+
+def nearest(k: Builder, x: Value, factor: float) -> tuple[Value, Value]:
+    """The integer nearest to ``x * factor``, as a float and as i32; below 2**22 (f32), 2**31 (f64) in magnitude."""
+    rounder = FORMATS[x.type].rounder
+    raised = k.fma(x, factor, rounder)
+    word = k.bitcast(raised, i32) - 0x4B400000 if x.type is f32 else k.bitcast(low_word(k, raised), i32)
+    return raised - rounder, word
+
+
+def low_word(k: Builder, x: Value) -> Value:
+    """Lower 32 bits of an f64, u32."""
+    word: Value = k.unpack(k.bitcast(x, u64))[0]
+    return word
+
+
+def top_word(k: Builder, x: Value) -> Value:
+    """The 32 bits with sign and exponent, i32: all of an f32, the upper half of an f64."""
+    if x.type is f32:
+        return k.bitcast(x, i32)
+    return k.bitcast(k.unpack(k.bitcast(x, u64))[1], i32)
+
+
+def with_top_word(k: Builder, x: Value, word: Value) -> Value:
+    """`x` with other upper 32 bits."""
+    if x.type is f32:
+        return k.bitcast(word, f32)
+    return k.bitcast(k.pack(low_word(k, x), k.bitcast(word, u32)), f64)
+
+
+def power_of_two(k: Builder, exponent: Value, type: Type) -> Value:
+    """``2**exponent`` of an i32 for normal results; 0 and infinity one beyond."""
+    form = FORMATS[type]
+    word = (exponent << form.shift) + (form.bias << form.shift)
+    if type is f32:
+        return k.bitcast(word, f32)
+    return k.bitcast(k.pack(k.const(0, u32), k.bitcast(word, u32)), f64)
+
+
+def as_float(k: Builder, number: Value, type: Type) -> Value:
+    """An i32 below 2**22 in magnitude as a float, without a conversion instruction."""
+    rounder = FORMATS[type].rounder
+    if type is f32:
+        return k.bitcast(number + 0x4B400000, f32) - rounder
+    raised = k.pack(k.bitcast(number, u32), k.const(0x43380000, u32))
+    # a negative number's word stands for 2**32 more
+    return k.bitcast(raised, f64) - k.where(number < 0, k.const(rounder + 2.0**32, f64), rounder)
+
+
+def scale(k: Builder, x: Value, exponent: Value) -> Value:
+    """``x * 2**exponent`` for `x` near 1: rounded once more where the result is subnormal, infinite above."""
+    half = exponent >> 1
+    return x * power_of_two(k, half, x.type) * power_of_two(k, exponent - half, x.type)
+
+
+def quotient(k: Builder, a: Value, b: Value) -> Value:
+    """``a / b`` of f64 to a little over half an ulp, for operands and results far from the ends of the range.
+
+    From the hardware's reciprocal, which has 20 bits (PTX ISA, rcp.approx.ftz.f64): one Newton step, then the residual.
+    """
+    y = k.rcp_approx(b)
+    y = k.fma(k.fma(-b, y, 1.0), y, y)
+    q = a * y
+    corrected: Value = k.fma(k.fma(-b, q, a), y, q)
+    return corrected

@@ -1,0 +1,136 @@
+"""The elementary functions of `oxinp._ptx.math`: what is true of each, and how far a result is from the true value."""
+
+import math as libm
+from collections.abc import Callable
+from typing import NamedTuple
+
+import mpmath
+import numpy as np
+
+from oxinp._ptx import Builder, math
+from oxinp._ptx.types import from_dtype
+
+BLOCK = 256
+
+
+class Elementary(NamedTuple):
+    """One function: NumPy's name, the exact function, CUDA's double-precision name, arguments worth a closer look."""
+
+    name: str
+    exact: Callable
+    cuda: str
+    anchors: tuple = ()
+    num_args: int = 1
+
+    @property
+    def numpy(self):
+        """NumPy's ufunc."""
+        return getattr(np, self.name)
+
+    @property
+    def ours(self):
+        """The function in the kernel language."""
+        return getattr(math, self.name)
+
+    def kernel(self, type, block=BLOCK, target="sm_80"):
+        """Kernel of one thread per element."""
+        k = Builder(f"{self.name}_{type}", block=block, target=target)
+        out = k.pointer("out", type, "w")
+        inputs = [k.pointer(f"in{i}", type, "r") for i in range(self.num_args)]
+        n = k.scalar("n", from_dtype(np.uint32))
+        i = k.ctaid * k.ntid + k.tid
+        with k.when(i < n):
+            out[i] = self.ours(k, *[pointer[i] for pointer in inputs])
+        return k.build()
+
+
+LN2 = libm.log(2)
+EXP_ENDS = (88.72284, -87.33655, -103.972084, -103.27893, 709.782712893384, -708.3964185322641, -745.1332191019412)
+# where polynomials change places
+SEAMS = (0.42, 17.5, 0.75, 1.5)
+
+FUNCTIONS = (
+    Elementary("exp", mpmath.exp, "exp", (*EXP_ENDS, LN2 / 2)),
+    Elementary("exp2", lambda x: mpmath.power(2, x), "exp2", (-126, -149, -150, 128, -1022, -1074, -1075, 1024)),
+    Elementary("expm1", mpmath.expm1, "expm1", (*EXP_ENDS, LN2 / 2, -17.32868, -37.42994775)),
+    Elementary("log", mpmath.log, "log"),
+    Elementary("log2", lambda x: mpmath.log(x, 2), "log2"),
+    Elementary("log10", mpmath.log10, "log10"),
+    Elementary("log1p", mpmath.log1p, "log1p", (-1, -0.5)),
+)
+
+
+def points(function, dtype, num, seed=0):
+    """Arguments: special values, their neighbours and those of the function's seams, random bits, moderate numbers."""
+    rng = np.random.default_rng(seed)
+    info, unsigned = np.finfo(dtype), np.dtype(f"u{np.dtype(dtype).itemsize}")
+    special = [0, info.smallest_subnormal, info.tiny, info.max, np.inf, np.nan, info.eps, info.eps / 2]
+    anchors = np.array([*function.anchors, *SEAMS, *[2.0**e for e in range(-14, 25)], *[10.0**e for e in range(23)]])
+    anchors = np.concatenate([anchors, np.arange(1, 20) * (libm.pi / 4), np.arange(1, 20) * (LN2 / 2)])
+    with np.errstate(all="ignore"):
+        anchors = np.concatenate([np.array(special, dtype), anchors.astype(dtype)])
+    steps = np.arange(-4, 5).astype(unsigned)
+    near = (np.abs(anchors).view(unsigned)[:, None] + steps).reshape(-1).view(dtype)
+    bits = rng.integers(0, 256, num * unsigned.itemsize, dtype=np.uint8).view(dtype)
+    moderate = np.exp2(rng.uniform(-20, 12, num)).astype(dtype)
+    values = np.concatenate([near, moderate])
+    return np.concatenate([values, -values, bits])
+
+
+def exact_values(function, *args):
+    """True results as mpf; where the arguments or NumPy's result are zero, infinite or NaN: NumPy's own, as float."""
+    with np.errstate(all="ignore"):
+        numpys = function.numpy(*[arg.astype(np.float64) for arg in args])
+    plain = np.isfinite(numpys) | np.isinf(numpys)
+    for arg in args:
+        plain &= np.isfinite(arg) & (arg != 0)
+    result = [float(value) for value in numpys]
+    for i in np.flatnonzero(plain):
+        if numpys[i] == 0 and not function.exact(*[mpmath.mpf(float(arg[i])) for arg in args]):
+            continue
+        if not _is_pole(numpys[i], args, i):
+            result[i] = function.exact(*[mpmath.mpf(float(arg[i])) for arg in args])
+    return result
+
+
+def _is_pole(value, args, i):
+    return np.isinf(value) and all(abs(float(arg[i])) == 1 for arg in args)
+
+
+def distance(got, exact, dtype):
+    """Units in the last place of `dtype`, at the true value, between a result and the true one; infinite if wrong."""
+    info = np.finfo(dtype)
+    if isinstance(exact, float) and (exact == 0 or not libm.isfinite(exact)):
+        return 0.0 if same_special(got, exact) else libm.inf
+    if libm.isnan(got) or (got != 0 and (got > 0) != (exact > 0)) or (got == 0 and np.signbit(got) != (exact < 0)):
+        return libm.inf
+    exponent = int(mpmath.floor(mpmath.log(abs(exact), 2)))
+    beyond = mpmath.mpf(2) ** info.maxexp
+    if abs(exact) >= beyond:
+        exact = mpmath.sign(exact) * beyond
+    value = mpmath.sign(exact) * beyond if libm.isinf(got) else mpmath.mpf(float(got))
+    last = min(max(exponent, info.minexp), info.maxexp - 1) - info.nmant
+    return float(abs(value - exact) / mpmath.mpf(2) ** last)
+
+
+def same_special(got, wanted):
+    """Whether two numbers are the same zero, infinity or both NaN."""
+    return (libm.isnan(got) and libm.isnan(wanted)) or (got == wanted and np.signbit(got) == np.signbit(wanted))
+
+
+def distances32(got, args, function):
+    """`distance` of f32 (or f16) results, from NumPy's f64 function."""
+    info = np.finfo(got.dtype)
+    with np.errstate(all="ignore"):
+        exact = function.numpy(*[arg.astype(np.float64) for arg in args])
+        special = np.isnan(exact) | np.isinf(exact) | (exact == 0)
+        same = (np.isnan(got) & np.isnan(exact)) | ((got == exact) & (np.signbit(got) == np.signbit(exact)))
+        beyond = 2.0**info.maxexp
+        wide = got.astype(np.float64)
+        value = np.where(np.isinf(wide), np.copysign(beyond, wide), wide)
+        capped = np.copysign(np.minimum(np.abs(exact), beyond), exact)
+        exponent = np.clip(np.frexp(exact)[1] - 1, info.minexp, info.maxexp - 1)
+        error = np.abs(value - capped) / np.exp2(exponent - float(info.nmant))
+        error[np.signbit(got) != np.signbit(exact)] = np.inf
+        error[np.isnan(got)] = np.inf
+    return np.where(special, np.where(same, 0, np.inf), error)
