@@ -2,7 +2,8 @@
 
 Fragments of lane l, r = l / 4 and q = l % 4: of A (16 x 16) the pairs (r, 2 q), (r + 8, 2 q), (r, 2 q + 8) and
 (r + 8, 2 q + 8) along K, of B (16 x 8) the pairs (2 q, r) and (2 q + 8, r) along K, of the sums (16 x 8) the elements
-(r, 2 q), (r, 2 q + 1), (r + 8, 2 q), (r + 8, 2 q + 1).
+(r, 2 q), (r, 2 q + 1), (r + 8, 2 q), (r + 8, 2 q + 1). Of f64, M x 8 x K with M and K 8 and 4 (sm_80) or 16 and 8
+(sm_90): of A (r + 8 i, q + 4 j) in the order of i, then j, of B (q + 4 j, r), of the sums as above.
 """
 
 from __future__ import annotations
@@ -84,6 +85,52 @@ def _load_matrices(*, is_transposed: bool) -> Callable[..., tuple[Array, ...]]:
     return evaluate
 
 
+def _multiply_f64(m: int, depth: int) -> Callable[..., tuple[Array, ...]]:
+    """Meaning of mma of f64: the hardware chains FMAs; a bound on sums covers both."""
+    num_a, num_b = m * depth // WARP, 8 * depth // WARP
+
+    def evaluate(frame: Frame, _op: Op, *sources: Array) -> tuple[Array, ...]:
+        _check_whole_warps(frame)
+        values = [frame.to_warps(source) for source in sources]
+        a = np.zeros((len(values[0]), m, depth))
+        b = np.zeros((len(values[0]), depth, 8))
+        for number in range(num_a):
+            i, j = number % (m // 8), number // (m // 8)
+            a[:, _ROW + 8 * i, _PAIR + 4 * j] = values[number]
+        for j in range(num_b):
+            b[:, _PAIR + 4 * j, _ROW] = values[num_a + j]
+        sums = a @ b
+        return tuple(
+            frame.from_warps(sums[:, _ROW + 8 * (number >> 1), 2 * _PAIR + (number & 1)] + c)
+            for number, c in enumerate(values[num_a + num_b :])
+        )
+
+    return evaluate
+
+
+def _row_f64(m: int, depth: int, sm: int) -> Row:
+    num_c, num_a, num_b = m * 8 // WARP, m * depth // WARP, 8 * depth // WARP
+    starts = (0, num_c, num_c + num_a, num_c + num_a + num_b)
+    groups = [
+        "{{" + ", ".join(f"{{{start + i}}}" for i in range(count)) + "}}"
+        for start, count in zip(starts, (num_c, num_a, num_b, num_c), strict=True)
+    ]
+    signature = " ".join(["f64"] * num_c) + " <- " + " ".join(["f64"] * (num_a + num_b + num_c))
+    opcode = f"mma.sync.aligned.m{m}n8k{depth}.row.col.f64.f64.f64.f64"
+    ptx = (7, 8) if sm >= 90 else (7, 0)
+    return Row(
+        f"mma_f64_{m}x8x{depth}",
+        opcode,
+        signature,
+        ((),),
+        _multiply_f64(m, depth),
+        sm,
+        ptx,
+        layout=", ".join(groups),
+        kind=EFFECT,
+    )
+
+
 def _row(name: str, opcode: str, signature: str, types: tuple[isa.Binding, ...], ref: Any, layout: str) -> Row:
     # Not marked as collective: that is for instructions that name their lanes. These need all, and check it.
     return Row(name, opcode, signature, types, ref, layout=layout, kind=EFFECT)
@@ -91,6 +138,8 @@ def _row(name: str, opcode: str, signature: str, types: tuple[isa.Binding, ...],
 
 isa.register(
     [
+        _row_f64(8, 4, 80),
+        _row_f64(16, 8, 90),
         *(
             _row(
                 "mma",
@@ -133,6 +182,12 @@ def multiply(
     return tuple(results)
 
 
+def multiply_f64(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]) -> tuple[Value, ...]:
+    """Return sums + a @ b of the warp in f64: 1, 1 and 2 values of this lane, or on sm_90 4, 2 and 4."""
+    results: Any = k.emit("mma_f64_8x8x4" if len(a) == 1 else "mma_f64_16x8x8", *a, *b, *sums, types=())
+    return tuple(results)
+
+
 def load_matrices(k: Builder, address: Value, *, is_transposed: bool = False) -> tuple[Value, ...]:
     """Load four 8 x 8 matrices of 16-bit elements from shared memory into the warp.
 
@@ -144,4 +199,4 @@ def load_matrices(k: Builder, address: Value, *, is_transposed: bool = False) ->
     return tuple(results)
 
 
-__all__ = ["load_matrices", "multiply"]
+__all__ = ["load_matrices", "multiply", "multiply_f64"]

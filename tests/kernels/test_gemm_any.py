@@ -1,0 +1,140 @@
+"""`gemm_any`: right against a reference of higher precision, exact for integers, and assembled without spills."""
+
+import re
+
+import numpy as np
+import pytest
+
+from oxinp._kernels import gemm_any
+from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._ptx.types import c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u64
+from tests.kernels import gemm_any_gpu
+from tests.kernels.machine import REQUIRE_GPU, machine
+from tests.ptx.assembler import assemble
+
+
+def spec(type_, acc, unit, a="k", b="mn", copy=(0, 0), batch=0, split=False, tile=(64, 64, 16, 32), depth=16, stages=3):
+    return AnyGemmSpec(type_, acc, acc if split else type_, a, b, *copy, unit, *tile, depth, stages, batch, split)
+
+
+TENSOR = (64, 64, 32, 32)
+SPECS = [
+    *(spec(f64, f64, "tensor_sm80", a, b, (8, 8), tile=TENSOR) for a in ("k", "mn") for b in ("k", "mn")),
+    spec(f64, f64, "tensor_sm80", "k", "mn", (16, 8), tile=(64, 32, 32, 16), depth=32),
+    spec(f32, f32, "fma", "k", "mn", (4, 16)),
+    spec(f32, f32, "fma", "mn", "k", (16, 4), stages=2),
+    spec(f64, f64, "fma", "k", "k", (8, 8)),
+    spec(c64, c64, "fma", "mn", "mn", (8, 16), depth=8),
+    spec(c128, c128, "fma", "k", "mn", (16, 16), depth=8),
+    spec(f16, f32, "fma"),
+    spec(i8, i8, "fma", "k", "k"),
+    spec(u8, u8, "fma", "mn", "mn"),
+    spec(pred, i32, "fma", "k", "mn"),
+    spec(i32, i32, "fma", "mn", "k", (4, 4)),
+    spec(i64, i64, "fma", "k", "mn", (8, 8)),
+    spec(u64, u64, "fma", "mn", "mn", (16, 16)),
+]
+SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
+
+
+def name_of(x):
+    return f"{x.unit}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}" if isinstance(x, AnyGemmSpec) else str(x)
+
+
+def draw(spec, *shape):
+    """Random elements, of any size for integers: products wrap around."""
+    rng, dtype = np.random.default_rng(sum(shape)), spec.type.dtype
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype)
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.1
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)
+
+
+def padded(array):
+    """Rows of a length that every copy takes."""
+    pitch = -(-array.shape[-1] // 16) * 16
+    wide = np.zeros((*array.shape[:-1], pitch), array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide
+
+
+def product(spec, a, b, num_chunks=1):
+    """What the kernel makes of A (..., M, K) and B (..., K, N)."""
+    here = machine()
+    *batch, m, depth = a.shape
+    n = b.shape[-1]
+    held = [
+        padded(x if is_straight else x.swapaxes(-1, -2))
+        for x, is_straight in ((a, spec.a_major == "k"), (b, spec.b_major == "mn"))
+    ]
+    c = np.zeros((num_chunks, *batch, m, n), spec.out.dtype)
+    addresses = [here.upload(x) for x in (c, *held)]
+    batch_strides = [(x[0].size,) if batch else () for x in (c[0], *held)]
+    launch = gemm_any.plan(
+        spec, (m, n, depth), (n, held[0].shape[-1], held[1].shape[-1]), tuple(batch), tuple(batch_strides), num_chunks
+    )
+    here.launch(launch, addresses[:1] + addresses if spec.is_split else addresses)
+    result = here.download(addresses[0], c.nbytes).view(c.dtype).reshape(c.shape)
+    for address in addresses:
+        here.free(address)
+    return result if spec.is_split else result[0]
+
+
+def check(spec, result, a, b):
+    if spec.type.dtype.kind in "iub":
+        np.testing.assert_array_equal(result, a @ b)
+        return
+    wide = np.clongdouble if spec.type.is_complex else np.longdouble
+    exact = a.astype(wide) @ b.astype(wide)
+    eps = np.finfo(spec.out.dtype).eps + a.shape[-1] * np.finfo(spec.acc.dtype).eps
+    assert (np.abs(result - exact) <= eps * (np.abs(a).astype(np.longdouble) @ np.abs(b))).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("spec", SPECS, ids=name_of)
+def test_against_higher_precision(spec, shape):
+    m, n, depth = shape
+    a, b = draw(spec, m, depth), draw(spec, depth, n)
+    check(spec, product(spec, a, b), a, b)
+
+
+@pytest.mark.parametrize("type_", [f64, i64], ids=str)
+def test_batches(type_):
+    chosen = spec(type_, type_, "fma", "k", "mn", (8, 8), batch=1)
+    a, b = draw(chosen, 5, 33, 20), draw(chosen, 5, 20, 70)
+    check(chosen, product(chosen, a, b), a, b)
+
+
+def test_chunks_of_depth_leave_partial_results():
+    chosen = spec(i64, i64, "fma", "k", "mn", (8, 8), split=True)
+    a, b = draw(chosen, 33, 100), draw(chosen, 100, 40)
+    parts = product(chosen, a, b, num_chunks=3)
+    np.testing.assert_array_equal(parts.sum(axis=0), a @ b)
+    np.testing.assert_array_equal(parts[0], a[:, :48] @ b[:48])
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("spec", [spec for spec, _ in gemm_any_gpu.TIMED], ids=name_of)
+def test_tensor_cores_against_higher_precision(spec):
+    for m, n, depth in [*SHAPES, (300, 270, 1001)]:
+        a, b = draw(spec, m, depth), draw(spec, depth, n)
+        check(spec, product(spec, a, b), a, b)
+
+
+@pytest.mark.skipif(REQUIRE_GPU, reason="the instruction is run by the hardware there")
+def test_hoppers_instruction_on_the_emulator():
+    chosen = spec(f64, f64, "tensor", "k", "mn", (16, 16), tile=TENSOR)
+    a, b = draw(chosen, 70, 40), draw(chosen, 40, 66)
+    check(chosen, product(chosen, a, b), a, b)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, *dict.fromkeys(spec for spec, _ in gemm_any_gpu.TIMED)], ids=name_of)
+def test_assembles_without_spills(spec, request, tmp_path):
+    cache = getattr(request.config, "cache", None)
+    kernel = gemm_any.make(spec)
+    log = assemble([kernel], cache.mkdir("ptxas") if cache is not None else tmp_path)
+    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    assert spills == [("0", "0", "0")]
