@@ -5,18 +5,35 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
+from _driver import errors
 from _driver.driver import Driver
+from _driver.enums import Limit
 from _driver.handle import Handle
 from _driver.launch import LaunchLog
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from _driver.device import Device
 
-__all__ = ["Context"]
+__all__ = ["LIMITS", "Context"]
+
+LIMITS = {
+    "stack_nbytes": Limit.STACK_SIZE,  # of each thread
+    "printf_nbytes": Limit.PRINTF_FIFO_SIZE,
+    "heap_nbytes": Limit.MALLOC_HEAP_SIZE,  # for malloc in kernels
+    "l2_fetch_nbytes": Limit.MAX_L2_FETCH_GRANULARITY,
+    "persisting_l2_nbytes": Limit.PERSISTING_L2_CACHE_SIZE,
+    "num_pending_launches": Limit.DEV_RUNTIME_PENDING_LAUNCH_COUNT,  # from kernels
+}
+"""Numbers of the CU_LIMIT_* that `Context` knows, by the names used here."""
 
 
 class Context(Handle):
     """A device's primary context, retained until `close`, and current in the thread that makes this object.
+
+    Inside ``with context:`` it is current in the calling thread, and what was current before is again afterwards.
+    Objects in it keep it alive; after `close` all of them are of no use any more, and say so.
 
     Parameters
     ----------
@@ -78,9 +95,44 @@ class Context(Handle):
         """Whether a fault has ended it; its objects can still be closed."""
         return self.driver.fault is not None
 
+    def limit(self, name: str) -> int:
+        """Return one of `LIMITS`, in bytes or calls."""
+        value = ctypes.c_size_t()
+        self.driver.cuCtxGetLimit(ctypes.byref(value), LIMITS[name])
+        return value.value
+
+    def set_limit(self, name: str, value: int) -> None:
+        """Ask for another limit; the driver may round it, and `limit` tells what it made of it.
+
+        Raises
+        ------
+        InvalidValue
+            It cannot be that much, or not any more.
+        """
+        self.driver.cuCtxSetLimit(LIMITS[name], value)
+
+    def stream_priorities(self) -> tuple[int, int]:
+        """Return the numbers of the lowest and of the highest priority of streams; higher ones are lower numbers."""
+        lowest, highest = ctypes.c_int(), ctypes.c_int()
+        self.driver.cuCtxGetStreamPriorityRange(ctypes.byref(lowest), ctypes.byref(highest))
+        return lowest.value, highest.value
+
+    def close(self) -> None:
+        """Give the context back; it ends when nobody else in the process holds it."""
+        if not self.is_closed:
+            self.driver.retire(errors.InvalidHandle("the context it belongs to is closed"))
+        super().close()
+
     def _destroy(self, handle: int) -> None:
         del handle  # a primary context is released by its device, whose functions work when the context is lost
         self.device.driver.cuDevicePrimaryCtxRelease_v2(self.device.handle)
 
+    def __enter__(self) -> Self:
+        self.device.driver.cuCtxPushCurrent_v2(self.handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.device.driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
     def __repr__(self) -> str:
-        return f"<Context {self.handle:#x} of {self.device!r}>"
+        return f"<Context of {self.device!r}>"

@@ -52,12 +52,17 @@ class Driver:
         self.library = library
         self._recover = recover
         self._suspects = suspects
-        self._faults: list[errors.DeviceFault] = []  # at most one; a list, so that every call sees it in its closure
+        self._ends: list[errors.CudaError] = []  # at most one; a list, so that every call sees it in its closure
 
     @property
     def fault(self) -> errors.DeviceFault | None:
-        """What ended the context, if it has ended."""
-        return self._faults[0] if self._faults else None
+        """The fault that ended the context, if one has."""
+        end = self._ends[0] if self._ends else None
+        return end if isinstance(end, errors.DeviceFault) else None
+
+    def retire(self, error: errors.CudaError) -> None:
+        """Let every call from now on raise what `error` says; the first one counts."""
+        self._ends.append(error)
 
     @cached_property
     def version(self) -> int:
@@ -83,11 +88,11 @@ class Driver:
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in FUNCTIONS:
             raise AttributeError(f"the table of driver functions has no {name!r}")
-        raw, recover, faults = self.raw(name), self._recover, self._faults
+        raw, recover, ends = self.raw(name), self._recover, self._ends
 
         def call(*arguments: object) -> None:
-            if faults:
-                raise _lost(name, faults[0])
+            if ends:
+                raise _refusal(name, ends[0])
             result = raw(*arguments)
             if result == errors.INVALID_CONTEXT and recover is not None:
                 recover()
@@ -116,8 +121,8 @@ class Driver:
                 code=result,
                 call=name,
             )
-        if self._faults:
-            return _lost(name, self._faults[0])
+        if self._ends:
+            return _refusal(name, self._ends[0])
         error = errors.from_result(result, name, detail)
         return self._lose(error) if isinstance(error, errors.DeviceFault) else error
 
@@ -128,7 +133,7 @@ class Driver:
             told = f"{error} {_accuse(kernels)}"
             error = errors.DeviceFault(told, code=error.code, name=error.name, call=error.call)
             error.kernels = kernels
-        self._faults.append(error)
+        self.retire(error)
         return error
 
 
@@ -141,15 +146,13 @@ def _accuse(kernels: tuple[str, ...]) -> str:
     )
 
 
-def _lost(name: str, fault: errors.DeviceFault) -> errors.DeviceFault:
+def _refusal(name: str, end: errors.CudaError) -> errors.CudaError:
     """Return what a call of a context that has ended raises."""
-    error = errors.DeviceFault(
-        f"{name} was not called: this process has lost the device, when {fault}",
-        code=fault.code,
-        name=fault.name,
-        call=name,
-    )
-    error.kernels = fault.kernels
+    if not isinstance(end, errors.DeviceFault):
+        return type(end)(f"{name} was not called: {end}", code=end.code, name=end.name, call=name)
+    told = f"{name} was not called: this process has lost the device, when {end}"
+    error = errors.DeviceFault(told, code=end.code, name=end.name, call=name)
+    error.kernels = end.kernels
     return error
 
 

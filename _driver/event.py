@@ -6,15 +6,13 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from _driver import errors
+from _driver.enums import EventFlag
 from _driver.handle import Handle
 
 if TYPE_CHECKING:
     from _driver.context import Context
 
 __all__ = ["Event"]
-
-_BLOCKING_SYNC = 1
-_DISABLE_TIMING = 2
 
 
 class Event(Handle):
@@ -35,7 +33,7 @@ class Event(Handle):
 
     def __init__(self, context: Context, *, has_timing: bool = True, is_blocking: bool = False) -> None:
         handle = ctypes.c_void_p()
-        flags = (0 if has_timing else _DISABLE_TIMING) | (_BLOCKING_SYNC if is_blocking else 0)
+        flags = (0 if has_timing else EventFlag.DISABLE_TIMING) | (EventFlag.BLOCKING_SYNC if is_blocking else 0)
         context.driver.cuEventCreate(ctypes.byref(handle), flags)
         super().__init__(context.driver, handle.value or 0)
 

@@ -7,17 +7,12 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from _driver import errors
+from _driver.enums import JitOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["JitOptions"]
-
-_INFO_LOG_BUFFER = 3
-_INFO_LOG_BUFFER_SIZE_BYTES = 4
-_ERROR_LOG_BUFFER = 5
-_ERROR_LOG_BUFFER_SIZE_BYTES = 6
-_LOG_VERBOSE = 12
 
 _LOG_NBYTES = 1 << 16
 
@@ -42,11 +37,11 @@ class JitOptions:
         self._info = ctypes.create_string_buffer(_LOG_NBYTES)
         self._error = ctypes.create_string_buffer(_LOG_NBYTES)
         options = {
-            _INFO_LOG_BUFFER: ctypes.addressof(self._info),
-            _INFO_LOG_BUFFER_SIZE_BYTES: _LOG_NBYTES,
-            _ERROR_LOG_BUFFER: ctypes.addressof(self._error),
-            _ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_NBYTES,
-            _LOG_VERBOSE: int(is_verbose),
+            JitOption.INFO_LOG_BUFFER: ctypes.addressof(self._info),
+            JitOption.INFO_LOG_BUFFER_SIZE_BYTES: _LOG_NBYTES,
+            JitOption.ERROR_LOG_BUFFER: ctypes.addressof(self._error),
+            JitOption.ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_NBYTES,
+            JitOption.LOG_VERBOSE: int(is_verbose),
         }
         # Numbers are stored in the pointers themselves. The driver writes the lengths of the logs into their slots.
         self._names = (ctypes.c_int * len(options))(*options)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 from _driver import errors
+from _driver.enums import LaunchAttributeId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from _driver.module import Function
 
@@ -32,9 +33,12 @@ __all__ = [
 ]
 
 _PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
-_CLUSTER_DIMENSION = 4
 _PORTABLE_CLUSTER_SIZE = 8
 _PARAM_ALIGN = 64  # tensor maps are passed by value and want this much
+
+_MAX_BLOCK = (1024, 1024, 64)
+_MAX_GRID = ((1 << 31) - 1, 65535, 65535)
+_MAX_THREADS = 1024
 
 _CALL = "cuLaunchKernelEx"
 
@@ -183,6 +187,10 @@ class Launcher:
         The values of all others.
     cluster : (int, int, int), optional
         Blocks per cluster; not needed where the kernel itself requires it.
+    is_cooperative : bool
+        Whether all blocks run at once, so that they may wait for each other.
+    is_programmatic : bool
+        Whether the kernel may begin before the one before it has ended: it waits for it by itself (griddepcontrol).
     stream : int
         Handle of the stream to launch on; the default stream if not given.
     current : CurrentStream, optional
@@ -194,8 +202,17 @@ class Launcher:
     ----------
     launch : Callable
         Takes the varying parameters. The fastest way to launch: keep it (it keeps all it needs alive) and call it.
+    pack : Callable
+        Takes the varying parameters and writes them to where the next launch has them read.
     nbytes : int
         Size of the parameters.
+    config : LaunchConfig
+        What the driver is told beside them.
+
+    Raises
+    ------
+    LaunchError
+        No device takes a grid, block or cluster of that shape.
 
     Notes
     -----
@@ -206,7 +223,18 @@ class Launcher:
     no launch pays for a test.
     """
 
-    __slots__ = ("_addresses", "_attribute", "_buffer", "_config", "_extra", "_size", "function", "launch", "nbytes")
+    __slots__ = (
+        "_addresses",
+        "_attributes",
+        "_buffer",
+        "_extra",
+        "_size",
+        "config",
+        "function",
+        "launch",
+        "nbytes",
+        "pack",
+    )
 
     def __init__(
         self,
@@ -219,10 +247,13 @@ class Launcher:
         constants: tuple[object, ...],
         *,
         cluster: tuple[int, int, int] | None = None,
+        is_cooperative: bool = False,
+        is_programmatic: bool = False,
         stream: int = 0,
         current: CurrentStream | None = None,
         counter: LaunchCounter | None = None,
     ) -> None:
+        _check_shape(grid, block, cluster)
         self.function = function
         varying_format, whole_format = split_format(param_format, num_varying)
         varying, whole = struct.Struct(varying_format), struct.Struct(whole_format)
@@ -245,32 +276,48 @@ class Launcher:
             start, offsets = ctypes.addressof(self._buffer), _offsets(whole_format)
             self._addresses = (ctypes.c_void_p * len(offsets))(*[start + offset for offset in offsets])
         current = _OneStream(stream) if current is None else current
-        self._config = LaunchConfig(grid=grid, block=block, shared_nbytes=shared_nbytes, stream=current.stream)
-        self._attribute = LaunchAttribute(id=_CLUSTER_DIMENSION)
+        self.config = LaunchConfig(grid=grid, block=block, shared_nbytes=shared_nbytes, stream=current.stream)
+        attributes: list[tuple[int, tuple[int, ...]]] = []
         if cluster is not None:
-            self._attribute.value[:3] = cluster
-            self._config.attributes = ctypes.addressof(self._attribute)
-            self._config.num_attributes = 1
+            attributes.append((LaunchAttributeId.CLUSTER_DIMENSION, cluster))
             if cluster[0] * cluster[1] * cluster[2] > _PORTABLE_CLUSTER_SIZE:
                 function.set_attribute("allows_nonportable_cluster", 1)
+        if is_cooperative:
+            attributes.append((LaunchAttributeId.COOPERATIVE, (1,)))
+        if is_programmatic:
+            attributes.append((LaunchAttributeId.PROGRAMMATIC_STREAM_SERIALIZATION, (1,)))
+        self._attributes = (LaunchAttribute * len(attributes))()
+        for attribute, (number, value) in zip(self._attributes, attributes, strict=True):
+            attribute.id = number
+            attribute.value[: len(value)] = value
+        if attributes:
+            self.config.attributes = ctypes.addressof(self._attributes)
+            self.config.num_attributes = len(attributes)
         function.reserve_dynamic_shared(shared_nbytes)
         counter = _NoCounter() if counter is None else counter
-        self.launch = self._prepare(functools.partial(varying.pack_into, self._buffer, 0), current, counter)
+        self.pack: Callable[..., None] = functools.partial(varying.pack_into, self._buffer, 0)
+        self.launch = self._prepare(current, counter)
 
-    def _prepare(
-        self, pack: Callable[..., None], current: CurrentStream, counter: LaunchCounter
-    ) -> Callable[..., None]:
+    @property
+    def attributes(self) -> Sequence[LaunchAttribute]:
+        """What the driver is told beside shape and stream."""
+        return list(self._attributes)
+
+    @property
+    def parameters(self) -> tuple[int, int]:
+        """The two addresses that the driver finds the packed parameters by, one of them 0: by list, and by buffer."""
+        if self._addresses is None:
+            return 0, ctypes.addressof(self._extra)
+        return ctypes.addressof(self._addresses), 0
+
+    def _prepare(self, current: CurrentStream, counter: LaunchCounter) -> Callable[..., None]:
         raw = self.function.driver.raw(_CALL)
         as_pointer = ctypes.c_void_p.from_param
-        parameters = (
-            (None, as_pointer(ctypes.addressof(self._extra)))
-            if self._addresses is None
-            else (as_pointer(ctypes.addressof(self._addresses)), None)
-        )
+        parameters = [as_pointer(address) if address else None for address in self.parameters]
         call = functools.partial(
-            raw, as_pointer(ctypes.addressof(self._config)), as_pointer(self.function.handle), *parameters
+            raw, as_pointer(ctypes.addressof(self.config)), as_pointer(self.function.handle), *parameters
         )
-        fail, config, stream, number = self._fail, self._config, current.stream, 0
+        pack, fail, config, stream, number = self.pack, self._fail, self.config, current.stream, 0
 
         def launch(*varying: object) -> None:
             nonlocal stream, number
@@ -295,17 +342,35 @@ class Launcher:
             result = call()
             if not result:
                 return
-        config = self._config
+        config = self.config
         detail = (
             f"kernel {self.function.name}, grid {tuple(config.grid)}, block {tuple(config.block)}, "
             f"{config.shared_nbytes} bytes of dynamic shared memory"
         )
-        if config.num_attributes:
-            detail += f", cluster {tuple(self._attribute.value[:3])}"
+        for attribute in self._attributes:
+            if attribute.id == LaunchAttributeId.CLUSTER_DIMENSION:
+                detail += f", cluster {tuple(attribute.value[:3])}"
         raise self.function.driver.error(result, _CALL, detail)
 
     def __repr__(self) -> str:
-        return f"<Launcher of {self.function.name}, grid {tuple(self._config.grid)}>"
+        return f"<Launcher of {self.function.name}, grid {tuple(self.config.grid)}>"
+
+
+def _check_shape(grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] | None) -> None:
+    """Raise LaunchError for shapes that no device takes: some would arrive as others, cut to 32 bits."""
+    limits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "grid": (grid, _MAX_GRID),
+        "block": (block, _MAX_BLOCK),
+    }
+    if cluster is not None:
+        limits["cluster"] = (cluster, _MAX_GRID)
+    for name, (shape, most) in limits.items():
+        if len(shape) != 3 or not all(1 <= extent <= limit for extent, limit in zip(shape, most, strict=True)):
+            raise errors.LaunchError(
+                f"{name} {tuple(shape)} cannot be launched: three numbers from 1 to {most} are needed"
+            )
+    if block[0] * block[1] * block[2] > _MAX_THREADS:
+        raise errors.LaunchError(f"block {tuple(block)} cannot be launched: a block has at most {_MAX_THREADS} threads")
 
 
 def _aligned(nbytes: int) -> ctypes.Array[ctypes.c_char]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
+from _driver.enums import HostMemoryFlag, HostRegisterFlag
 from _driver.handle import Handle
 
 if TYPE_CHECKING:
     from _driver.context import Context
+    from _driver.driver import Driver
 
-__all__ = ["DeviceMemory", "PinnedMemory"]
-
-_PORTABLE = 1
-_WRITE_COMBINED = 4
+__all__ = ["DeviceMemory", "PinnedMemory", "RegisteredMemory"]
 
 
 class DeviceMemory:
@@ -115,6 +114,8 @@ class PinnedMemory(Handle):
         At least 1.
     is_write_combined : bool
         Faster for the device to read and unbearably slow for the host to: for uploads only.
+    is_mapped : bool
+        Whether kernels can use it in place, under `device_ptr`.
 
     Attributes
     ----------
@@ -125,20 +126,81 @@ class PinnedMemory(Handle):
 
     destroyer = "cuMemFreeHost"
 
-    def __init__(self, context: Context, nbytes: int, *, is_write_combined: bool = False) -> None:
+    def __init__(
+        self, context: Context, nbytes: int, *, is_write_combined: bool = False, is_mapped: bool = False
+    ) -> None:
         ptr = ctypes.c_void_p()
-        flags = _PORTABLE | (_WRITE_COMBINED if is_write_combined else 0)
+        flags = HostMemoryFlag.PORTABLE
+        flags |= HostMemoryFlag.WRITECOMBINED if is_write_combined else 0
+        flags |= HostMemoryFlag.DEVICEMAP if is_mapped else 0
         context.driver.cuMemHostAlloc(ctypes.byref(ptr), nbytes, flags)
         super().__init__(context.driver, ptr.value or 0)
         self.nbytes = nbytes
 
     @property
     def ptr(self) -> int:
-        """Host address, 0 after `close`."""
+        """Host address."""
         return self.handle
+
+    @property
+    def device_ptr(self) -> int:
+        """Address for kernels.
+
+        Raises
+        ------
+        InvalidValue
+            It was not made with ``is_mapped=True``.
+        """
+        return _device_ptr(self.driver, self.handle)
 
     def view(self) -> memoryview:
         """Return the bytes as a writable buffer that keeps this object alive; not to be used after `close`."""
         array = (ctypes.c_ubyte * self.nbytes).from_address(self.handle)
         array.owner = self  # type: ignore[attr-defined]
         return memoryview(array).cast("B")
+
+
+class RegisteredMemory(Handle):
+    """Host memory that exists already, pinned as long as this object lives.
+
+    Parameters
+    ----------
+    context : Context
+    ptr, nbytes : int
+        Which memory; it must stay where it is until `close`.
+    is_mapped : bool
+        Whether kernels can use it in place, under `device_ptr`.
+
+    Raises
+    ------
+    InvalidValue
+        It is pinned already, or not memory of this process.
+    OutOfMemory
+        The operating system does not grant so much pinned memory.
+    """
+
+    __slots__ = ("nbytes",)
+
+    destroyer = "cuMemHostUnregister"
+
+    def __init__(self, context: Context, ptr: int, nbytes: int, *, is_mapped: bool = False) -> None:
+        flags = HostRegisterFlag.PORTABLE | (HostRegisterFlag.DEVICEMAP if is_mapped else 0)
+        context.driver.cuMemHostRegister_v2(ptr, nbytes, flags)
+        super().__init__(context.driver, ptr)
+        self.nbytes = nbytes
+
+    @property
+    def ptr(self) -> int:
+        """Host address."""
+        return self.handle
+
+    @property
+    def device_ptr(self) -> int:
+        """Address for kernels."""
+        return _device_ptr(self.driver, self.handle)
+
+
+def _device_ptr(driver: Driver, ptr: int) -> int:
+    found = ctypes.c_uint64()
+    driver.cuMemHostGetDevicePointer_v2(ctypes.byref(found), ptr, 0)
+    return found.value

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
+from _driver import errors
+from _driver.enums import FunctionAttribute
 from _driver.handle import Handle
 from _driver.jit import JitOptions
 
@@ -14,16 +17,21 @@ if TYPE_CHECKING:
 __all__ = ["ATTRIBUTES", "Function", "Module"]
 
 ATTRIBUTES = {
-    "max_threads_per_block": 0,
-    "static_shared_nbytes": 1,
-    "constant_nbytes": 2,
-    "local_nbytes": 3,  # per thread; spilled registers among them
-    "num_registers": 4,
-    "ptx_version": 5,
-    "binary_version": 6,
-    "max_dynamic_shared_nbytes": 8,
-    "preferred_shared_carveout": 9,
-    "allows_nonportable_cluster": 14,
+    "max_threads_per_block": FunctionAttribute.MAX_THREADS_PER_BLOCK,
+    "static_shared_nbytes": FunctionAttribute.SHARED_SIZE_BYTES,
+    "constant_nbytes": FunctionAttribute.CONST_SIZE_BYTES,
+    "local_nbytes": FunctionAttribute.LOCAL_SIZE_BYTES,  # per thread; spilled registers among them
+    "num_registers": FunctionAttribute.NUM_REGS,
+    "ptx_version": FunctionAttribute.PTX_VERSION,
+    "binary_version": FunctionAttribute.BINARY_VERSION,
+    "needs_cluster": FunctionAttribute.CLUSTER_SIZE_MUST_BE_SET,
+    "required_cluster_x": FunctionAttribute.REQUIRED_CLUSTER_WIDTH,
+    "required_cluster_y": FunctionAttribute.REQUIRED_CLUSTER_HEIGHT,
+    "required_cluster_z": FunctionAttribute.REQUIRED_CLUSTER_DEPTH,
+    # These can be set:
+    "max_dynamic_shared_nbytes": FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    "preferred_shared_carveout": FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT,
+    "allows_nonportable_cluster": FunctionAttribute.NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
 }
 """Numbers of the CU_FUNC_ATTRIBUTE_* that `Function` knows, by the names used here."""
 
@@ -31,7 +39,7 @@ ATTRIBUTES = {
 class Module(Handle):
     """Code loaded into a context.
 
-    Made by `from_ptx` or `from_cubin`.
+    Made by `from_ptx` or `from_cubin`. `close` unloads it as soon as no `Function` of it is left.
 
     Attributes
     ----------
@@ -40,7 +48,7 @@ class Module(Handle):
         What the compiler said; empty for a cubin.
     """
 
-    __slots__ = ("context", "log")
+    __slots__ = ("_functions", "_is_retired", "context", "log")
 
     destroyer = "cuModuleUnload"
 
@@ -48,6 +56,8 @@ class Module(Handle):
         super().__init__(context.driver, handle)
         self.context = context
         self.log = log
+        self._functions: WeakSet[Function] = WeakSet()
+        self._is_retired = False
 
     @classmethod
     def from_ptx(cls, context: Context, ptx: str, *, is_verbose: bool = False) -> Module:
@@ -98,7 +108,49 @@ class Module(Handle):
         NotFound
             It has none of that name.
         """
-        return Function(self, name)
+        if self._is_retired:
+            raise errors.InvalidHandle("this Module is closed: take functions from it before")
+        function = Function(self, name)
+        self._functions.add(function)
+        return function
+
+    def names(self) -> list[str]:
+        """Return the names of its kernels.
+
+        Raises
+        ------
+        DriverTooOld
+            The driver is older than CUDA 12.4.
+        """
+        count = ctypes.c_uint()
+        self.driver.cuModuleGetFunctionCount(ctypes.byref(count), self.handle)
+        functions = (ctypes.c_void_p * count.value)()
+        self.driver.cuModuleEnumerateFunctions(functions, count.value, self.handle)
+        found = []
+        for function in functions:
+            text = ctypes.c_char_p()
+            self.driver.cuFuncGetName(ctypes.byref(text), function)
+            found.append((text.value or b"").decode())
+        return found
+
+    def variable(self, name: str) -> tuple[int, int]:
+        """Return the address and the size of a variable in device memory.
+
+        Raises
+        ------
+        NotFound
+            It has none of that name.
+        """
+        ptr, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
+        self.driver.cuModuleGetGlobal_v2(ctypes.byref(ptr), ctypes.byref(nbytes), self.handle, name.encode())
+        return ptr.value, nbytes.value
+
+    def close(self) -> None:
+        """Unload the code; where functions of it are still held, when the last of them goes."""
+        # A launcher calls with the function's handle and checks nothing: it must stay valid.
+        self._is_retired = True
+        if not self._functions:
+            super().close()
 
 
 class Function:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
+from _driver.enums import StreamFlag
 from _driver.event import Event
 from _driver.handle import Handle
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from _driver.context import Context
 
 __all__ = ["Stream"]
-
-_NON_BLOCKING = 1
 
 
 class Stream(Handle):
@@ -47,7 +46,7 @@ class Stream(Handle):
         self.is_owned = handle is None
         if handle is None:
             created = ctypes.c_void_p()
-            flags = 0 if is_blocking else _NON_BLOCKING
+            flags = 0 if is_blocking else StreamFlag.NON_BLOCKING
             context.driver.cuStreamCreateWithPriority(ctypes.byref(created), flags, priority)
             handle = created.value or 0
         super().__init__(context.driver, handle)

@@ -17,8 +17,10 @@ from _driver.context import Context
 from _driver.device import Device
 from _driver.driver import start
 from _driver.launch import LaunchAttribute, LaunchConfig
+from _driver.structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
+from tests.driver.fake_graphs import FakeGraphs
 
-CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent")
+CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuCtxPushCurrent")
 INVALID_CONTEXT = 201
 
 
@@ -48,7 +50,7 @@ class Launch:
         return struct.unpack(param_format, self.params)
 
 
-class FakeLibrary:
+class FakeLibrary(FakeGraphs):
     """A driver of one device, or more.
 
     Attributes
@@ -82,6 +84,13 @@ class FakeLibrary:
         self._callbacks = []
         self._handles = itertools.count(0x7000_0000_1000, 0x10)
         self._thread = threading.local()
+        self.pool_attributes = {}
+        self.advice = []
+        self.mapped = {}  # what lies behind reserved addresses: {address: (handle, bytes)}
+        self.peers = set()
+        self.can_access_peers = True
+        self.free_nbytes = {}  # by context, where it is not:
+        self.init_graphs()
 
     # What the product asks of a library
 
@@ -169,13 +178,33 @@ class FakeLibrary:
         if not result:
             _store(address, ctypes.c_void_p, next(self._handles))
 
-    do_cuStreamCreateWithPriority = do_cuEventCreate = do_cuModuleGetFunction = _give_handle
+    do_cuStreamCreateWithPriority = do_cuEventCreate = do_cuModuleGetFunction = do_cuMemPoolCreate = _give_handle
+
+    def do_cuCtxPushCurrent_v2(self, result, context):
+        self._stack().append(self._thread.context if hasattr(self._thread, "context") else 0)
+        self._thread.context = context
+
+    def do_cuCtxPopCurrent_v2(self, result, address):
+        _store(address, ctypes.c_void_p, self._thread.context)
+        self._thread.context = self._stack().pop()
+
+    def _stack(self):
+        if not hasattr(self._thread, "stack"):
+            self._thread.stack = []
+        return self._thread.stack
+
+    def do_cuCtxGetLimit(self, result, address, limit):
+        _store(address, ctypes.c_size_t, 1000 + limit)
+
+    def do_cuCtxGetStreamPriorityRange(self, result, lowest, highest):
+        _store(lowest, ctypes.c_int, 0)
+        _store(highest, ctypes.c_int, -5)
 
     def do_cuEventElapsedTime(self, result, address, start, stop):
         _store(address, ctypes.c_float, 1.5)
 
     def do_cuMemGetInfo_v2(self, result, free, total):
-        _store(free, ctypes.c_size_t, 100 << 30)
+        _store(free, ctypes.c_size_t, self.free_nbytes.get(self._thread.context, 100 << 30))
         _store(total, ctypes.c_size_t, 140 << 30)
 
     def _allocate(self, result, address, nbytes, *_):
@@ -185,7 +214,8 @@ class FakeLibrary:
             self.memory[ptr] = memory
             _store(address, ctypes.c_void_p, ptr)
 
-    do_cuMemAlloc_v2 = do_cuMemAllocAsync = do_cuMemHostAlloc = _allocate
+    do_cuMemAlloc_v2 = do_cuMemAllocAsync = do_cuMemHostAlloc = do_cuMemAllocManaged = _allocate
+    do_cuMemAllocFromPoolAsync = _allocate
 
     def _free(self, result, ptr, *_):
         if not result:
@@ -199,6 +229,139 @@ class FakeLibrary:
 
     do_cuMemcpyHtoD_v2 = do_cuMemcpyDtoH_v2 = do_cuMemcpyDtoD_v2 = _copy
     do_cuMemcpyHtoDAsync_v2 = do_cuMemcpyDtoHAsync_v2 = do_cuMemcpyDtoDAsync_v2 = _copy
+
+    def _copy_rows(self, params):
+        source = params.srcHost or params.srcDevice
+        target = params.dstHost or params.dstDevice
+        source += getattr(params, "srcXInBytes", 0)
+        for layer in range(getattr(params, "Depth", 1)):
+            for row in range(params.Height):
+                start = (layer * getattr(params, "srcHeight", 0) + row) * params.srcPitch
+                end = (layer * getattr(params, "dstHeight", 0) + row) * params.dstPitch
+                ctypes.memmove(target + end, source + start, params.WidthInBytes)
+
+    def do_cuMemcpy2DUnaligned_v2(self, result, address, *_):
+        self._copy_rows(Memcpy2D.from_address(address))
+
+    do_cuMemcpy2DAsync_v2 = do_cuMemcpy2DUnaligned_v2
+
+    def do_cuMemcpy3D_v2(self, result, address, *_):
+        self._copy_rows(Memcpy3D.from_address(address))
+
+    do_cuMemcpy3DAsync_v2 = do_cuMemcpy3D_v2
+
+    def do_cuMemcpy3DPeerAsync(self, result, address, stream):
+        params = Memcpy3DPeer.from_address(address)
+        self.peer_copy = params.dstContext, params.srcContext, stream
+        self._copy_rows(params)
+
+    def do_cuMemcpyPeer(self, result, target, target_context, source, source_context, nbytes, *_):
+        self.peer_copy = target_context, source_context
+        ctypes.memmove(target, source, nbytes)
+
+    do_cuMemcpyPeerAsync = do_cuMemcpyPeer
+
+    def do_cuMemHostGetDevicePointer_v2(self, result, address, ptr, flags):
+        _store(address, ctypes.c_uint64, ptr)
+
+    # Managed memory, the driver's pools, virtual memory, peers
+
+    def do_cuMemAdvise(self, result, *arguments):
+        self.advice.append(arguments)
+
+    def do_cuMemRangeGetAttribute(self, result, address, nbytes, attribute, ptr, count):
+        _store(address, ctypes.c_int, {1: 1, 2: -1, 4: -2}[attribute])
+
+    def do_cuMemPoolGetAttribute(self, result, pool, attribute, address):
+        ctype = ctypes.c_uint64 if attribute >= 4 else ctypes.c_int
+        _store(address, ctype, self.pool_attributes.get(attribute, 0))
+
+    def do_cuMemPoolSetAttribute(self, result, pool, attribute, address):
+        ctype = ctypes.c_uint64 if attribute >= 4 else ctypes.c_int
+        self.pool_attributes[attribute] = ctype.from_address(address).value
+
+    def do_cuDeviceGetDefaultMemPool(self, result, address, device):
+        _store(address, ctypes.c_void_p, 0xD00)
+
+    def do_cuMemGetAllocationGranularity(self, result, address, props, option):
+        _store(address, ctypes.c_size_t, 2 << 20)
+
+    def do_cuMemCreate(self, result, address, nbytes, props, flags):
+        self._give_handle(result, address)
+
+    def do_cuMemAddressReserve(self, result, address, nbytes, *_):
+        if not result:
+            self._reserved = getattr(self, "_reserved", 0x10_0000_0000)
+            _store(address, ctypes.c_uint64, self._reserved)
+            self._reserved += nbytes
+
+    def do_cuMemMap(self, result, ptr, nbytes, offset, handle, flags):
+        if not result:
+            assert not any(start < ptr + nbytes and ptr < start + size for start, (_, size) in self.mapped.items())
+            self.mapped[ptr] = handle, nbytes
+
+    def do_cuMemUnmap(self, result, ptr, nbytes):
+        if not result:
+            assert self.mapped.pop(ptr)[1] == nbytes
+
+    def do_cuDeviceCanAccessPeer(self, result, address, device, peer):
+        _store(address, ctypes.c_int, int(self.can_access_peers))
+
+    def do_cuDeviceGetP2PAttribute(self, result, address, attribute, device, peer):
+        _store(address, ctypes.c_int, {1: 0, 2: 1, 3: 1}[attribute])
+
+    def do_cuCtxEnablePeerAccess(self, result, peer, flags):
+        pair = self._thread.context, peer
+        if pair in self.peers:
+            return 704
+        self.peers.add(pair)
+        return 0
+
+    def do_cuCtxDisablePeerAccess(self, result, peer):
+        pair = self._thread.context, peer
+        if pair not in self.peers:
+            return 705
+        self.peers.discard(pair)
+        return 0
+
+    # Occupancy
+
+    def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, result, address, function, num_threads, shared_nbytes):
+        _store(address, ctypes.c_int, 2048 // num_threads)
+
+    def do_cuOccupancyMaxPotentialBlockSize(self, result, blocks, threads, function, callback, nbytes, limit):
+        _store(blocks, ctypes.c_int, 264)
+        _store(threads, ctypes.c_int, limit or 1024)
+
+    def do_cuOccupancyAvailableDynamicSMemPerBlock(self, result, address, function, num_blocks, num_threads):
+        _store(address, ctypes.c_size_t, (228 << 10) // num_blocks)
+
+    def do_cuOccupancyMaxPotentialClusterSize(self, result, address, function, config):
+        _store(address, ctypes.c_int, 8)
+
+    def do_cuOccupancyMaxActiveClusters(self, result, address, function, config):
+        config = LaunchConfig.from_address(config)
+        attribute = LaunchAttribute.from_address(config.attributes)
+        assert attribute.id == 4
+        _store(address, ctypes.c_int, 132 // attribute.value[0])
+
+    def do_cuLaunchHostFunc(self, result, stream, function, number):
+        self._call_host(function, number)
+
+    def do_cuModuleGetFunctionCount(self, result, address, module):
+        _store(address, ctypes.c_uint, 2)
+
+    def do_cuModuleEnumerateFunctions(self, result, functions, count, module):
+        array = (ctypes.c_void_p * count).from_address(functions)
+        array[:] = range(1, count + 1)
+
+    def do_cuFuncGetName(self, result, address, function):
+        self._names = [*getattr(self, "_names", []), ctypes.create_string_buffer(b"kernel%d" % function)]
+        _store(address, ctypes.c_void_p, ctypes.addressof(self._names[-1]))
+
+    def do_cuModuleGetGlobal_v2(self, result, address, nbytes, module, name):
+        _store(address, ctypes.c_uint64, 0x5000)
+        _store(nbytes, ctypes.c_size_t, 64)
 
     def _fill(self, code, result, ptr, value, count):
         if not result:

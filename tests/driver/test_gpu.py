@@ -150,9 +150,12 @@ def test_a_grid_that_is_no_multiple_of_its_cluster(function, out):
         launch(out, 1)
 
 
-def test_a_block_that_is_too_large(function, out):
-    with pytest.raises(errors.CudaError, match=r"cuLaunchKernelEx \(kernel fill, .*block \(2048, 1, 1\)"):
-        Launcher(function, (1, 1, 1), (2048, 1, 1), 0, FORMAT, 2, (BLOCK,)).launch(out, 1)
+def test_shapes_that_the_driver_refuses(context, memory, out):
+    narrow = Module.from_ptx(context, PTX.replace("\n{", "\n.maxntid 128, 1, 1\n{", 1)).function("fill")
+    with pytest.raises(errors.CudaError, match=r"cuLaunchKernelEx \(kernel fill, .*block \(256, 1, 1\)"):
+        Launcher(narrow, (1, 1, 1), (256, 1, 1), 0, FORMAT, 2, (BLOCK,)).launch(out, 1)
+    launcher(narrow).launch(out, 1)
+    assert read(memory, out, 1) == [1]
 
 
 def test_a_new_thread_launches_allocates_and_records(context, function, memory, out):

@@ -262,3 +262,32 @@ def test_split_format(param_format, num_varying, leading, whole):
 def test_more_varying_parameters_than_there_are():
     with pytest.raises(ValueError, match=r"2 parameters in '<QI', too few for 3"):
         split_format("<QI", 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ({"grid": (0, 1, 1)}, r"grid \(0, 1, 1\)"),
+        ({"grid": (1 << 31, 1, 1)}, "grid"),
+        ({"grid": (1 << 32, 1, 1)}, "grid"),
+        ({"grid": (1, 65536, 1)}, "grid"),
+        ({"grid": (1, 1)}, "three numbers"),
+        ({"block": (1025, 1, 1)}, r"block \(1025, 1, 1\)"),
+        ({"block": (1, 1, 65)}, "block"),
+        ({"block": (-1, 1, 1)}, "block"),
+        ({"block": (32, 32, 2)}, "at most 1024 threads"),
+        ({"cluster": (0, 1, 1)}, "cluster"),
+    ],
+)
+def test_impossible_shapes_are_refused_before_the_driver_sees_them(shapes, words, function, fake):
+    shapes = {"grid": (1, 1, 1), "block": (32, 1, 1), **shapes}
+    grid, block = shapes.pop("grid"), shapes.pop("block")
+    with pytest.raises(errors.LaunchError, match=words):
+        Launcher(function, grid, block, 0, "<Q", 1, (), **shapes)
+    assert not fake.launches
+
+
+def test_attributes_of_cooperative_and_programmatic_launches(function, fake):
+    make(function, cluster=(2, 1, 1), is_cooperative=True, is_programmatic=True)(1, 2)
+    attributes = {number: value[:3] for number, value in fake.launches[0].attributes.items()}
+    assert attributes == {4: (2, 1, 1), 2: (1, 0, 0), 6: (1, 0, 0)}

@@ -45,7 +45,10 @@ def test_destroyed_once_by_close(destroyer, context, fake):
     assert made.handle
     made.close()
     made.close()
-    assert made.handle == 0
+    assert made.is_closed
+    assert "closed" in repr(made) or isinstance(made, Context)
+    with pytest.raises(errors.InvalidHandle, match=f"this {type(made).__name__} is closed"):
+        _ = made.handle
     del made
     gc.collect()
     assert fake.count()[destroyer] == 1
