@@ -12,6 +12,7 @@ from _driver.handle import Handle
 from _driver.launch import LaunchLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from _driver.device import Device
@@ -43,7 +44,7 @@ class Context(Handle):
     ----------
     device : Device
     driver : Driver
-        Its functions make this context current in threads that have none.
+        Its functions work in this context, whichever is current in the calling thread.
     launches : LaunchLog
         What was launched, for the message of a fault.
 
@@ -64,8 +65,15 @@ class Context(Handle):
         handle = ctypes.c_void_p()
         device.driver.cuDevicePrimaryCtxRetain(ctypes.byref(handle), device.handle)
         self.launches = LaunchLog()
-        driver = Driver(device.driver.library, recover=self.make_current, suspects=self.launches.suspects)
+        driver = Driver(
+            device.driver.library,
+            recover=self.make_current,
+            suspects=self.launches.suspects,
+            enter=self.enter,
+            contexts=device.driver.contexts,
+        )
         super().__init__(driver, handle.value or 0)
+        device.driver.contexts.add(self.handle)
         self.make_current()
 
     def make_current(self) -> None:
@@ -73,11 +81,23 @@ class Context(Handle):
         # Through the device's functions: those of `driver` would come back here on failure.
         self.device.driver.cuCtxSetCurrent(self.handle)
 
+    def enter(self) -> Callable[[], None] | None:
+        """Make it current, and return a function that undoes that; None, and nothing done, where it is already."""
+        before = self._current()
+        if before == self.handle:
+            return None
+        self.make_current()
+        restore = self.device.driver.cuCtxSetCurrent
+        return lambda: restore(before)
+
     def is_current(self) -> bool:
         """Return whether driver calls of the calling thread mean this context."""
+        return self._current() == self.handle
+
+    def _current(self) -> int:
         handle = ctypes.c_void_p()
-        self.driver.cuCtxGetCurrent(ctypes.byref(handle))
-        return handle.value == self.handle
+        self.device.driver.cuCtxGetCurrent(ctypes.byref(handle))
+        return handle.value or 0
 
     def synchronize(self) -> None:
         """Wait for all work of the context.

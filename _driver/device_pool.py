@@ -50,11 +50,7 @@ class DevicePool:
 
     def lease(self) -> Lease:
         """Return the device whose turn it is, for the time of a `with` block; threads may ask at once."""
-        free: list[int] = []
-        if self.policy == "most_free":
-            for context, memory in zip(self.contexts, self._memories, strict=True):
-                with context:
-                    free.append(memory.info()[0])
+        free = [memory.info()[0] for memory in self._memories] if self.policy == "most_free" else []
         with self._lock:
             index = self._choose(free)
             self.loads[index] += 1

@@ -30,6 +30,11 @@ class Driver:
         Makes a context current in the calling thread. A call that finds none there is repeated after it.
     suspects : Callable, optional
         Returns the names of the kernels that may be to blame for a fault of the device, the last launched first.
+    enter : Callable, optional
+        Makes a context current and returns a function that restores what was current before; None where it already is.
+        Used once `contexts` has more than one entry: what most calls do depends on the context that is current.
+    contexts : set of int, optional
+        Handles of the contexts that were made of the library's devices.
 
     Attributes
     ----------
@@ -48,10 +53,14 @@ class Driver:
         library: Library,
         recover: Callable[[], None] | None = None,
         suspects: Callable[[], tuple[str, ...]] | None = None,
+        enter: Callable[[], Callable[[], None] | None] | None = None,
+        contexts: set[int] | None = None,
     ) -> None:
         self.library = library
         self._recover = recover
         self._suspects = suspects
+        self._enter = enter
+        self.contexts: set[int] = set() if contexts is None else contexts
         self._ends: list[errors.CudaError] = []  # at most one; a list, so that every call sees it in its closure
 
     @property
@@ -89,11 +98,15 @@ class Driver:
         if name not in FUNCTIONS:
             raise AttributeError(f"the table of driver functions has no {name!r}")
         raw, recover, ends = self.raw(name), self._recover, self._ends
+        enter, contexts = self._enter, self.contexts
 
         def call(*arguments: object) -> None:
             if ends:
                 raise _refusal(name, ends[0])
+            leave = enter() if len(contexts) > 1 and enter is not None else None
             result = raw(*arguments)
+            if leave is not None:
+                leave()
             if result == errors.INVALID_CONTEXT and recover is not None:
                 recover()
                 result = raw(*arguments)

@@ -219,8 +219,8 @@ class Launcher:
     The parameters are packed into memory that belongs to the Launcher, and the driver reads it before the call returns.
     Threads may share one only under a lock.
 
-    In a thread that has no current context the first launch makes the function's own current and tries again, so that
-    no launch pays for a test.
+    In a thread that has no current context, or another device's, the first launch makes the function's own current and
+    tries again, so that no launch pays for a test.
     """
 
     __slots__ = (
@@ -337,7 +337,7 @@ class Launcher:
         self.launch(*varying)
 
     def _fail(self, result: int, call: Callable[[], int]) -> None:
-        if result == errors.INVALID_CONTEXT:
+        if result in {errors.INVALID_CONTEXT, errors.INVALID_HANDLE}:  # no context is current, or another device's
             self.function.module.context.make_current()
             result = call()
             if not result:

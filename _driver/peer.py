@@ -47,13 +47,13 @@ def enable(context: Context, peer: Context) -> None:
     PeerError
         The devices cannot.
     """
-    with context, _ignoring("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"):
+    with _ignoring("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"):
         context.driver.cuCtxEnablePeerAccess(peer.handle, 0)
 
 
 def disable(context: Context, peer: Context) -> None:
     """Take the permission back; where there is none, do nothing."""
-    with context, _ignoring("CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"):
+    with _ignoring("CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"):
         context.driver.cuCtxDisablePeerAccess(peer.handle)
 
 

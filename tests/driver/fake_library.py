@@ -75,6 +75,7 @@ class FakeLibrary(FakeGraphs):
         self.missing = set(missing)
         self.results = dict(results)
         self.calls = []
+        self.made_in = {}  # the context that was current at the last call of each function
         self.launches = []
         self.log = b""
         self.cubin = None
@@ -101,6 +102,7 @@ class FakeLibrary(FakeGraphs):
 
         def function(*arguments):
             self.calls.append((row.name, arguments))
+            self.made_in[row.name] = getattr(self._thread, "context", 0)
             result = self._result(row.name)
             if behaviour is not None:
                 result = behaviour(result, *arguments) or result

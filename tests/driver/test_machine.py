@@ -10,7 +10,8 @@ from _driver import api, debug, device_pool, driver, errors, peer, topology
 from _driver.context import Context
 from _driver.device import Device
 from _driver.event import Event
-from _driver.memory import PinnedMemory
+from _driver.launch import Launcher
+from _driver.memory import DeviceMemory, PinnedMemory
 from _driver.module import Module
 from _driver.stream import Stream
 from tests.driver.fake_library import FakeLibrary, open_context
@@ -174,6 +175,40 @@ def test_a_context_is_current_inside_with():
         assert first.is_current()
     assert second.is_current()
     assert not first.is_closed
+
+
+def test_every_call_is_made_in_the_context_of_its_object():
+    (first, second), fake = open_devices(2)
+    assert second.is_current()
+    stream, memory = Stream(first), DeviceMemory(first)
+    memory.free(memory.allocate(64))
+    first.synchronize()
+    for name in ("cuStreamCreateWithPriority", "cuMemAlloc_v2", "cuMemFree_v2", "cuCtxSynchronize"):
+        assert fake.made_in[name] == first.handle
+        assert second.is_current()
+    Event(second).record(Stream(second).handle)
+    assert fake.made_in["cuEventRecord"] == second.handle
+    fake.results["cuMemAlloc_v2"] = 2
+    with pytest.raises(MemoryError):
+        memory.allocate(64)
+    assert second.is_current()  # also after a failure
+    del stream
+
+
+def test_with_one_device_nothing_is_asked_before_a_call():
+    context, fake = open_context()
+    fake.calls.clear()
+    Event(context).close()
+    assert fake.names() == ["cuEventCreate", "cuEventDestroy_v2"]
+
+
+def test_a_launch_goes_to_its_own_device():
+    (first, _), fake = open_devices(2)
+    function = Module.from_ptx(first, "x").function("axpy")
+    launch = Launcher(function, (1, 1, 1), (32, 1, 1), 0, "<Q", 1, ()).launch
+    fake.results["cuLaunchKernelEx"] = [400, 0]  # what the driver says of another device's function
+    launch(1)
+    assert fake.made_in["cuLaunchKernelEx"] == first.handle
 
 
 def test_limits_and_priorities():
