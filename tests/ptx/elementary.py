@@ -49,6 +49,16 @@ EXP_ENDS = (88.72284, -87.33655, -103.972084, -103.27893, 709.782712893384, -708
 # where polynomials change places
 SEAMS = (0.42, 17.5, 0.75, 1.5)
 
+# far out, and next to multiples of pi / 2: Kahan's worst case of f64, that of f32, and where the reductions meet
+ANGLES = (
+    5.319372648326541e255,
+    16367173 * 2.0**72,
+    1e5,
+    1e9,
+    *(n * libm.pi / 2 for n in (1e3, 65537, 1e6, 123456789, 1e12, 1e15)),
+    *(2.0**e for e in range(30, 1024, 31)),
+)
+
 FUNCTIONS = (
     Elementary("exp", mpmath.exp, "exp", (*EXP_ENDS, LN2 / 2)),
     Elementary("exp2", lambda x: mpmath.power(2, x), "exp2", (-126, -149, -150, 128, -1022, -1074, -1075, 1024)),
@@ -57,6 +67,9 @@ FUNCTIONS = (
     Elementary("log2", lambda x: mpmath.log(x, 2), "log2"),
     Elementary("log10", mpmath.log10, "log10"),
     Elementary("log1p", mpmath.log1p, "log1p", (-1, -0.5)),
+    Elementary("sin", mpmath.sin, "sin", ANGLES),
+    Elementary("cos", mpmath.cos, "cos", ANGLES),
+    Elementary("tan", mpmath.tan, "tan", ANGLES),
 )
 
 

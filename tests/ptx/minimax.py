@@ -111,6 +111,18 @@ def log_odd(z):
 
 LOG_S = mpf(1) / 5
 
+
+def sin_tail(z):
+    r = mpmath.sqrt(z)
+    return (mpmath.sin(r) / r - 1) / z
+
+
+def cos_tail(z):
+    return (mpmath.cos(mpmath.sqrt(z)) - 1) / z
+
+
+QUARTER = mpf("0.79") ** 2
+
 FITS = [
     # exp: the error is relative to exp(r)
     *(
@@ -140,6 +152,14 @@ FITS = [
     ),
     Fit("logarithm", "LOG_F32", "f32", log_tail, lambda f: f**2 / mpmath.log1p(f), (-0.25, 0.5), 10, (-0.5,)),
     Fit("logarithm", "LOG_F64", "f64", log_odd, lambda z: z, (0, LOG_S**2), 8),
+    *(
+        Fit("trigonometric", f"SIN_{type.upper()}", type, sin_tail, lambda z: z, (0, QUARTER), num)
+        for type, num in (("f32", 4), ("f64", 6))
+    ),
+    *(
+        Fit("trigonometric", f"COS_{type.upper()}", type, cos_tail, lambda z: z, (0, QUARTER), num, (-0.5,))
+        for type, num in (("f32", 4), ("f64", 7))
+    ),
 ]
 
 

@@ -116,13 +116,20 @@ def scale(k: Builder, x: Value, exponent: Value) -> Value:
     return x * power_of_two(k, half, x.type) * power_of_two(k, exponent - half, x.type)
 
 
-def quotient(k: Builder, a: Value, b: Value) -> Value:
-    """``a / b`` of f64 to a little over half an ulp, for operands and results far from the ends of the range.
+def quotient(k: Builder, a: Value, b: Value, a_low: Value | None = None, b_low: Value | None = None) -> Value:
+    """``(a + a_low) / (b + b_low)`` to a little over half an ulp, for quotients far from the ends of the range.
 
-    From the hardware's reciprocal, which has 20 bits (PTX ISA, rcp.approx.ftz.f64): one Newton step, then the residual.
+    From the hardware's reciprocal, which is good to 2**-23 in f32 and has 20 bits in f64, where a Newton step follows
+    (PTX ISA, rcp.approx.ftz); then the residual.
     """
     y = k.rcp_approx(b)
-    y = k.fma(k.fma(-b, y, 1.0), y, y)
+    if b.type is f64:
+        y = k.fma(k.fma(-b, y, 1.0), y, y)
     q = a * y
-    corrected: Value = k.fma(k.fma(-b, q, a), y, q)
+    residual = k.fma(-b, q, a)
+    if a_low is not None:
+        residual = residual + a_low
+    if b_low is not None:
+        residual = k.fma(-b_low, q, residual)
+    corrected: Value = k.fma(residual, y, q)
     return corrected
