@@ -14,7 +14,7 @@ BLOCK = 256
 
 
 class Elementary(NamedTuple):
-    """One function: NumPy's name, the exact function, CUDA's double-precision name, arguments worth a closer look."""
+    """One function: NumPy's name, the exact one, CUDA's in double precision, arguments worth a closer look."""
 
     name: str
     exact: Callable
@@ -60,16 +60,16 @@ ANGLES = (
 )
 
 FUNCTIONS = (
-    Elementary("exp", mpmath.exp, "exp", (*EXP_ENDS, LN2 / 2)),
-    Elementary("exp2", lambda x: mpmath.power(2, x), "exp2", (-126, -149, -150, 128, -1022, -1074, -1075, 1024)),
-    Elementary("expm1", mpmath.expm1, "expm1", (*EXP_ENDS, LN2 / 2, -17.32868, -37.42994775)),
-    Elementary("log", mpmath.log, "log"),
-    Elementary("log2", lambda x: mpmath.log(x, 2), "log2"),
-    Elementary("log10", mpmath.log10, "log10"),
-    Elementary("log1p", mpmath.log1p, "log1p", (-1, -0.5)),
-    Elementary("sin", mpmath.sin, "sin", ANGLES),
-    Elementary("cos", mpmath.cos, "cos", ANGLES),
-    Elementary("tan", mpmath.tan, "tan", ANGLES),
+    Elementary("exp", mpmath.exp, "exp(x)", (*EXP_ENDS, LN2 / 2)),
+    Elementary("exp2", lambda x: mpmath.power(2, x), "exp2(x)", (-126, -149, -150, 128, -1022, -1074, -1075, 1024)),
+    Elementary("expm1", mpmath.expm1, "expm1(x)", (*EXP_ENDS, LN2 / 2, -17.32868, -37.42994775)),
+    Elementary("log", mpmath.log, "log(x)"),
+    Elementary("log2", lambda x: mpmath.log(x, 2), "log2(x)"),
+    Elementary("log10", mpmath.log10, "log10(x)"),
+    Elementary("log1p", mpmath.log1p, "log1p(x)", (-1, -0.5)),
+    Elementary("sin", mpmath.sin, "sin(x)", ANGLES),
+    Elementary("cos", mpmath.cos, "cos(x)", ANGLES),
+    Elementary("tan", mpmath.tan, "tan(x)", ANGLES),
 )
 
 
