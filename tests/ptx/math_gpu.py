@@ -4,7 +4,7 @@ For every function whose name matches it prints
 
 * ``f32``: the largest error over all 2**32 arguments (functions of two: 2**30 pairs), in units in the last place of the
   true value, and the argument. The true value is CUDA's own function in double precision.
-* ``f64``: the largest distance from CUDA's own function over 3 * 2**26 random arguments. CUDA's error, of 1 or 2 units, is
+* ``f64``: the largest distance from CUDA's own function over 3 * 2**26 random arguments. CUDA's error, of 1 to 2, is
   part of it.
 * ``mpmath``: the largest error of f64 over some thousand arguments, against multiple precision.
 * milliseconds for 2**27 f32 and 2**26 f64, as elementwise kernels, with CuPy's beside. The first line says what a copy
@@ -24,7 +24,7 @@ import numpy as np
 
 from oxinp._kernels.problem import Instr
 from oxinp._ptx import Builder
-from oxinp._ptx.types import f32, f64, u32
+from oxinp._ptx.types import f32, f64
 from tests.kernels.bench_gpu import F4, F8, N4, N8, Bench, Case
 from tests.ptx.elementary import FUNCTIONS, distance, exact_values, points
 
