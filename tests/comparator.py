@@ -80,14 +80,19 @@ def assert_within(ours: object, numpys: object, bound: object, *, where: str = "
 
     Parameters
     ----------
-    ours, numpys : array or scalar, float
-        The result under test and NumPy's: same kind, dtype, shape and positions of NaN and infinity.
+    ours, numpys : array or scalar, float or complex
+        The result under test and NumPy's: same kind, dtype, shape and positions of NaN and infinity; the bound holds
+        for real and imaginary parts.
     bound : array_like, float
         Largest difference allowed, broadcast to the result. 0 means equal, the sign of a zero free.
     """
     assert is_array(ours) == is_array(numpys), f"{where}: NumPy gave {_describe(numpys)}, ours is {_describe(ours)}"
     a, b = _host(ours, where), _host(numpys, where)
     _assert_same_form(a, b, where)
+    if b.dtype.kind == "c":
+        assert_within(a.real, b.real, bound, where=f"{where}.real")
+        assert_within(a.imag, b.imag, bound, where=f"{where}.imag")
+        return
     with np.errstate(all="ignore"):
         distance = np.abs(a.astype(np.float64) - b.astype(np.float64))
     wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (distance <= bound))

@@ -35,7 +35,7 @@ class ReductionBound:
 def sum_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:
     """n eps sum|x|: twice the (n - 1) u sum|x| within which any order of summation lies (Higham 2002, 4.2)."""
     with np.errstate(all="ignore"):
-        magnitude = np.abs(x.astype(np.float64))
+        magnitude = np.abs(x).astype(np.float64)
         total = np.sum(np.where(np.isfinite(magnitude), magnitude, 0.0), axis=axis, keepdims=keepdims)
     count = x.size // max(total.size, 1)
     return count * float(np.finfo(x.dtype).eps) * total

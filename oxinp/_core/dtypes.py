@@ -19,31 +19,43 @@ if TYPE_CHECKING:
 # THE DTYPE TABLE: NumPy's dtype -> the kernel language's type. bool is one byte in memory, a predicate in registers.
 DEVICE_TYPES: dict[np.dtype[Any], Type] = {
     np.dtype(np.bool_): types.pred,
+    np.dtype(np.int8): types.i8,
+    np.dtype(np.int16): types.i16,
     np.dtype(np.int32): types.i32,
     np.dtype(np.int64): types.i64,
+    np.dtype(np.uint8): types.u8,
+    np.dtype(np.uint16): types.u16,
+    np.dtype(np.uint32): types.u32,
+    np.dtype(np.uint64): types.u64,
+    np.dtype(np.float16): types.f16,
     np.dtype(np.float32): types.f32,
     np.dtype(np.float64): types.f64,
+    np.dtype(np.complex64): types.c64,
+    np.dtype(np.complex128): types.c128,
 }
 
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)
+FLOAT16 = np.dtype(np.float16)
+FLOAT32 = np.dtype(np.float32)
 FLOAT64 = np.dtype(np.float64)
 
 # Python's own scalar types, which promote weakly (NEP 50), and the scalar they become in a loop of a dtype kind.
 WEAK_TYPES: frozenset[type] = frozenset({int, float, complex})
 
 
-def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], int | float]:
+def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
     """Return the function that turns a Python or NumPy scalar into the value a kernel parameter of `dtype` takes.
 
     Raises OverflowError, as NumPy does, for a Python integer that `dtype` cannot hold.
     """
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         scalar_type = dtype.type
+        plain: type[complex] = float if dtype.kind == "f" else complex
 
-        def as_float(value: Any) -> float:
+        def as_float(value: Any) -> complex:
             with np.errstate(over="ignore"):
-                return float(scalar_type(value))
+                return plain(scalar_type(value))
 
         return as_float
     if dtype.kind == "b":

@@ -26,7 +26,7 @@ _new = object.__new__
 _pending = schedule.PENDING
 _max_pending = schedule.MAX_PENDING
 _NumpyArray = np.ndarray
-_PLAIN_INT = 2**31 - 1  # integers that every integer dtype of the device holds
+_PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
 def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
@@ -113,7 +113,11 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
                 if value is not None and value[0].layout is a._layout:
                     record = pairs.get((value[0], kind))
                     if record is not None and record.graph is not None:
-                        return wrap_pending((record.graph, (*value[1], record.convert[1](b)), value[2]))
+                        try:
+                            converted = record.convert[1](b)
+                        except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
+                            return apply_or_fall_back(a, b)
+                        return wrap_pending((record.graph, (*value[1], converted), value[2]))
             elif not REPORTS:
                 cache = a._cache
                 x = cache[1] if cache is not None and cache[0] is x else host_view(a)

@@ -6,6 +6,7 @@ launch. Which kernel serves which layouts is `_kernels`' business; this module o
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
@@ -18,6 +19,8 @@ from oxinp._kernels import elementwise
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from oxinp._core.storage import Value
@@ -30,7 +33,7 @@ MAX_PROGRAMS = 256  # of one graph: outputs into that many layouts
 class Program:
     """An elementwise graph, compiled for its layouts."""
 
-    __slots__ = ("allocate", "arrays_only", "launch", "leaf", "nbytes", "sizes", "version")
+    __slots__ = ("allocate", "arguments", "arrays_only", "launch", "leaf", "nbytes", "sizes", "version")
 
     def __init__(self, graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> None:
         backend = device()
@@ -39,14 +42,13 @@ class Program:
         self.sizes = [layout.nbytes for _, layout in outputs]
         self.nbytes = self.sizes[0]
         self.arrays_only = all(isinstance(entry, Layout) for entry in graph.leaves)
+        self.arguments, count = arguments_of(graph)
         self.launch: Any = _skip
         if outputs[0][1].size:
             launch = elementwise.plan(
                 graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
             )
-            self.launch = backend.launcher(
-                launch.kernel, launch.grid, len(outputs) + len(graph.leaves), launch.constants
-            )
+            self.launch = backend.launcher(launch.kernel, launch.grid, len(outputs) + count, launch.constants)
 
     def run(self, leaves: tuple[Any, ...]) -> Buffer:
         """Enqueue into a new Buffer."""
@@ -60,20 +62,34 @@ class Program:
     def run_all(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """Enqueue into one new Buffer per output."""
         buffers = [self.allocate(nbytes) for nbytes in self.sizes]
-        self.launch(*[buffer.ptr for buffer in buffers], *_arguments(leaves))
+        self.launch(*[buffer.ptr for buffer in buffers], *self.arguments(leaves))
         return buffers
 
     def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
         """Enqueue into memory that is there."""
-        self.launch(ptr, *_arguments(leaves))
+        self.launch(ptr, *self.arguments(leaves))
 
 
 def _skip(*_: Any) -> None:
     """Launch nothing, for arrays without elements."""
 
 
+def arguments_of(graph: Graph) -> tuple[Callable[[tuple[Any, ...]], list[Any]], int]:
+    """Return the function that makes kernel parameters of a graph's leaves, and how many it makes."""
+    num_complex = sum(not isinstance(entry, Layout) and entry.kind == "c" for entry in graph.leaves)
+    return _with_parts if num_complex else _arguments, len(graph.leaves) + num_complex
+
+
 def _arguments(leaves: tuple[Any, ...]) -> list[Any]:
     return [getattr(entry, "ptr", entry) for entry in leaves]
+
+
+def _with_parts(leaves: tuple[Any, ...]) -> list[Any]:
+    """Complex scalars are two parameters."""
+    parts = [
+        (entry.real, entry.imag) if type(entry) is complex else (getattr(entry, "ptr", entry),) for entry in leaves
+    ]
+    return list(chain.from_iterable(parts))
 
 
 def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: Layout | None = None) -> Any:

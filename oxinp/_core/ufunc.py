@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from oxinp._core import explain, placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES, WEAK_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, WEAK_TYPES
 from oxinp._core.expr import Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, is_pinned, make_storage
 from oxinp._core.ufunc_table import UfuncRow
+from oxinp._ptx.types import f16, f32
 
 _new = object.__new__
 _NumpyArray = np.ndarray
@@ -34,6 +36,18 @@ class _Types:
 types = _Types()
 
 
+@functools.cache
+def through_float32(lower: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a lowering for float16 made of one for float32, which is how NumPy computes: rounded after each one."""
+
+    def narrow(k: Any, *args: Any) -> Any:
+        value = lower(k, *[k.cast(arg, f32) if arg.type is f16 else arg for arg in args])
+        return k.cast(value, f16) if value.type is f32 else value
+
+    narrow.__name__ = lower.__name__
+    return narrow
+
+
 def operation_of(row: UfuncRow) -> Operation:
     """Return what is recorded for a row of the ufunc table."""
 
@@ -41,7 +55,12 @@ def operation_of(row: UfuncRow) -> Operation:
         if any(getattr(kind, "kind", "") == "V" for kind in kinds):  # compared by Python's operators, not by ufuncs
             raise Unsupported("structured dtypes have no kernels")
         *inputs, output = row.numpy.resolve_dtypes((*kinds, *[None] * row.numpy.nout))
-        lower = row.lowering.get(inputs[0].kind)
+        first = inputs[0]
+        lower = row.lowering.get(first.name)
+        if lower is None:
+            lower = row.lowering.get(first.kind)
+            if lower is not None and first is FLOAT16:
+                lower = through_float32(lower)
         if lower is None:
             msg = f"{row.name} has no kernel for {inputs[0]}"
             raise Unsupported(msg)

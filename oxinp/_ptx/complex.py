@@ -90,12 +90,61 @@ def _minimum(k: Builder, a: Any, b: Any) -> Value:
     return k.where(_less_equal(k, a, b) | _is_nan(k, a, a), a, b)
 
 
+def _square_root(k: Builder, z: Any) -> Value:
+    """The root with a real part that is not negative, both parts within 1 ulp, special values as in C99, annex G."""
+    x, y = k.abs(z.real), k.abs(z.imag)
+    type_, infinity = x.type, float("inf")
+    zero = k.const(0, type_)
+    large, small = k.max(x, y), k.min(x, y)
+    low, high, up, down = _SCALES[type_]
+    one = k.const(1, type_)
+    scale = k.where(large < low, k.const(up, type_), k.where(large > high, k.const(down, type_), one))
+    back = k.where(large < low, k.const(up**-0.5, type_), k.where(large > high, k.const(down**-0.5, type_), one))
+    # The larger part is sqrt((|x| + |z|) / 2), the other |y| / 2 over it: both in two registers until the end.
+    a = x * scale
+    root, excess = _root_of_squares(k, large * scale, small * scale)
+    total = root + a
+    rest = ((a - (total - root)) - excess) * 0.5
+    half = total * 0.5
+    part = k.sqrt(half)
+    error = (k.fma(-part, part, half) + rest) / (part + part)
+    # Scaled up, |y| is exact; scaled down, it might not be.
+    is_small = large < low
+    before, after = k.where(is_small, one, back * 2.0), k.where(is_small, back * 0.5, one)
+    dividend, divisor, divisor_error = k.where(is_small, y * scale, y), part * before, error * before
+    quotient = dividend / divisor
+    other = (quotient + (k.fma(-quotient, divisor, dividend) - quotient * divisor_error) / divisor) * after
+    nothing = k.compare("eq", large, 0)
+    part, other = k.where(nothing, zero, (part + error) * back), k.where(nothing, zero, other)
+    other = k.where(k.compare("eq", y, 0), zero, other)
+    # Infinities and NaN
+    nan = k.const(float("nan"), type_)
+    is_nan = k.emit("isnan", x, y)
+    part, other = k.where(is_nan, nan, part), k.where(is_nan, nan, other)
+    is_infinite = k.compare("eq", x, infinity)
+    part = k.where(is_infinite, x, part)
+    other = k.where(is_infinite, k.where(k.compare("eq", y, y), zero, nan), other)
+    is_positive = z.real >= 0
+    real, imag = k.where(is_positive, part, other), k.where(is_positive, other, part)
+    is_infinite = k.compare("eq", y, infinity)
+    real, imag = k.where(is_infinite, y, real), k.where(is_infinite, y, imag)
+    return k.compound(z.type, real, k.copysign(z.imag, imag))
+
+
 def _absolute(k: Builder, a: Any) -> Value:
     return hypot(k, a.real, a.imag)
 
 
 # Beyond these, squares are scaled: lower and upper bound of what is not, and the powers of two for either side.
 _SCALES = {f32: (2.0**-45, 2.0**60, 2.0**100, 2.0**-64), f64: (2.0**-450, 2.0**500, 2.0**600, 2.0**-540)}
+
+
+def _root_of_squares(k: Builder, a: Value, b: Value) -> tuple[Value, Value]:
+    """``sqrt(a*a + b*b)`` of ``a >= b >= 0``, and how far the root is above the true one."""
+    root = k.sqrt(k.fma(a, a, b * b))
+    square, a_square = root * root, a * a
+    excess = k.fma(-b, b, square - a_square) + k.fma(root, root, -square) - k.fma(a, a, -a_square)
+    return root, excess / (root + root)
 
 
 def hypot(k: Builder, x: Value, y: Value) -> Value:
@@ -107,10 +156,8 @@ def hypot(k: Builder, x: Value, y: Value) -> Value:
     scale = k.where(large < low, k.const(up, x.type), k.where(large > high, k.const(down, x.type), one))
     back = k.where(large < low, k.const(1 / up, x.type), k.where(large > high, k.const(1 / down, x.type), one))
     a, b = large * scale, small * scale
-    root = k.sqrt(k.fma(a, a, b * b))
-    square, a_square = root * root, a * a
-    excess = k.fma(-b, b, square - a_square) + k.fma(root, root, -square) - k.fma(a, a, -a_square)
-    exact = (root - excess / (root + root)) * back
+    root, excess = _root_of_squares(k, a, b)
+    exact = (root - excess) * back
     # An infinity wins over NaN; 0 would divide 0.
     sum_ = x + y
     is_plain = (sum_ > 0) & (large < float("inf"))
@@ -125,6 +172,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "div": _divide,
     "neg": _negate,
     "abs": _absolute,
+    "sqrt": _square_root,
     "eq": _equal,
     "ne": _not_equal,
     "lt": _ordering("lt", "lt"),

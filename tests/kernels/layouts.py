@@ -2,7 +2,7 @@
 
 import numpy as np
 
-DTYPES = tuple(np.dtype(name) for name in ("bool", "int32", "int64", "float32", "float64"))
+DTYPES = tuple(np.dtype(code) for code in "?bhilBHILefdFD")
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 5e-324, 1e-45)
 
 
@@ -11,13 +11,20 @@ def random_values(rng, shape, dtype, *, specials=False):
     size = int(np.prod(shape))
     if dtype.kind == "b":
         return np.asarray(rng.integers(0, 2, shape), dtype)
-    if dtype.kind == "i":
-        return np.asarray(rng.integers(-(2**30), 2**30, shape), dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return np.asarray(rng.integers(max(info.min, -(2**30)), min(info.max, 2**30), shape), dtype)
+    if dtype.kind == "c":
+        real, imag = (random_values(rng, shape, np.dtype(f"f{dtype.itemsize // 2}"), specials=specials) for _ in "ri")
+        z = np.empty(shape, dtype)
+        z.real, z.imag = real, imag
+        return z
     values = np.asarray(rng.standard_normal(shape)) * 10.0 ** rng.integers(-3, 4, shape)
     if specials and size:
         flat = values.reshape(-1)
         flat[rng.integers(0, size, max(1, size // 8))] = rng.choice(SPECIALS, max(1, size // 8))
-    return np.asarray(values, dtype)
+    with np.errstate(over="ignore"):
+        return np.asarray(values, dtype)
 
 
 def random_shape(rng, max_ndim=5, max_size=6000):

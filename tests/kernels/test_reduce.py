@@ -30,7 +30,7 @@ def check_sum(session, x, axes, output=None):
     expected = np.asarray(np.sum(x, axis=axes))
     output = np.empty(expected.shape, expected.dtype) if output is None else output
     plan = reduce(session, x, axes, sum_op(x.dtype), output)
-    if expected.dtype.kind == "f":
+    if expected.dtype.kind in "fc":
         assert_within(output, expected, REDUCTIONS["sum"].bound(x, axes, keepdims=False))
     else:
         assert_same(output, expected)

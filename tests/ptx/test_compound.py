@@ -36,6 +36,18 @@ def random_complex(type_, size, seed=0):
     return (real + 1j * imag).astype(type_.dtype)
 
 
+def full_range(type_, size=8192):
+    """Numbers of every magnitude, their parts near each other in half of them."""
+    rng = np.random.default_rng(2)
+    info = np.finfo(type_.dtype)
+    real, imag = 2.0 ** rng.uniform(info.minexp - 20, info.maxexp - 1, (2, size)) * rng.choice([-1, 1], (2, size))
+    z = np.empty(size, type_.dtype)
+    with np.errstate(over="ignore"):
+        real[::2] = imag[::2] * rng.uniform(0.1, 10, size // 2)
+        z.real, z.imag = real, imag
+    return z
+
+
 def apply(operation, type_, *arrays, result=None):
     """Run one operation over arrays of one length."""
     k = Builder("apply", block=NUM_LANES)
@@ -234,6 +246,19 @@ def test_unary(type_):
 
 
 @pytest.mark.parametrize("type_", COMPLEX, ids=repr)
+def test_square_roots(type_):
+    """Special values are NumPy's; others are held against twice the precision, over the whole range of exponents."""
+    z = specials(type_)
+    given = apply(lambda k, a: k.sqrt(a), type_, z)
+    with np.errstate(all="ignore"):
+        assert_same(given, np.sqrt(z), ulp=2)
+    z = full_range(type_)
+    with np.errstate(all="ignore"):
+        wide = np.sqrt(z.astype(np.clongdouble)).astype(z.dtype)
+    assert_same(apply(lambda k, a: k.sqrt(a), type_, z), wide, ulp=1)
+
+
+@pytest.mark.parametrize("type_", COMPLEX, ids=repr)
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_extrema(type_, name):
     a = specials(type_)
@@ -245,13 +270,7 @@ def test_extrema(type_, name):
 @pytest.mark.parametrize("type_", COMPLEX, ids=repr)
 def test_absolute_values_to_an_ulp(type_):
     """Over the whole range of exponents, the smallest ones too."""
-    rng = np.random.default_rng(2)
-    info = np.finfo(type_.dtype)
-    real, imag = 2.0 ** rng.uniform(info.minexp - 20, info.maxexp - 1, (2, 8192))
-    z = np.empty(8192, type_.dtype)
-    with np.errstate(over="ignore"):
-        real[::2] = imag[::2] * rng.uniform(0.1, 10, 4096)
-        z.real, z.imag = real, imag
+    z = full_range(type_)
     given = apply(lambda k, a: hypot(k, a.real, a.imag), type_, z, result=type_.parts[0])
     with np.errstate(over="ignore"):
         wanted = np.hypot(z.real.astype(np.longdouble), z.imag.astype(np.longdouble))

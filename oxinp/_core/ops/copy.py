@@ -71,10 +71,17 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, lambda turned: astype(turned, target))
+    warn_of_lost_parts(source, target)
     try:
         return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
     except Unsupported:
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
+
+
+def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Let NumPy warn where a cast drops imaginary parts."""
+    if source.kind == "c" and target.kind not in "cb":
+        np.empty(0, source).astype(target)
 
 
 def assign(target: Handle, value: Any) -> None:
@@ -123,6 +130,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
     wanted = target_of(target)
     source = None
     if isinstance(value, Handle):
+        warn_of_lost_parts(value._layout.dtype, layout.dtype)
         value = _drop_leading_ones(value, layout.ndim)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
             held = expression(value)

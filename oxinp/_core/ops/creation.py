@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import placement
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
 from oxinp._core.expr import Graph, Node
 from oxinp._core.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.layout import Layout
@@ -83,9 +83,11 @@ _POINT = np.zeros((), np.bool_)
 
 
 def _iota(dtype: np.dtype[Any]) -> Any:
+    """Return the lowering of ``start + i * step`` in `dtype`; float16 counts in float32, as NumPy does."""
+    type_ = DEVICE_TYPES[dtype]
 
     def lower(k: Any, index: Any, start: Any, step: Any) -> Any:
-        return start + k.cast(index, DEVICE_TYPES[dtype]) * step
+        return k.cast(start + k.cast(index, start.type) * step, type_)
 
     lower.wants_index = True  # type: ignore[attr-defined]
     lower.__name__ = "arange"
@@ -93,7 +95,7 @@ def _iota(dtype: np.dtype[Any]) -> Any:
 
 
 _numpys_arange: Any = np.arange  # its overloads know no scalar of unknown type
-_IOTAS = {np.dtype(name): _iota(np.dtype(name)) for name in ("i4", "i8", "f4", "f8")}
+_IOTAS = {dtype: _iota(dtype) for dtype in DEVICE_TYPES if dtype.kind in "iuf"}
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
@@ -118,9 +120,11 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     lower = _IOTAS.get(layout.dtype)
     if lower is None or layout.size < 2 or not placement.starts_on_device(layout.nbytes):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
-    first, second = np.array([start, start + step]).astype(dtype)
-    graph = Graph(layout, (layout.dtype, layout.dtype), (Node(lower, layout.dtype, (0, 1)),), 2)
-    return wrap_pending((graph, (first.item(), (second - first).item()), 0))
+    counted = FLOAT32 if layout.dtype == FLOAT16 else layout.dtype
+    first, second = np.array([start, start + step], layout.dtype).astype(counted)
+    graph = Graph(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
+    with np.errstate(over="ignore"):
+        return wrap_pending((graph, (first.item(), (second - first).item()), 0))
 
 
 def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wanted: bool | None = None) -> Any:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core import explain, placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
 from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf, new_table, remember
 from oxinp._core.handle import Handle, expression, host_view, writes_host
 from oxinp._core.layout import Layout, result_layout
 from oxinp._core.placement import device
-from oxinp._core.programs import inputs, instructions, operand
+from oxinp._core.programs import arguments_of, inputs, instructions, operand
 from oxinp._core.ufunc import check_writeable, store, wrap_host, wrap_pending
 from oxinp._kernels import reduce as kernels
 from oxinp._kernels.problem import ReduceOp
@@ -42,15 +42,17 @@ def _max_nan(k: Any, a: Any, b: Any) -> Any:
 def _sum_op(dtype: np.dtype[Any]) -> ReduceOp:
     if dtype.kind == "b":
         return ReduceOp("sum", DEVICE_TYPES[dtype], identity=False, combine=_or)
-    return ReduceOp("sum", DEVICE_TYPES[dtype], 0, _add, is_compensated=dtype.kind == "f")
+    acc = DEVICE_TYPES[FLOAT32 if dtype == FLOAT16 else dtype]  # NumPy adds float16 in float32 as well
+    return ReduceOp("sum", acc, 0, _add, is_compensated=dtype.kind in "fc")
 
 
 def _max_op(dtype: np.dtype[Any]) -> ReduceOp:
     acc = DEVICE_TYPES[dtype]
     if dtype.kind == "b":
         return ReduceOp("max", acc, identity=False, combine=_or)
-    if dtype.kind == "f":
-        return ReduceOp("max", acc, -math.inf, _max_nan)
+    if dtype.kind in "fc":
+        lowest = complex(-math.inf, -math.inf) if dtype.kind == "c" else -math.inf
+        return ReduceOp("max", acc, lowest, _max_nan)
     return ReduceOp("max", acc, int(np.iinfo(dtype).min), _max)
 
 
@@ -100,7 +102,7 @@ class Reduction:
 class ReductionProgram:
     """A reduction, compiled for its layouts: one launch, or two that share a scratch buffer."""
 
-    __slots__ = ("allocate", "first", "leaf", "nbytes", "scratch_nbytes", "second", "version")
+    __slots__ = ("allocate", "arguments", "first", "leaf", "nbytes", "scratch_nbytes", "second", "version")
 
     arrays_only = False  # what `schedule.materialise` may not spell out
 
@@ -125,8 +127,9 @@ class ReductionProgram:
         self.allocate = backend.allocate
         self.scratch_nbytes = plan.scratch_nbytes
         pointers = 1 + bool(plan.scratch_nbytes)
+        self.arguments, count = arguments_of(graph)
         first, *second = [
-            backend.launcher(launch.kernel, launch.grid, pointers + len(graph.leaves) * (i == 0), launch.constants)
+            backend.launcher(launch.kernel, launch.grid, pointers + count * (i == 0), launch.constants)
             for i, launch in enumerate(plan.launches)
         ]
         self.first = first
@@ -140,7 +143,7 @@ class ReductionProgram:
 
     def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
         """Enqueue into memory that is there."""
-        arguments = [getattr(entry, "ptr", entry) for entry in leaves]
+        arguments = self.arguments(leaves)
         if self.second is None:
             self.first(ptr, *arguments)
         else:

@@ -1,0 +1,216 @@
+"""Every dtype of the device in everything that takes dtypes: NumPy's values, on the device, for every pair."""
+
+import operator
+import warnings
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp._core.dtypes import DEVICE_TYPES
+from tests.comparator import assert_within, same_outcome
+from tests.tolerances import REDUCTIONS
+
+CODES = "?bhilBHILefdFD"
+SIZE = 1200
+ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
+COMPARISONS = (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge)
+SCALARS = (
+    *(1, -1, 300, 2**31, -(2**31) - 1, 2**63, 2**64, 1e6, 1e300, 1 - 2j, True),
+    *(np.float32(2.5), np.complex64(1 + 2j), np.uint64(2**63), np.float16(0.1)),
+)
+RANGES = ((100,), (5, 120), (3, 100, 2), (0.5, 80.5), (0, 1, 0.01), (-5, 100), (300, 500), (10, -90, -1))
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def on_device(config):
+    config.offload_threshold = 0
+
+
+@pytest.fixture
+def on_device_only(stats):
+    """Fail where NumPy computed anything for us but what it is asked to show."""
+    before = dict(stats().fallbacks)
+    launches = stats().launches
+    yield
+    done = {name: count - before.get(name, 0) for name, count in stats().fallbacks.items()}
+    assert {name for name, count in done.items() if count} <= {"__array__"}
+    assert stats().launches > launches
+
+
+def values(code, seed=0):
+    """Values of all magnitudes, special ones first."""
+    dtype, rng = np.dtype(code), np.random.default_rng([seed, ord(code)])
+    if code == "?":
+        return rng.integers(0, 2, SIZE).astype(bool)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        numbers = rng.integers(info.min, info.max, SIZE, dtype, endpoint=True)
+        numbers[100:300] = rng.integers(0, 3, 200)
+        return numbers
+    if dtype.kind == "c":
+        z = np.empty(SIZE, dtype)
+        z.real, z.imag = values(code.lower(), seed), np.roll(values(code.lower(), seed + 1), seed)
+        return z
+    numbers = (rng.standard_normal(SIZE) * 10.0 ** rng.integers(-3, 4, SIZE)).astype(dtype)
+    numbers[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, 2, 3]
+    return numbers
+
+
+def twin(body, ulp=0):
+    with np.errstate(all="ignore"):
+        same_outcome(body, oxinp, np, ulp)
+
+
+def product_ulp(function, *codes):
+    """NumPy's products of complex numbers depend on the loop: with FMA, as ours, or without."""
+    return 3 if function is operator.mul and any(code in "FD" for code in codes) else 0
+
+
+def test_every_dtype_of_the_device_is_here():
+    assert {np.dtype(code) for code in CODES} == set(DEVICE_TYPES)
+
+
+@pytest.mark.usefixtures("on_device_only")
+@pytest.mark.parametrize("right", CODES)
+@pytest.mark.parametrize("left", CODES)
+def test_operators_casts_and_choices(left, right):
+    a, b = values(left), values(right, 1)
+    for function in (*ARITHMETIC, *COMPARISONS):
+        if left == right == "?" and function is operator.sub:
+            continue  # NumPy refuses
+        twin(lambda xp, f=function: f(xp.array(a), xp.array(b)), product_ulp(function, left, right))
+    condition = values("?")
+    twin(lambda xp: xp.where(xp.array(condition), xp.array(a), xp.array(b)))
+
+    def assign(xp):
+        x = xp.array(given)
+        x[1::2] = xp.array(b)[: SIZE // 2]
+        return x
+
+    # NumPy's scalar and vector loops differ on floats that uint32 does not hold.
+    given = a[8:] if right == "I" else a
+    if right == "I" and left in "efdFD":
+        given = given[np.abs(given) < 2.0**31]
+    twin(lambda xp: xp.array(given).astype(np.dtype(right)))
+    if left != "I" or right not in "efdFD":
+        given = a
+        twin(assign)
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=repr)
+@pytest.mark.parametrize("code", CODES)
+def test_scalars(code, scalar):
+    """Whether NumPy takes a scalar, what it becomes, and what comes of it, on either side and in place."""
+    a = values(code)
+    is_complex = np.dtype(type(scalar)).char
+    for function in (operator.mul, operator.sub, operator.truediv, operator.ge):
+        ulp = product_ulp(function, code, is_complex)
+        twin(lambda xp, f=function: f(xp.array(a), scalar), ulp)
+        if function is not operator.mul:
+            twin(lambda xp, f=function: f(scalar, xp.array(a)), ulp)
+        if function is operator.mul:
+            in_place = getattr(operator, "i" + function.__name__)
+            twin(lambda xp, f=in_place: f(xp.array(a), scalar), ulp)
+
+    def assign(xp):
+        x = xp.array(a)
+        x[3:900] = scalar
+        return x
+
+    twin(assign)
+    twin(lambda xp: xp.full(1000, scalar, dtype=np.dtype(code)))
+
+
+@pytest.mark.usefixtures("on_device_only")
+@pytest.mark.parametrize("code", CODES)
+def test_reductions(code):
+    a = values(code)[16:].reshape(-1, 8, 4)
+    x = oxinp.array(a)
+    for axis in (None, 0, 1, (0, 2)):
+        twin(lambda xp, axis=axis: xp.array(a).max(axis))
+        expected = a.sum(axis)
+        total = x.sum(axis)
+        assert total.dtype == expected.dtype
+        bound = REDUCTIONS["sum"].bound(a, axis, keepdims=False) if code in "efdFD" else 0
+        if code in "efdFD":
+            assert_within(total, expected, bound)
+        else:
+            twin(lambda xp, axis=axis: xp.array(a).sum(axis))
+            twin(lambda xp, axis=axis: xp.array(a).sum(axis, dtype=np.int8))
+            twin(lambda xp, axis=axis: xp.array(a).sum(axis, dtype=np.uint16))
+
+
+@pytest.mark.parametrize("arguments", RANGES, ids=repr)
+@pytest.mark.parametrize("code", CODES)
+def test_ranges(code, arguments):
+    twin(lambda xp: xp.arange(*arguments, dtype=np.dtype(code)))
+
+
+@pytest.mark.usefixtures("on_device_only")
+@pytest.mark.parametrize("code", CODES)
+def test_square_roots(code):
+    a = values(code)
+    twin(lambda xp: xp.sqrt(xp.array(a)), ulp=2 if code in "FD" else 0)
+
+
+@pytest.mark.usefixtures("on_device_only")
+@pytest.mark.parametrize("code", "FD")
+def test_parts_are_views(code):
+    def body(xp):
+        z = xp.array(a)
+        z.real[2:] = z.imag[:-2]
+        z.imag += 1
+        z.imag = z.real + z.imag
+        return z, z.real + 1, z.imag, (z - z.real).imag, z.T.real.copy()
+
+    a = values(code)
+    twin(body)
+
+
+def test_lost_imaginary_parts_are_warned_of():
+    z = oxinp.array(values("D"))
+    x = oxinp.zeros(SIZE)
+    for lose in (lambda: z.astype(float), lambda: z.astype("i1"), lambda: x.__setitem__(slice(None), z)):
+        with pytest.warns(np.exceptions.ComplexWarning):
+            lose()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert z.astype(bool).dtype == bool
+        assert z.astype("F").dtype == "F"
+
+
+def test_integers_that_do_not_fit_a_narrow_dtype():
+    """The shortcut for Python integers must not let them through, nor refuse what NumPy takes."""
+    x = oxinp.array(values("b"))
+    for _ in range(3):
+        assert (x + 1).dtype == np.int8
+        with pytest.raises(OverflowError):
+            x + 300
+        assert (x < 1).sum() == (values("b") < 1).sum()
+        assert (x < 300).all()
+
+
+def test_scalars_that_are_still_on_the_device():
+    z = oxinp.array(values("F")[8:])
+    half = oxinp.array(values("e")[8:])
+
+    def body(xp):
+        z, half = xp.array(values("F")[8:]), xp.array(values("e")[8:])
+        best, largest = z.max(), half.max()
+        return z - best, half / largest, best + 1, best * 2j, largest + 0.5, complex(best), half * best
+
+    twin(body, ulp=3)
+    assert isinstance(z.max(), np.complex64)
+    assert isinstance(half.sum(), np.float16)
+
+
+def test_chains_of_float16_round_after_every_operation(launches):
+    x, y = (oxinp.array(values("e", seed)) for seed in (0, 1))
+    assert launches(lambda: (x + y) * x - y / 3) == 1
+    twin(lambda xp: (xp.array(values("e")) + xp.array(values("e", 1))) * xp.array(values("e")) - 1 / 3)
