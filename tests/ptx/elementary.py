@@ -46,6 +46,7 @@ class Elementary(NamedTuple):
 
 LN2 = libm.log(2)
 EXP_ENDS = (88.72284, -87.33655, -103.972084, -103.27893, 709.782712893384, -708.3964185322641, -745.1332191019412)
+HYPERBOLIC_ENDS = (0.55, 89.415985, 710.4758600739439, 7.9767, 18.37)
 # where polynomials change places
 SEAMS = (0.42, 17.5, 0.75, 1.5)
 
@@ -70,6 +71,9 @@ FUNCTIONS = (
     Elementary("sin", mpmath.sin, "sin(x)", ANGLES),
     Elementary("cos", mpmath.cos, "cos(x)", ANGLES),
     Elementary("tan", mpmath.tan, "tan(x)", ANGLES),
+    Elementary("sinh", mpmath.sinh, "sinh(x)", HYPERBOLIC_ENDS),
+    Elementary("cosh", mpmath.cosh, "cosh(x)", HYPERBOLIC_ENDS),
+    Elementary("tanh", mpmath.tanh, "tanh(x)", (0.55, 9.0109, 19.0615)),
 )
 
 

@@ -121,6 +121,16 @@ def cos_tail(z):
     return (mpmath.cos(mpmath.sqrt(z)) - 1) / z
 
 
+def sinh_tail(z):
+    r = mpmath.sqrt(z)
+    return (mpmath.sinh(r) / r - 1) / z
+
+
+def cosh_tail(z):
+    return (mpmath.cosh(mpmath.sqrt(z)) - 1) / z
+
+
+HYPERBOLIC = mpf("0.55") ** 2
 QUARTER = mpf("0.79") ** 2
 
 FITS = [
@@ -159,6 +169,14 @@ FITS = [
     *(
         Fit("trigonometric", f"COS_{type.upper()}", type, cos_tail, lambda z: z, (0, QUARTER), num, (-0.5,))
         for type, num in (("f32", 4), ("f64", 7))
+    ),
+    *(
+        Fit("hyperbolic", f"SINH_{type.upper()}", type, sinh_tail, lambda z: z, (0, HYPERBOLIC), num)
+        for type, num in (("f32", 3), ("f64", 6))
+    ),
+    *(
+        Fit("hyperbolic", f"COSH_{type.upper()}", type, cosh_tail, lambda z: z, (0, HYPERBOLIC), num)
+        for type, num in (("f32", 3), ("f64", 6))
     ),
 ]
 
