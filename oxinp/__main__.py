@@ -1,5 +1,6 @@
 """``python -m oxinp``: an unmodified NumPy program on the GPU, and ``python -m oxinp info``."""
 
+import importlib
 import sys
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ Run a NumPy program with `numpy` bound to oxinp, in the program and in the modul
 Options:
 --strict         : raise FallbackError where NumPy would have to do the work on the host
 --backend NAME   : auto, cuda, emulator or host; also OXINP_BACKEND
+--profile[=FILE] : say at the end what each line cost; into FILE as JSON
 -h, --help       : print this
 -V, --version    : print the version of oxinp
 
@@ -48,9 +50,14 @@ def set_backend(name: str) -> None:
         refuse(f"--backend: {error}")
 
 
+# Options that may have a value: the module whose `start` takes it, or "", before the program begins.
+TOOLS = {"--profile": "oxinp._runner.profile_report"}
+
+
 def main(arguments: list[str]) -> None:
     """Read the options, which end where the program begins, and run it."""
     rest = list(arguments)
+    tools: dict[str, str] = {}
     before = {name: getattr(config, name) for name in ("backend", "fallback")}
     takers: dict[str, Callable[[str], None]] = {"--backend": set_backend}
     while rest:
@@ -64,18 +71,20 @@ def main(arguments: list[str]) -> None:
                     refuse(f"Argument expected for the {name} option")
                 value, *rest = rest
             takers[name](value)
+        elif name in TOOLS:
+            tools[name] = value
         elif option in {"-h", "--help", "-V", "--version"}:
             show(HELP if option in {"-h", "--help"} else f"oxinp {__version__}")
         else:
             now = {name: getattr(config, name) for name in before}
             worker.install({name: value for name, value in now.items() if value != before[name]})
-            start(option, rest)
+            start(option, rest, tools)
             return
     refuse("nothing to run")
 
 
-def start(what: str, arguments: list[str]) -> None:
-    """Run what the command line names."""
+def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
+    """Run what the command line names, with these of `TOOLS`."""
     if what == "info":
         show(info.report())
     option, value = what[:2], what[2:]
@@ -92,6 +101,11 @@ def start(what: str, arguments: list[str]) -> None:
     except BackendUnavailable as error:
         sys.stderr.write(f"{NAME}: {error}\n")
         sys.exit(1)
+    for name, given in tools.items():
+        try:
+            importlib.import_module(TOOLS[name]).start(given)
+        except ValueError as error:
+            refuse(f"{name}: {error}")
     runners.get(option, lambda _, rest: program.run_script(what, rest))(value, arguments)
 
 

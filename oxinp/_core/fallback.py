@@ -246,7 +246,7 @@ _warned: set[tuple[str, int]] = set()
 
 def count(name: str) -> None:
     """Count a fallback by NumPy's name; warn of it, once per line of the user's, or refuse it, as the setting says."""
-    stats.fallbacks[name] = stats.fallbacks.get(name, 0) + 1
+    stats.count_fallback(name)
     if explain.REPORTS:
         explain.note("fallback", name, "it has no kernel")
     if config.fallback != "silent":

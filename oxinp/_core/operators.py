@@ -24,7 +24,6 @@ from oxinp._core.ufunc_table import UfuncRow
 
 _new = object.__new__
 _pending = schedule.PENDING
-_max_pending = schedule.MAX_PENDING
 _NumpyArray = np.ndarray
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
@@ -74,8 +73,8 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
                                 storage.host = None
                                 storage.stale = None
                                 _pending.append(ref(storage))
-                                if len(_pending) > _max_pending:
-                                    schedule.prune()
+                                if len(_pending) > schedule.room:
+                                    schedule.make_room()
                                 layout = graph.layout
                                 array = _new(kind if layout.ndim else types.scalar)
                                 array._layout = layout

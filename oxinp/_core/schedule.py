@@ -24,6 +24,8 @@ from oxinp._core.storage import SHARED, Storage, next_mask
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._core.expr import Graph
     from oxinp._core.layout import Layout
     from oxinp._core.storage import Value
@@ -33,19 +35,40 @@ if TYPE_CHECKING:
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
+room = MAX_PENDING  # entries before `make_room` is called: at each one while somebody watches
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
 LOCK = threading.RLock()
 
 
+# Called before a pending storage is computed, with it; see `watch`.
+WATCHERS: list[Callable[[Storage], object]] = []
+
+
+def watch(record: Callable[[], object], launch: Callable[[Storage], object]) -> None:
+    """Tell somebody, until the end of the process, which line's work a launch is.
+
+    Parameters
+    ----------
+    record : callable
+        Called when a storage has become pending, the last of `PENDING`, by what made it so. It is on the path of every
+        operation, and calls `prune` when there are more than `MAX_PENDING`.
+    launch : callable
+        Called with a pending storage before it is computed.
+    """
+    global room, make_room
+    room, make_room = -1, record
+    WATCHERS.append(launch)
+
+
 def enter(storage: Storage) -> None:
     """Remember a storage that has become pending."""
     PENDING.append(ref(storage))
+    if len(PENDING) > room:
+        make_room()
     value = storage.value
     if value is not None and value[2] & SHARED:  # others may change what it reads at any time
         materialise(storage)
-    elif len(PENDING) > MAX_PENDING:
-        prune()
 
 
 def materialise(storage: Storage) -> Value:
@@ -66,6 +89,9 @@ def materialise(storage: Storage) -> Value:
             program = programs.find(graph)
         if REPORTS:
             note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+        if WATCHERS:
+            for tell in WATCHERS:
+                tell(storage)
         count = len(PENDING)
         if count > 1 or (count and PENDING[0]() is not storage):  # other entries than its own
             alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
@@ -256,6 +282,8 @@ def _pending() -> list[Storage]:
     count = len(PENDING)
     return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
 
+
+make_room: Callable[[], object] = prune  # called where `room` is exceeded
 
 hooks.before_synchronize.append(flush_all)
 hooks.before_out_of_memory.append(flush_all)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Stats", "stats"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Stats", "stats", "watch"]
+
+_NUMBERS = ("launches", "h2d_bytes", "d2h_bytes", "compiled", "cache_hits")
 
 
 class Stats:
@@ -42,10 +49,14 @@ class Stats:
         self.launches = self.h2d_bytes = self.d2h_bytes = self.compiled = self.cache_hits = 0
         self.fallbacks.clear()
 
+    def count_fallback(self, name: str) -> None:
+        """Count a call that NumPy did, by NumPy's name."""
+        self.fallbacks[name] = self.fallbacks.get(name, 0) + 1
+
     def copy(self) -> Stats:
         """Return the counts as they are now, as an object that no longer changes."""
         snapshot = Stats()
-        for name in ("launches", "h2d_bytes", "d2h_bytes", "compiled", "cache_hits"):
+        for name in _NUMBERS:
             setattr(snapshot, name, getattr(self, name))
         snapshot.fallbacks.update(self.fallbacks)
         return snapshot
@@ -57,4 +68,40 @@ class Stats:
         )
 
 
+class WatchedStats(Stats):
+    """Counts that tell whoever watches of each thing that is counted."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        amount = value - getattr(self, name)
+        super().__setattr__(name, value)
+        if amount > 0:
+            for tell in _watchers:
+                tell(name, amount)
+
+    def count_fallback(self, name: str) -> None:
+        """Count a call that NumPy did, by NumPy's name."""
+        super().count_fallback(name)
+        for tell in _watchers:
+            tell(name, 0)
+
+
+_watchers: list[Callable[[str, int], None]] = []
 stats = Stats()
+
+
+def watch(tell: Callable[[str, int], None]) -> None:
+    """Call `tell` for each thing that is counted, in the frames that count it, until the end of the process.
+
+    Parameters
+    ----------
+    tell : callable(name, amount)
+        The attribute of `Stats` and what was added to it; for a fallback NumPy's name and 0.
+
+    Notes
+    -----
+    The one object changes its class, so that counting costs nothing more as long as nobody watches.
+    """
+    _watchers.append(tell)
+    stats.__class__ = WatchedStats

@@ -1,0 +1,193 @@
+"""What each line of the program cost: its time, and the launches, copies and fallbacks that it caused.
+
+Counts are exact: whoever counts tells the profile, which looks for the user's line on the stack. A pending result is
+remembered with the line that recorded it, and so is the launch that computes it, whichever line needs its value. Time
+is sampled by a thread that looks every so often where the program's threads are, so that lines which launch nothing
+cost nothing to watch.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+
+from oxinp._core import schedule
+from oxinp._core.storage import Storage
+from oxinp._runner.finder import is_users_file
+from oxinp._runtime import counters
+
+__all__ = ["Line", "Profile"]
+
+INTERVAL = 0.001  # seconds between two samples
+
+_MATERIALISE = schedule.materialise.__code__
+_OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
+
+
+class Line:
+    """What one line cost.
+
+    Attributes
+    ----------
+    file : str
+    number : int
+    seconds : float
+        The user's innermost line was this one, summed over the program's threads.
+    seconds_inside : float
+        Of these, in oxinp's own Python code.
+    launches, compiled, cache_hits : int
+        Kernels launched, compiled, and loaded from the cache on disk.
+    h2d_bytes, d2h_bytes : int
+        Bytes copied to the device and back.
+    num_h2d, num_d2h : int
+        In how many copies.
+    fallbacks : dict of str to int
+        Calls that NumPy did, by its name.
+    """
+
+    __slots__ = (
+        "cache_hits",
+        "compiled",
+        "d2h_bytes",
+        "fallbacks",
+        "file",
+        "h2d_bytes",
+        "launches",
+        "num_d2h",
+        "num_h2d",
+        "number",
+        "seconds",
+        "seconds_inside",
+    )
+
+    def __init__(self, file: str, number: int) -> None:
+        self.file = file
+        self.number = number
+        self.seconds = self.seconds_inside = 0.0
+        self.launches = self.compiled = self.cache_hits = 0
+        self.h2d_bytes = self.d2h_bytes = self.num_h2d = self.num_d2h = 0
+        self.fallbacks: dict[str, int] = {}
+
+    def count(self, name: str, amount: int) -> None:
+        """Add what `counters.watch` tells of."""
+        if not amount:
+            self.fallbacks[name] = self.fallbacks.get(name, 0) + 1
+            return
+        setattr(self, name, getattr(self, name) + amount)
+        if name == "h2d_bytes":
+            self.num_h2d += 1
+        elif name == "d2h_bytes":
+            self.num_d2h += 1
+
+
+class Profile:
+    """The lines of the program, watched from `start` to `stop`.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it watched.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._lines: dict[tuple[str, int], Line] = {}
+        # By code and instruction, since a frame finds its line's number slowly; None for code that is not the user's.
+        self._by_code: dict[int, dict[int, Line] | None] = {}
+        self._codes: list[CodeType] = []  # kept, for their ids are the keys
+        self._recorded: dict[int, Line] = {}  # by the id of the pending storage, the latest that had it
+        self._launching: Line | None = None
+        self._elsewhere = Line("", 0)
+        self._stopped = False
+        self._began = 0.0
+        self._sampler = threading.Thread(target=self._sample, name="oxinp profile", daemon=True)
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._began = time.perf_counter()
+        counters.watch(self._count)
+        schedule.watch(self._recorder(), self._launch)
+        self._sampler.start()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self.seconds = time.perf_counter() - self._began
+        self._stopped = True
+        self._sampler.join()
+
+    def lines(self) -> list[Line]:
+        """Return the lines that took time or caused anything, the most expensive first; without a file, the rest."""
+        return sorted([*self._lines.values(), self._elsewhere], key=lambda line: -line.seconds)
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def _recorder(self) -> Callable[[], None]:
+        """Return what remembers the line of each storage that becomes pending: it is on the path of every operation."""
+        by_code, recorded, pending = self._by_code, self._recorded, schedule.PENDING
+
+        def record() -> None:
+            frame = sys._getframe(2)  # beyond this one and the operator: where that is called by the user
+            try:
+                line = by_code[id(frame.f_code)][frame.f_lasti]  # type: ignore[index] # caught
+            except (KeyError, TypeError):
+                line = self._line_at(frame) or self._elsewhere
+            try:
+                recorded[id(pending[-1]())] = line
+            except IndexError:  # another thread has flushed meanwhile
+                return
+            if len(pending) > schedule.MAX_PENDING:
+                schedule.prune()
+
+        return record
+
+    def _launch(self, storage: Storage) -> None:
+        """Let what is counted while a pending storage is computed go to the line that recorded it."""
+        self._launching = self._recorded.pop(id(storage), None)
+
+    def _count(self, name: str, amount: int) -> None:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is _MATERIALISE and self._launching is not None:
+                self._launching.count(name, amount)
+                return
+            frame = frame.f_back
+        (self._line_at(sys._getframe(2)) or self._elsewhere).count(name, amount)
+
+    def _line_at(self, frame: FrameType | None) -> Line | None:
+        """Return the user's innermost line, from a frame outwards."""
+        while frame is not None:
+            code = frame.f_code
+            try:
+                offsets = self._by_code[id(code)]
+            except KeyError:
+                offsets = self._by_code[id(code)] = {} if is_users_file(code.co_filename) else None
+                self._codes.append(code)
+            if offsets is not None:
+                line = offsets.get(frame.f_lasti)
+                if line is None:
+                    place = code.co_filename, frame.f_lineno
+                    line = offsets[frame.f_lasti] = self._lines.setdefault(place, Line(*place))
+                return line
+            frame = frame.f_back
+        return None
+
+    # -- what is sampled -----------------------------------------------------------------------------------------------
+
+    def _sample(self) -> None:
+        own = threading.get_ident()
+        before = time.perf_counter()
+        while not self._stopped:
+            time.sleep(INTERVAL)
+            now = time.perf_counter()
+            for ident, frame in sys._current_frames().items():
+                line = None if ident == own else self._line_at(frame)
+                if line is not None:
+                    line.seconds += now - before
+                    if frame.f_code.co_filename.startswith(_OURS):
+                        line.seconds_inside += now - before
+            # No frame is kept while the thread sleeps: it would keep the program's arrays.
+            del frame
+            before = now

@@ -1,0 +1,146 @@
+"""A profile as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import linecache
+import sys
+from pathlib import Path
+from typing import Any
+
+from oxinp._runner.advice import advise
+from oxinp._runner.profile import Line, Profile
+
+__all__ = ["as_json", "as_table", "start"]
+
+MAX_ROWS = 30
+MAX_WIDTH = 100  # of a line's place and source
+NEGLIGIBLE = 0.005  # share of the time up to which a line that caused nothing is left out of the table
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_HEAD = ("time", "", "launches", "to device", "to host", "line")
+_COUNTS = ("launches", "h2d_bytes", "d2h_bytes", "num_h2d", "num_d2h", "compiled", "cache_hits")
+
+
+def start(path: str) -> None:
+    """Watch the program from now on; report when Python ends.
+
+    Parameters
+    ----------
+    path : str
+        The file to write JSON to; "" for a table on standard error.
+    """
+    profile = Profile()
+    # Registered before the program's own, and so called after them.
+    atexit.register(_report, profile, path)
+    profile.start()
+
+
+def _report(profile: Profile, path: str) -> None:
+    profile.stop()
+    if not path:
+        sys.stderr.write(as_table(profile))
+        return
+    try:
+        Path(path).write_text(json.dumps(as_json(profile), indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"cannot write the profile to {path!r}: [Errno {error.errno}] {error.strerror}\n")
+
+
+def as_json(profile: Profile) -> dict[str, Any]:
+    """Return the profile in JSON's types: ``seconds``, ``total`` and ``lines``, times in seconds, sizes in bytes."""
+    lines = profile.lines()
+    return {
+        "program": sys.argv,
+        "seconds": profile.seconds,
+        "total": _counts(_total(lines)),
+        "lines": [
+            {
+                "file": line.file,
+                "line": line.number,
+                "source": _source(line),
+                "seconds": line.seconds,
+                **_counts(line),
+                "advice": advise(line, profile.seconds),
+            }
+            for line in lines
+            if line.seconds or _has_counts(line)
+        ],
+    }
+
+
+def as_table(profile: Profile) -> str:
+    """Return the profile as lines of text, the most expensive lines of the program first."""
+    lines = [line for line in profile.lines() if _has_counts(line) or line.seconds >= NEGLIGIBLE * profile.seconds]
+    total = _total(lines)
+    shown = lines[:MAX_ROWS]
+    rows = [_HEAD, *[_row(line, profile.seconds) for line in shown]]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD) - 1)]
+    title = (
+        f"\nprofile: {profile.seconds:.2f} s, {_plural(total.launches, 'launch', 'launches')}, "
+        f"{_size(total.h2d_bytes)} to the device, {_size(total.d2h_bytes)} to the host, "
+        f"{_plural(sum(total.fallbacks.values()), 'fallback', 'fallbacks')}, {total.compiled} compiled"
+    )
+    text = [title]
+    indent = " " * (sum(widths) + 2 * len(widths) + 4)
+    for i, row in enumerate(rows):
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+        text.append("  ".join([*cells, row[-1]]).rstrip())
+        if i:
+            line = shown[i - 1]
+            fallbacks = sorted(line.fallbacks.items(), key=lambda item: -item[1])
+            if fallbacks:
+                text.append(f"{indent}on the host: {', '.join(f'{name} x {count}' for name, count in fallbacks)}")
+            text += [f"{indent}-> {advice}" for advice in advise(line, profile.seconds)]
+    if len(lines) > len(shown):
+        text.append(f"{len(lines) - len(shown)} more lines; --profile=FILE has them all")
+    return "\n".join(text) + "\n"
+
+
+def _row(line: Line, seconds: float) -> tuple[str, ...]:
+    place = f"{_short(line.file)}:{line.number}: {_source(line)}" if line.file else "outside the program's lines"
+    place = place if len(place) <= MAX_WIDTH else place[: MAX_WIDTH - 3] + "..."
+    copied = [_size(nbytes) if nbytes else "" for nbytes in (line.h2d_bytes, line.d2h_bytes)]
+    launches = str(line.launches) if line.launches else ""
+    return f"{line.seconds:.3f} s", f"{100 * line.seconds / seconds:.0f} %", launches, *copied, place
+
+
+def _total(lines: list[Line]) -> Line:
+    total = Line("", 0)
+    for line in lines:
+        for name in _COUNTS:
+            setattr(total, name, getattr(total, name) + getattr(line, name))
+        for name, count in line.fallbacks.items():
+            total.fallbacks[name] = total.fallbacks.get(name, 0) + count
+    return total
+
+
+def _counts(line: Line) -> dict[str, Any]:
+    return {**{name: getattr(line, name) for name in _COUNTS}, "fallbacks": line.fallbacks}
+
+
+def _has_counts(line: Line) -> bool:
+    return bool(line.fallbacks or any(getattr(line, name) for name in _COUNTS))
+
+
+def _source(line: Line) -> str:
+    return linecache.getline(line.file, line.number).strip()
+
+
+def _short(file: str) -> str:
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return file
+
+
+def _size(nbytes: float) -> str:
+    for unit in _UNITS:
+        if nbytes < 1024 or unit == _UNITS[-1]:
+            break
+        nbytes /= 1024
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

@@ -1,0 +1,158 @@
+"""`--profile`: what each line cost, counted exactly and put down to the line that recorded the work."""
+
+import json
+import re
+
+import pytest
+
+from tests.runner.process import OXINP, assert_same_run, run, write
+
+PROGRAM = """
+import sys, threading, time
+import numpy as np
+import beside
+
+def chain(x):
+    y = x * 2
+    y = y + 1
+    return y
+
+a = np.ones(20000)
+b = chain(a)
+print(float(b.sum()))
+c = beside.double(b)
+print(c[5], c[6])
+np.linalg.norm(c)
+np.cumsum(c)
+time.sleep(0.4)
+thread = threading.Thread(target=lambda:
+    time.sleep(0.3))
+thread.start()
+thread.join()
+d = np.arange(20000.0) + c; e = d * 3; del d
+print(e[1])
+"""
+
+LOOPS = """
+import numpy as np
+
+def loop(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * 2
+    return total
+
+def grow(x):
+    found = np.zeros(0)
+    for i in range(40):
+        found = np.append(found, x[i * 100 : i * 100 + 10])
+    return found
+
+x = np.linspace(0.0, 1.0, 30000)
+loop(x)
+grow(x * 2)
+for _ in range(20):
+    if (x * 3).sum() < 0:
+        break
+for _ in range(20):
+    np.cumsum(x * 4)
+plain = {}
+for i in range(300000):
+    plain[i] = i
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    program = tmp_path / "program"
+    write(program, program=PROGRAM, loops=LOOPS, beside="def double(x):\n    return x + x\n")
+    return program
+
+
+def profiled(folder, script, *arguments):
+    done = run([*OXINP, "--backend", "emulator", "--profile=profile.json", script, *arguments], folder)
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((folder / "profile.json").read_text(encoding="utf-8"))
+    return profile, {line["source"]: line for line in profile["lines"]}
+
+
+def test_counts_go_to_the_line_that_recorded(folder):
+    profile, lines = profiled(folder, "program.py", "argument")
+    assert profile["program"] == ["program.py", "argument"]
+    launches = {source: line["launches"] for source, line in lines.items() if line["launches"]}
+    # The sum is one kernel with the chain before it. What is printed was recorded, and so launched for, elsewhere.
+    assert launches.pop("print(float(b.sum()))") >= 1
+    assert launches == {"return x + x": 1, "d = np.arange(20000.0) + c; e = d * 3; del d": 1}
+    assert sum(line["launches"] for line in lines.values()) == profile["total"]["launches"]
+    assert lines["return x + x"]["file"].endswith("beside.py")
+    assert lines["print(float(b.sum()))"]["d2h_bytes"] == 8
+    assert lines["print(c[5], c[6])"]["d2h_bytes"] == 16
+    assert lines["print(c[5], c[6])"]["num_d2h"] == 2
+    assert lines["np.cumsum(c)"]["fallbacks"] == {"cumsum": 1}
+    norms = lines["np.linalg.norm(c)"]
+    assert sum(norms["fallbacks"].values()) == 1
+    assert sum(line["d2h_bytes"] for line in lines.values()) == profile["total"]["d2h_bytes"]
+    assert sum(line["h2d_bytes"] for line in lines.values()) == profile["total"]["h2d_bytes"]
+
+
+def test_time_goes_to_the_innermost_line(folder):
+    profile, lines = profiled(folder, "program.py")
+    assert 0.35 < lines["time.sleep(0.4)"]["seconds"] < 0.4 + 0.5 * profile["seconds"]
+    assert lines["time.sleep(0.3))"]["seconds"] > 0.25  # in its thread, and ...
+    assert lines["thread.join()"]["seconds"] > 0.2  # ... where the main one waits for it
+    assert profile["seconds"] > 0.7
+
+
+def test_advice(folder):
+    _, lines = profiled(folder, "loops.py")
+    advice = {source: " ".join(line["advice"]) for source, line in lines.items()}
+    assert "append copies the whole array each time" in advice["found = np.append(found, x[i * 100 : i * 100 + 10])"]
+    assert "reads single values from the device 20 times" in advice["if (x * 3).sum() < 0:"]
+    assert "cumsum ran on the host" in advice["np.cumsum(x * 4)"]
+    assert "20 copies to the host" in advice["np.cumsum(x * 4)"]
+    assert advice.get("plain[i] = i", "") == ""
+    # The loop is told by its source; whether it is slow enough to be told of depends on the machine.
+    if lines["total += x[i] * 2"]["seconds"] > 0.1 * json.loads((folder / "profile.json").read_text())["seconds"]:
+        assert "loops over elements" in advice["total += x[i] * 2"]
+
+
+def test_table(folder):
+    done = run([*OXINP, "--backend=emulator", "--profile", "program.py"], folder)
+    assert done.stdout.splitlines()[0] == "60000.0"
+    title, head, *rows = done.stderr.splitlines()[1:]
+    assert re.fullmatch(
+        r"profile: \d+\.\d\d s, \d+ launches, .+ to the device, .+ to the host, 2 fallbacks, 0 compiled", title
+    )
+    assert head.split() == ["time", "launches", "to", "device", "to", "host", "line"]
+    slept = next(row for row in rows if row.endswith("program.py:18: time.sleep(0.4)"))
+    assert re.match(r"0\.[34]\d\d s +\d+ % ", slept)
+    assert any(row.strip() == "on the host: cumsum x 1" for row in rows)
+
+
+def test_text_and_ends(folder):
+    for text, code in (("import sys, numpy as np; np.ones(3); sys.exit(4)", 4), ("import numpy; numpy.ones(3)[9]", 1)):
+        done = run([*OXINP, "--profile", "-c", text], folder)
+        assert done.returncode == code
+        assert "\nprofile: 0." in done.stderr
+
+
+def test_file_that_cannot_be_written(folder):
+    done = run([*OXINP, "--profile=absent/profile.json", "-c", "print(1)"], folder)
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert done.stderr == "cannot write the profile to 'absent/profile.json': [Errno 2] No such file or directory\n"
+
+
+def test_counts_are_the_same_without(folder):
+    """Watching changes nothing of what is counted."""
+    text = "import numpy as np, oxinp.cuda\nx = np.ones(20000) * 2\nprint(x.sum())\nprint(oxinp.cuda.stats())\n"
+    write(folder, counts=text + "oxinp.cuda.reset_stats()\nprint(oxinp.cuda.stats())\n")
+    plain, watched = (
+        run([*OXINP, "--backend=emulator", *option, "counts.py"], folder).stdout for option in ([], ["--profile"])
+    )
+    assert plain == watched
+    assert "launches=" in plain
+
+
+def test_without_arrays(folder):
+    write(folder, plain="print('nothing')\n")
+    assert assert_same_run(folder, "plain.py").returncode == 0
