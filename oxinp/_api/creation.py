@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core import dispatch
 from oxinp._core.exchange import StandIns, holds_arrays, is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype
 from oxinp._core.ops.copy import copy as copy_array
-from oxinp._core.ops.shape import reshape
+from oxinp._core.ops.shape import ravel, reshape
 from oxinp._core.sharing import adopt_host
 from oxinp._core.ufunc import wrap_host
 
@@ -279,6 +280,28 @@ def eye(
         start = k if k >= 0 else -k * columns
         reshape(made, -1)[start : max(0, columns - k) * columns : columns + 1] = 1
     return made
+
+
+@implements("diagflat")
+def diagflat(v: Any, k: int = 0) -> Any:
+    """See `numpy.diagflat`: zeros, then one strided write."""
+    if _is_subclass(v):
+        raise Unsupported("a subclass to pass through")
+    v = ravel(as_ours(v))
+    size = v._layout.size + abs(k)
+    made = creation.zeros((size, size), v._layout.dtype)
+    start = k if k >= 0 else -k * size
+    reshape(made, -1)[start : start + v._layout.size * (size + 1) : size + 1] = v
+    return made
+
+
+_diagonal = dispatch.without_reading(np.diag, "diag")
+
+
+@implements("diag")
+def diag(v: Any, k: int = 0) -> Any:
+    """See `numpy.diag`."""
+    return diagflat(v, k) if np.ndim(v) == 1 and not _is_subclass(v) else _diagonal(v, k)
 
 
 @implements("identity")

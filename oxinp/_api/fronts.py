@@ -17,6 +17,7 @@ from oxinp._core import dispatch
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import OUT, Mutated, call
+from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
@@ -96,7 +97,10 @@ class HostUfunc(ufunc):
 
     __slots__ = ()
 
-    _made: dict[Any, Any] = {**{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()}}  # noqa: RUF012
+    _made: dict[Any, Any] = {  # noqa: RUF012
+        **{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()},
+        **{row.numpy: GUFUNC_OBJECTS[name] for name, row in GUFUNCS.items()},
+    }
 
     def __init__(self, numpy_ufunc: np.ufunc) -> None:
         self._row = UfuncRow(numpy_ufunc, {})

@@ -8,18 +8,18 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._core import placement
+from oxinp._core import placement, ufuncs
 from oxinp._core.exchange import StandIns, is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.handle import Handle, fetch, host_view
 from oxinp._core.ops import creation, shape
-from oxinp._core.ops.copy import assign
+from oxinp._core.ops.copy import assign, astype, copy
 from oxinp._core.ops.views import view
 from oxinp._core.ufunc import is_hosted, wrap_host
 
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
-    "array_split broadcast_to diag diagonal dsplit expand_dims flip fliplr flipud hsplit iscomplexobj isfortran "
+    "array_split broadcast_to diagonal dsplit expand_dims flip fliplr flipud hsplit iscomplexobj isfortran "
     "isrealobj matrix_transpose moveaxis permute_dims real rollaxis rot90 split squeeze swapaxes transpose unstack "
     "vsplit"
 )
@@ -71,8 +71,10 @@ def ravel(a: Any, order: str = "C") -> Any:
 @implements("copyto", is_hosted=False)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """See `numpy.copyto`."""
-    if not is_array(dst) or where is not True:
-        raise Unsupported("a mask, or a NumPy array to write to")
+    if not is_array(dst):
+        raise Unsupported("a NumPy array to write to")
+    if where is not True:
+        src = _masked(dst, src, casting, where)
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout):
         return  # NumPy looks no further either
     if dst._view is not None and not dst._view[1]:
@@ -88,6 +90,45 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     cast = np.empty((), dst._layout.dtype)
     np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
     assign(dst, cast[()])
+
+
+def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
+    """Return what `dst` becomes where `where` holds, and stays elsewhere, in its own dtype."""
+    dtype = dst._layout.dtype
+    where = as_ours(where)
+    np.copyto(np.empty(0), np.empty(0), where=np.empty(0, where._layout.dtype))  # NumPy's own error
+    given = src._layout.dtype if isinstance(src, Handle) else np.asarray(src).dtype
+    if not isinstance(src, Handle | int | float) and np.ndim(src):
+        src = as_ours(src)
+    if given.kind not in "biufc" or np.broadcast_shapes(where._layout.shape, dst._layout.shape) != dst._layout.shape:
+        raise Unsupported("what NumPy refuses")
+    if is_array(src):
+        np.copyto(np.empty(0, dtype), np.empty(0, given), casting)  # type: ignore[arg-type]
+        if np.broadcast_shapes(src._layout.shape, dst._layout.shape) != dst._layout.shape:
+            raise Unsupported("what NumPy refuses")
+        src = astype(src, dtype, copy_wanted=False)
+    else:
+        cast = np.empty((), dtype)
+        np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
+        src = cast[()]
+    return ufuncs.where(where, src, dst)
+
+
+@implements("repeat")
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """See `numpy.repeat`: for one number of repeats, a copy of a broadcast view."""
+    if not isinstance(repeats, int | np.integer) or repeats < 0:
+        raise Unsupported("a number for every element")
+    a = as_ours(a)
+    if axis is None:
+        a, axis = shape.ravel(a), 0
+    axis = normalize_axis_index(axis, a._layout.ndim)
+    lengths = a._layout.shape
+    wide = (*lengths[: axis + 1], int(repeats), *lengths[axis + 1 :])
+    widened = view(a, lambda seen: np.broadcast_to(np.expand_dims(seen, axis + 1), wide))
+    made = shape.reshape(copy(widened), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :]))
+    made._view = (None, True)
+    return made
 
 
 @implements("concatenate", "concat")

@@ -1,4 +1,4 @@
-"""Mathematical functions: reductions."""
+"""Mathematical functions: reductions, rounding, limits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core import ufuncs
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.ops import reduce as ops
+from oxinp._core.ops.shape import ravel
 
 _NoValue = np._NoValue
 
@@ -47,3 +49,72 @@ def max(
 ) -> Any:
     """See `numpy.max`."""
     return _reduced(ops.MAX, a, axis, None, out, keepdims, initial, where)
+
+
+@implements("clip")
+def clip(
+    a: Any,
+    a_min: Any = _NoValue,
+    a_max: Any = _NoValue,
+    out: Any = None,
+    *,
+    min: Any = _NoValue,
+    max: Any = _NoValue,
+    **kwargs: Any,
+) -> Any:
+    """See `numpy.clip`."""
+    if kwargs or (a_min is _NoValue) != (a_max is _NoValue) or (a_min is not _NoValue and min is not max):
+        raise Unsupported("keywords of ufuncs, or what NumPy refuses")
+    low, high = (min, max) if a_min is _NoValue else (a_min, a_max)
+    low, high = (None if limit is _NoValue else limit for limit in (low, high))
+    if out is not None and not is_array(out):
+        raise Unsupported("a NumPy array to write to")
+    a = as_ours(a)
+    if a._layout.dtype.kind in "iu":  # Python integers beyond the dtype limit nothing
+        least, largest = np.iinfo(a._layout.dtype).min, np.iinfo(a._layout.dtype).max
+        low = None if type(low) is int and low <= least else low
+        high = None if type(high) is int and high >= largest else high
+    if low is None and high is None:
+        a = _function("positive")(a)
+    for name, limit in (("maximum", low), ("minimum", high)):
+        if limit is not None:
+            a = _function(name)(a, limit)
+    if out is None:
+        return a
+    _function("positive")(a, out)
+    return out
+
+
+def _function(name: str) -> Any:
+    """Return a ufunc that the device computes."""
+    if name not in ufuncs.UFUNC_OBJECTS:
+        raise Unsupported(f"{name} has no kernel yet")
+    return ufuncs.UFUNC_OBJECTS[name]
+
+
+@implements("round", "around")
+def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    """See `numpy.round`, whose formula this is: scaled by a power of ten, rounded to even, scaled back."""
+    if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
+        raise Unsupported("a NumPy array to write to, or a subclass to pass through")
+    a = as_ours(a)
+    decimals = decimals.__index__()
+    kind = a._layout.dtype.kind
+    if kind not in "iuf" or (kind != "f" and decimals < 0) or out is not None:
+        raise Unsupported("an `out`, or dtypes that NumPy rounds in other ways")
+    if kind != "f":
+        return a.copy()
+    rint = _function("rint")
+    if decimals == 0:
+        return rint(a)
+    scale = 10.0 ** abs(decimals)
+    return rint(a * scale) / scale if decimals > 0 else rint(a / scale) * scale
+
+
+@implements("ediff1d")
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """See `numpy.ediff1d`."""
+    if to_end is not None or to_begin is not None or (isinstance(ary, np.ndarray) and type(ary) is not np.ndarray):
+        raise Unsupported("what to begin and end with, or a subclass to pass through")
+    ary = ravel(as_ours(ary))
+    return ary[1:] - ary[:-1]

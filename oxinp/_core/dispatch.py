@@ -16,6 +16,7 @@ from oxinp._core.exchange import StandIns, Unread, holds_arrays, is_array
 from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
+from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.handle import Handle
 from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
@@ -27,7 +28,10 @@ functions: dict[Any, Function] = {}
 # NumPy function without one of ours -> the arguments it writes to, beside `out`.
 mutates: dict[Any, tuple[Mutated, ...]] = {}
 
-_UFUNCS = {row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()}
+_UFUNCS = {
+    **{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()},
+    **{row.numpy: GUFUNC_OBJECTS[name] for name, row in GUFUNCS.items()},
+}
 MAX_ARGUMENTS = 32  # of a call
 _METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
 

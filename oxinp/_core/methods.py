@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core import dispatch
 from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.flags import setflags
 from oxinp._core.handle import Handle, fetch, host_layout
@@ -24,6 +25,7 @@ from oxinp._core.ufunc import types, wrap_host
 
 OWN = "own"
 HOST = "host"
+FUNCTION = "function"
 VIEW = "view"
 REFUSED = "refused"
 
@@ -35,7 +37,8 @@ class MethodRow(NamedTuple):
     ----------
     name : str
     kind : str
-        own, host (through the fallback), view (no element moves) or refused.
+        own, host (through the fallback), function (what NumPy's function of that name is to us), view (no element
+        moves) or refused.
     mutates : tuple
         What a host method writes to, self being argument 0 (see `fallback.Mutated`); its `out` by position, since
         methods tell `inspect` nothing.
@@ -71,6 +74,16 @@ def method(row: MethodRow) -> Callable[..., Any]:
         return call(numpys, (self, *args), kwargs, name=counted, mutates=mutates)
 
     return _as_numpys(fall_back, row.name)
+
+
+def function_method(row: MethodRow) -> Callable[..., Any]:
+    """Return the method of a function row."""
+    numpys = getattr(np, row.name)
+
+    def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dispatch.functions[numpys](self, *args, **kwargs)
+
+    return _as_numpys(function, row.name)
 
 
 def operator_method(row: MethodRow) -> Callable[..., Any]:
@@ -117,6 +130,11 @@ def _set_imag(self: Any, value: Any) -> None:
     if self._layout.dtype.kind != "c":
         np.empty((), self._layout.dtype).imag = 0  # NumPy's own error
     view(self, lambda seen: seen.imag)[...] = value
+
+
+def _clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """Return the elements, between limits; see `numpy.ndarray.clip`."""
+    return dispatch.functions[np.clip](self, min, max, out, **kwargs)
 
 
 def _flat(self: Any) -> Any:
@@ -286,21 +304,21 @@ ROWS: tuple[MethodRow, ...] = (
     ),
     *_own("tolist transpose view"),
     *_own("__add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__"),
+    *_own("__matmul__ __rmatmul__"),
     *_own("__itruediv__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__"),
     # Reductions: `out` is the second argument after self, or the third where there is a dtype.
     *_host("all any argmax argmin min", 2),
     *_host("cumprod cumsum mean prod std var", 3),
-    *_host("trace", 5),
-    *_host("choose dot round", 2),
-    *_host("clip compress take", 3),
-    *_host("argsort argpartition dump dumps nonzero repeat searchsorted tobytes tofile"),
+    *_host("choose", 2),
+    *_host("compress take", 3),
+    *_host("argsort argpartition dump dumps nonzero searchsorted tobytes tofile"),
     *_host("sort partition put setfield", 0),
     MethodRow("byteswap", HOST, ((0, "inplace", True),)),
     *_operators("floor_divide", "floordiv"),
     *_operators("remainder", "mod"),
     *_operators("power", "pow"),
     *_operators("divmod", "divmod", in_place=False),
-    *_operators("matmul", "matmul"),
+    MethodRow("__imatmul__", HOST, (0,), "matmul"),
     *_operators("bitwise_and", "and"),
     *_operators("bitwise_or", "or"),
     *_operators("bitwise_xor", "xor"),
@@ -310,6 +328,8 @@ ROWS: tuple[MethodRow, ...] = (
     MethodRow("__pos__", HOST, counted="positive"),
     MethodRow("__abs__", HOST, counted="absolute"),
     MethodRow("__invert__", HOST, counted="invert"),
+    *[MethodRow(name, FUNCTION) for name in ("dot", "repeat", "round", "trace")],
+    _made("clip", FUNCTION, _clip),
     _made("imag", HOST, property(_imag, _set_imag)),
     _made("flat", HOST, property(_flat, _set_flat)),
     _made("data", HOST, property(_data)),
@@ -354,6 +374,8 @@ def array_methods() -> dict[str, Any]:
                 attributes[row.name] = _refused(row)
         elif row.make is not None:
             attributes[row.name] = row.make()
+        elif row.kind == FUNCTION:
+            attributes[row.name] = function_method(row)
         else:
             attributes[row.name] = operator_method(row) if row.counted else method(row)
     return attributes

@@ -11,6 +11,7 @@ import numpy as np
 from oxinp._core import display, fallback
 from oxinp._core.expr import Unsupported
 from oxinp._core.flags import Flags
+from oxinp._core.gufuncs import operator_methods as product_methods
 from oxinp._core.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.methods import array_methods
 from oxinp._core.ops import creation, index, reduce, shape
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 else:
     # The special methods of the ufunc table's rows, over methods that NumPy computes.
     _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
-    _Operators = type("_Operators", (_HostMethods,), {"__slots__": (), **operator_methods()})
+    _Operators = type("_Operators", (_HostMethods,), {"__slots__": (), **operator_methods(), **product_methods()})
 
 
 class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name

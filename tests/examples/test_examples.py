@@ -22,8 +22,8 @@ NO_KERNEL_YET = {
     "kmeans": {"maximum", "ndarray.argmin", "power"},
     "mandelbrot": set(),
     "nbody": {"power"},
-    "pagerank": {"absolute", "matmul"},
-    "photograph": {"clip", "exp", "hypot", "pad", "power"},
+    "pagerank": {"absolute"},
+    "photograph": {"clip", "exp", "hypot", "ndarray.min", "power"},
 }
 # What makes or draws the data, before and after.
 OPTIONS = {

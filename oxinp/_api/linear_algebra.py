@@ -1,0 +1,60 @@
+"""Linear algebra: products of vectors, and of matrices with vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._core.exchange import is_array
+from oxinp._core.expr import Unsupported
+from oxinp._core.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops import matmul, shape
+from oxinp._core.ops.reduce import SUM, reduce
+from oxinp._core.ops.views import view
+
+
+def _checked(a: Any, b: Any, out: Any = None) -> tuple[Any, Any]:
+    if out is not None or any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)):
+        raise Unsupported("an `out`, or a subclass to pass through")
+    return as_ours(a), as_ours(b)
+
+
+@implements("dot")
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """See `numpy.dot`."""
+    a, b = _checked(a, b, out)
+    if a._layout.ndim == 0 or b._layout.ndim == 0:
+        return a * b
+    if a._layout.ndim > 1 and b._layout.ndim > 2:
+        raise Unsupported("products of stacked matrices with all others")
+    return GUFUNC_OBJECTS["matmul"](a, b)
+
+
+@implements("inner")
+def inner(a: Any, b: Any, /) -> Any:
+    """See `numpy.inner`."""
+    a, b = _checked(a, b)
+    if a._layout.ndim == 0 or b._layout.ndim == 0:
+        return a * b
+    if b._layout.ndim > 1 and a._layout.ndim > 1:
+        raise Unsupported("products of matrices")
+    matmul.check(np.inner, a, b, 1, 1, -1, -1)
+    return matmul.contract(a, b, -1)
+
+
+@implements("vdot")
+def vdot(a: Any, b: Any, /) -> Any:
+    """See `numpy.vdot`."""
+    a, b = _checked(a, b)
+    return matmul.vecdot(shape.ravel(a), shape.ravel(b))
+
+
+@implements("trace")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """See `numpy.trace`."""
+    if out is not None and not is_array(out):
+        raise Unsupported("a NumPy array to write to")
+    a, _ = _checked(a, a)
+    return reduce(SUM, view(a, lambda seen: seen.diagonal(offset, axis1, axis2)), -1, dtype, out)

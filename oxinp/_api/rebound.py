@@ -1,0 +1,100 @@
+"""Functions that NumPy itself writes in Python, in terms of others: its own code, over our arrays.
+
+NumPy's functions come to us by themselves when they are called with our arrays (NEP 13, NEP 18). What does not are
+those that make arrays, and classes; so its code is bound to ours for these, module by module and when first used.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import implements
+from oxinp._core import dispatch
+from oxinp._core.exchange import StandIns
+from oxinp._core.ndarray import ndarray
+
+_MAKE_ARRAYS = (
+    "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity linspace ones "
+    "ones_like zeros zeros_like"
+)
+# THE ROWS. The result of these is as large as their arrays ...
+_OF_ARRAYS = (
+    "allclose angle append array_equal array_equiv average cross diff fix gradient iscomplex isclose isneginf "
+    "isposinf isreal nan_to_num pad real_if_close roll sinc trapezoid tril triu unwrap"
+)
+# ... and that of these may be larger.
+_GROWING = "fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
+
+_bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
+
+
+class _Bound:
+    """A module of NumPy's whose functions that make arrays are ours."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = _ours(getattr(self._module, name))
+        setattr(self, name, value)
+        return value
+
+
+def _broadcast(*arrays: Any) -> Any:
+    """Return what `numpy.broadcast` says of shapes, on stand-ins: it would read the arrays."""
+    return np.broadcast(*map(StandIns().give, arrays))
+
+
+_CLASSES: dict[Any, Any] = {np.ndarray: ndarray, np.broadcast: _broadcast}
+
+
+def _ours(value: Any) -> Any:
+    if isinstance(value, type):
+        return _CLASSES.get(value, value)
+    if isinstance(value, ModuleType):
+        return _Bound(value) if value.__name__.partition(".")[0] == "numpy" else value
+    name = getattr(value, "__name__", "")
+    return dispatch.functions[value] if name in _made and value is getattr(np, name) else value
+
+
+_made = set(_MAKE_ARRAYS.split())
+
+
+def _names_of(module: dict[str, Any]) -> dict[str, Any]:
+    """Return a module's globals with what makes arrays replaced, and its own functions bound to these globals."""
+    names = _bound.get(id(module))
+    if names is None:
+        names = _bound[id(module)] = {}
+        for name, value in module.items():
+            is_its_own = type(value) is FunctionType and value.__globals__ is module
+            names[name] = _with_globals(value, names) if is_its_own else _ours(value)
+    return names
+
+
+def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    copied = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
+def _rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
+    bound: list[Callable[..., Any]] = []
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not bound:
+            source = inspect.unwrap(numpys)
+            bound.append(_with_globals(source, _names_of(source.__globals__)))  # type: ignore[arg-type]
+        return bound[0](*args, **kwargs)
+
+    function.__wrapped__ = numpys  # type: ignore[attr-defined] # whose signature it has
+    return function
+
+
+for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
+    for _name in _listed.split():
+        implements(_name, is_hosted=_stays)(_rebound(getattr(np, _name)))
