@@ -141,6 +141,13 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="wait for every kernel, so that errors are raised by the line that caused them",
     ),
     Setting(
+        name="memory_pool",
+        default=lambda: "arena",
+        check=_one_of("arena", "blocks"),
+        legal="arena, blocks",
+        meaning="what arrays lie in: pieces of one growing range, or a driver allocation each, for memory checkers",
+    ),
+    Setting(
         name="cache_dir",
         default=default_cache_dir,
         check=_directory,
@@ -183,11 +190,12 @@ class Config:
     ValueError: backend cannot be 'gpu'; legal values: auto, cuda, emulator, host
     """
 
-    __slots__ = ("backend", "cache_dir", "fallback", "offload_threshold", "synchronous", "version")
+    __slots__ = ("backend", "cache_dir", "fallback", "memory_pool", "offload_threshold", "synchronous", "version")
 
     backend: str
     cache_dir: str
     fallback: str
+    memory_pool: str
     offload_threshold: int | float
     synchronous: bool
     version: int

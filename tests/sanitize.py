@@ -1,8 +1,8 @@
 """The kernel tests under compute-sanitizer: ``python -m tests.sanitize``.
 
-memcheck finds accesses out of bounds and misaligned ones, racecheck races in shared memory; the emulator finds these
-and more on the way, but cannot show what the hardware does with the same PTX. Needs a GPU and the CUDA toolkit's
-compute-sanitizer on the path. The exit status is 0 if every tool was clean.
+memcheck finds accesses out of bounds and misaligned ones, racecheck races in shared memory, initcheck reads of memory
+that nobody wrote; the emulator finds these and more on the way, but cannot show what the hardware does with the same
+PTX. Needs a GPU and the CUDA toolkit's compute-sanitizer on the path. The exit status is 0 if every tool was clean.
 """
 
 import argparse
@@ -11,9 +11,11 @@ import shutil
 import subprocess
 import sys
 
-TOOLS = ("memcheck", "racecheck")
+TOOLS = ("memcheck", "racecheck", "initcheck")
 FOUND = 86  # the exit status that compute-sanitizer is told to report findings by
 TESTS = ("tests/kernels",)
+# The bounds that memcheck sees are those of driver allocations.
+ENVIRONMENT = {"OXINP_REQUIRE_GPU": "1", "OXINP_MEMORY_POOL": "blocks"}
 
 
 def run(tool, tests):
@@ -24,7 +26,7 @@ def run(tool, tests):
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests),
     ]
     print("$", " ".join(command), flush=True)
-    status = subprocess.run(command, env={**os.environ, "OXINP_REQUIRE_GPU": "1"}, check=False).returncode
+    status = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, check=False).returncode
     outcome = {0: "clean", FOUND: "FINDINGS, see above"}.get(status, f"the tests failed (status {status})")
     print(f"{tool}: {outcome}", flush=True)
     return status == 0

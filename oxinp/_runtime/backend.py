@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._ptx.kernel import Kernel
-    from oxinp._runtime.memory import Buffer, MemoryStats, Pool
+    from oxinp._runtime.memory import Buffer, MemoryStats
+    from oxinp._runtime.pool import Pool
 
 __all__ = ["Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
 

@@ -18,15 +18,20 @@ from _driver.launch import Launcher
 from _driver.link import link
 from _driver.memory import DeviceMemory, PinnedMemory
 from _driver.module import Function, Module
+from _driver.virtual import AddressRange, granularity
 from oxinp._config import config
 from oxinp._runtime import hooks
+from oxinp._runtime.arena import Arena
 from oxinp._runtime.backend import BackendUnavailable, Capability
 from oxinp._runtime.counters import stats
 from oxinp._runtime.cubins import CubinCache, cubin_key
-from oxinp._runtime.memory import MemoryStats, Pool
+from oxinp._runtime.memory import MemoryStats
+from oxinp._runtime.pool import Pool
 from oxinp._runtime.staging import StagingRing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._ptx.kernel import Kernel
     from oxinp._runtime.backend import Launch
 
@@ -98,7 +103,13 @@ class CudaBackend:
         self.dlpack_device: tuple[int, int] | None = (_DLPACK_CUDA, context.device.ordinal)
         self.capability = _capability(context.device)
         self._memory = DeviceMemory(context)
-        self.pool = Pool(self._memory.allocate, self._memory.free, self._memory.info, errors.OutOfMemory)
+        self.pool = Pool(
+            self._memory.allocate,
+            self._memory.free,
+            self._memory.info,
+            errors.OutOfMemory,
+            make_arena=_arena_maker(context, self.capability.total_nbytes),
+        )
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
         # Functions live as long as a kernel or a launcher that uses them.
         self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
@@ -281,6 +292,30 @@ class CudaBackend:
             self._ring = None  # the system grants no pinned memory: the driver's own way is slower and works
             return False
         return True
+
+
+class _Space(AddressRange):
+    """Addresses of a device as an arena sees them."""
+
+    __slots__ = ()
+
+    def decommit(self, offset: int) -> None:
+        """Take the memory at an offset away."""
+        self.unmap(offset)
+
+    def wait(self) -> None:
+        """Wait until the device is done with everything."""
+        self.context.synchronize()
+
+
+def _arena_maker(context: Context, total_nbytes: int) -> Callable[[], Arena] | None:
+    """Return what makes arenas on a device, None where blocks are driver allocations."""
+    if config.memory_pool != "arena" or not context.device.attribute("has_virtual_memory"):
+        return None
+    unit = granularity(context)
+    # Twice the memory: chunks that were given back leave holes in which later ones may not fit.
+    nbytes = -(-2 * total_nbytes // unit) * unit
+    return lambda: Arena(_Space(context, nbytes), unit)
 
 
 class _Port:

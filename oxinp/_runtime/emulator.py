@@ -16,7 +16,8 @@ from oxinp._ptx.space import UNALLOCATED
 from oxinp._runtime import hooks
 from oxinp._runtime.backend import Capability
 from oxinp._runtime.counters import stats
-from oxinp._runtime.memory import Block, Pool
+from oxinp._runtime.memory import Block
+from oxinp._runtime.pool import Pool
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,8 @@ import weakref
 import pytest
 
 from oxinp._runtime import hooks
-from oxinp._runtime.memory import Buffer, Pool, class_nbytes, format_nbytes
+from oxinp._runtime.memory import Buffer, class_nbytes, format_nbytes
+from oxinp._runtime.pool import Pool
 
 MIB = 1 << 20
 
@@ -281,7 +282,7 @@ def test_threads_never_share_a_block(pool):
 def test_finaliser_is_silent_at_shutdown():
     code = """
 import builtins
-from oxinp._runtime.memory import Pool
+from oxinp._runtime.pool import Pool
 pool = Pool(lambda nbytes: 4096, lambda ptr: None, lambda: (0, 0), MemoryError)
 builtins.kept = pool.allocate(10)
 cycle = [pool.allocate(10)]

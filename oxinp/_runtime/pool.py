@@ -1,0 +1,357 @@
+"""The pool that Buffers come from and go back to.
+
+A `Block` serves one Buffer at a time, whole. A dead Buffer's block goes onto the free list of its size class and
+stream, and the next request of that class takes it. The device runs the work of one stream in order, so a block may be
+handed out again on its stream while earlier work on it is still queued: that is why lists belong to streams, and why no
+event is needed.
+
+Blocks are cut out of an `Arena`, one per stream, where the device has virtual memory. A request whose class has no free
+block takes the best fit of what is free there; before that, if they are more than a 64th, or if nothing fits, the free
+blocks of all classes go back to the arena and join. Requests are rounded up to steps of a 64th of the power of two
+below, 512 bytes at least: 0.8 % is lost, and programs that ask for the same sizes again and again are served from the
+lists alone.
+
+Without an arena (older systems, the emulator, and where ``config.memory_pool`` is "blocks", as it is under the memory
+checker, which sees the bounds of driver allocations only) each block is a driver allocation of its own, by cuMemAlloc
+and not cuMemAllocAsync: the pool already gives the stream-ordered reuse that the latter is for, and cuMemFree waits for
+the device. Steps are an eighth of the power of two below then, beyond 4 KiB at most 12.5 % is lost, and a large request
+whose class is empty also takes a block up to two classes larger (at most 25 % above its own) before it asks the driver.
+
+No lock is on the way of a request that a list serves. A free list is a list whose `append` and `pop` are atomic; the
+counters are read, changed and stored without a call in between, and only at calls may the interpreter switch threads.
+So a finaliser may run anywhere, also inside `Pool.allocate`, and return its block at once. Arenas are under a lock,
+which finalisers never take.
+"""
+
+from __future__ import annotations
+
+import gc
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING
+
+from oxinp._runtime import hooks
+from oxinp._runtime.memory import Block, Buffer, MemoryStats, class_nbytes, format_nbytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from oxinp._runtime.arena import Arena
+
+__all__ = ["Pool"]
+
+_LARGE_NBYTES = 1 << 20
+"""From here on a block of a larger class may serve: the driver call and the memory saved outweigh the search."""
+
+_MAX_REQUEST_SIZES = 4096
+"""Distinct request sizes remembered per stream: a program with more forgets them and asks `class_nbytes` again."""
+
+_new = object.__new__
+
+_ARENA_STEPS = 64
+
+_IDLE_SHARE = 64
+"""Free blocks that are more than this part of all are returned to the arena before anything is cut from it."""
+
+
+class _Lists:
+    """What a stream allocates from.
+
+    Attributes
+    ----------
+    by_request : dict of int to list of Block
+        The free list that serves a size, for the sizes asked for lately.
+    classes : dict of int to list of Block
+        All free lists, by the size of their blocks.
+    arena : Arena or None
+        Where blocks are cut from.
+    """
+
+    __slots__ = ("arena", "by_request", "classes")
+
+    def __init__(self, arena: Arena | None) -> None:
+        self.by_request: dict[int, list[Block]] = {}
+        self.classes: dict[int, list[Block]] = {}
+        self.arena = arena
+
+
+class Pool:
+    """Memory of one device, cached by size class and stream.
+
+    Parameters
+    ----------
+    driver_allocate : Callable
+        Takes a size to a device address.
+    driver_free : Callable
+        Takes an address; waits for the device before it gives the memory back.
+    memory_info : Callable
+        Returns the free and the total bytes of the device.
+    out_of_memory : type of Exception
+        What `driver_allocate` and arenas raise when there is none left.
+    make_free_list : Callable
+        Returns an empty list; one of its own class sees every block come back, in `append`.
+    make_arena : Callable, optional
+        Returns an arena without memory; the two driver functions are not used then.
+
+    Attributes
+    ----------
+    used_nbytes, peak_nbytes, driver_allocations : int
+        See `MemoryStats`.
+    limit_nbytes : int or None
+        The most to hold; None for as much as there is. What is held already stays.
+    """
+
+    __slots__ = (
+        "_by_request",
+        "_cut_nbytes",
+        "_driver_allocate",
+        "_driver_free",
+        "_lists",
+        "_lock",
+        "_make_arena",
+        "_make_free_list",
+        "_memory_info",
+        "_num_blocks",
+        "_out_of_memory",
+        "_relieving",
+        "_retired",
+        "_streams",
+        "driver_allocations",
+        "limit_nbytes",
+        "peak_nbytes",
+        "used_nbytes",
+    )
+
+    def __init__(
+        self,
+        driver_allocate: Callable[[int], int],
+        driver_free: Callable[[int], object],
+        memory_info: Callable[[], tuple[int, int]],
+        out_of_memory: type[Exception],
+        make_free_list: Callable[[], list[Block]] = list,
+        make_arena: Callable[[], Arena] | None = None,
+    ) -> None:
+        self._driver_allocate = driver_allocate
+        self._driver_free = driver_free
+        self._memory_info = memory_info
+        self._out_of_memory = out_of_memory
+        self._make_free_list = make_free_list
+        self._make_arena = make_arena
+        self._lock = Lock()  # of the arenas
+        self._cut_nbytes = 0  # of all blocks, used and free
+        self._num_blocks = 0
+        self._relieving: set[int] = set()  # threads that are inside the out-of-memory hooks
+        self._streams: dict[Hashable, _Lists] = {}
+        self._retired: list[_Lists] = []
+        self.used_nbytes = 0
+        self.peak_nbytes = 0
+        self.driver_allocations = 0
+        self.limit_nbytes: int | None = None
+        self.select_stream(0)
+
+    @property
+    def held_nbytes(self) -> int:
+        """What the driver has given, in use or not."""
+        if self._make_arena is None:
+            return self._cut_nbytes
+        arenas = [lists.arena for lists in (*self._streams.values(), *self._retired)]
+        return sum(arena.committed_nbytes for arena in arenas if arena is not None)
+
+    def select_stream(self, stream: Hashable) -> None:
+        """Allocate for a stream from now on.
+
+        Parameters
+        ----------
+        stream : hashable
+            Whatever tells it from the other streams.
+        """
+        lists = self._streams.get(stream)
+        if lists is None:
+            if self._retired:
+                lists = self._retired.pop()
+            else:
+                lists = _Lists(None if self._make_arena is None else self._make_arena())
+            lists = self._streams.setdefault(stream, lists)
+        self._lists = lists
+        self._by_request = lists.by_request
+
+    def retire_stream(self, stream: Hashable) -> None:
+        """Forget a stream that is gone, and whose work is done; the next new one takes over its memory."""
+        lists = self._streams.pop(stream, None)
+        if lists is not None:
+            self._retired.append(lists)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return memory of at least `nbytes` bytes, contents undefined.
+
+        Raises
+        ------
+        MemoryError
+            The device has none left, after cached blocks and what pending work held were given back.
+        """
+        try:
+            block = self._by_request[nbytes].pop()
+        except (KeyError, IndexError):
+            block = self._find(nbytes)
+        used = self.used_nbytes = self.used_nbytes + block.nbytes
+        if used > self.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
+            self.peak_nbytes = used
+        buffer = _new(Buffer)
+        buffer._block = block
+        buffer.nbytes = nbytes
+        buffer.ptr = block.ptr
+        return buffer
+
+    def _find(self, nbytes: int) -> Block:
+        """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
+        lists = self._lists
+        arena, classes, by_request = lists.arena, lists.classes, lists.by_request
+        size = class_nbytes(nbytes) if arena is None else class_nbytes(nbytes, _ARENA_STEPS)
+        home = classes.get(size)
+        if home is None:
+            home = classes.setdefault(size, self._make_free_list())
+        if len(by_request) >= _MAX_REQUEST_SIZES:
+            by_request.clear()
+        by_request[nbytes] = home
+        candidates = [home]
+        if arena is None and size >= _LARGE_NBYTES:
+            larger = class_nbytes(size + 1)
+            candidates += [classes.get(larger, []), classes.get(class_nbytes(larger + 1), [])]
+        for blocks in candidates:
+            try:
+                return blocks.pop()
+            except IndexError:
+                continue
+        ptr = None if arena is None else self._cut(arena, lists, size)
+        if ptr is None:
+            ptr = self._grow(size, arena)
+        self._num_blocks += 1
+        self._cut_nbytes += size
+        return Block(ptr, size, home, self)
+
+    def _cut(self, arena: Arena, lists: _Lists, size: int) -> int | None:
+        """Return memory that an arena has, once its free blocks are back if need be."""
+        ptr = None
+        if (self._cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self._cut_nbytes:
+            with self._lock:
+                ptr = arena.take(size)
+        if ptr is None:
+            self._return_blocks(lists)
+            with self._lock:
+                ptr = arena.take(size)
+        return ptr
+
+    def _return_blocks(self, lists: _Lists) -> None:
+        """Give the free blocks of a stream back to where they came from."""
+        arena = lists.arena
+        for blocks in tuple(lists.classes.values()):
+            while blocks:
+                try:
+                    block = blocks.pop()
+                except IndexError:  # another thread was faster
+                    break
+                if arena is None:
+                    self._driver_free(block.ptr)
+                else:
+                    with self._lock:
+                        arena.give(block.ptr, block.nbytes)
+                self._cut_nbytes -= block.nbytes
+                self._num_blocks -= 1
+
+    def _grow(self, nbytes: int, arena: Arena | None) -> int:
+        """Get memory from the driver, whatever it takes."""
+        for relieve in (self.trim, self._run_hooks):
+            try:
+                return self._ask_driver(nbytes, arena)
+            except self._out_of_memory:
+                relieve()
+        try:
+            return self._ask_driver(nbytes, arena)
+        except self._out_of_memory as error:
+            raise MemoryError(self._describe_shortage(nbytes)) from error
+
+    def _ask_driver(self, nbytes: int, arena: Arena | None) -> int:
+        if arena is None:
+            self._check_limit(nbytes)
+            ptr: int | None = self._driver_allocate(nbytes)
+        else:
+            with self._lock:
+                ptr = arena.take(nbytes)
+                if ptr is not None:  # somebody's has come back meanwhile
+                    return ptr
+                self._grow_arena(arena, nbytes)
+                ptr = arena.take(nbytes)
+        assert ptr is not None
+        self.driver_allocations += 1
+        return ptr
+
+    def _grow_arena(self, arena: Arena, nbytes: int) -> None:
+        """Grow by what the arena likes, or by no more than it must where there is not so much left."""
+        for growth in (arena.growth(nbytes), arena.missing(nbytes)):
+            try:
+                self._check_limit(growth)
+                arena.grow(growth)
+            except self._out_of_memory:
+                if growth == arena.missing(nbytes):
+                    raise
+            else:
+                return
+
+    def _check_limit(self, nbytes: int) -> None:
+        if self.limit_nbytes is not None and self.held_nbytes + nbytes > self.limit_nbytes:
+            raise self._out_of_memory("beyond the pool's limit")
+
+    def _run_hooks(self) -> None:
+        """Let pending work finish with its memory, and garbage with its own; then trim again."""
+        thread = get_ident()
+        if thread in self._relieving:  # a hook's own request: it has to do with what there is
+            return
+        self._relieving.add(thread)
+        try:
+            for hook in tuple(hooks.before_out_of_memory):
+                try:
+                    hook()
+                except MemoryError:
+                    continue  # its work stays pending; the request that began this may still succeed
+        finally:
+            self._relieving.discard(thread)
+        gc.collect()  # arrays in reference cycles
+        self.trim()
+
+    def _describe_shortage(self, nbytes: int) -> str:
+        now = self.stats()
+        used, cached, free, total = map(
+            format_nbytes, (now.used_nbytes, now.cached_nbytes, now.free_nbytes, now.total_nbytes)
+        )
+        limit = "" if now.limit_nbytes is None else f", and the pool may hold {format_nbytes(now.limit_nbytes)}"
+        return (
+            f"the device is out of memory: {format_nbytes(nbytes)} asked for, {used} in use by arrays, {cached} "
+            f"cached, {free} free of {total}{limit}; delete arrays that are no longer needed, work in smaller pieces, "
+            "or end other processes that use the device"
+        )
+
+    def trim(self) -> None:
+        """Give what is not in use back to the driver: every free block, and of arenas the chunks that are all free."""
+        for lists in (*self._streams.values(), *self._retired):
+            self._return_blocks(lists)
+            if lists.arena is not None:
+                with self._lock:
+                    lists.arena.release()
+
+    def reset_peak(self) -> None:
+        """Begin a new measurement of `peak_nbytes`."""
+        self.peak_nbytes = self.used_nbytes
+
+    def stats(self) -> MemoryStats:
+        """Return what the pool holds."""
+        free, total = self._memory_info()
+        used = self.used_nbytes
+        return MemoryStats(
+            used_nbytes=used,
+            cached_nbytes=self.held_nbytes - used,
+            peak_nbytes=self.peak_nbytes,
+            free_nbytes=free,
+            total_nbytes=total,
+            driver_allocations=self.driver_allocations,
+            num_blocks=self._num_blocks,
+            limit_nbytes=self.limit_nbytes,
+        )
