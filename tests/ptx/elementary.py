@@ -10,6 +10,8 @@ import numpy as np
 from oxinp._ptx import Builder, math
 from oxinp._ptx.types import from_dtype
 
+mpmath.mp.prec = 200
+
 BLOCK = 256
 
 
@@ -60,6 +62,14 @@ ANGLES = (
     *(2.0**e for e in range(30, 1024, 31)),
 )
 
+
+def exact_power(x, y):
+    """x**y of numbers that have one, but for the size where every result overflows or vanishes."""
+    exponent = y * mpmath.log(abs(x), 2)
+    value = mpmath.power(2, max(min(exponent, 5000), -5000))
+    return -value if x < 0 and mpmath.fmod(y, 2) != 0 else value
+
+
 FUNCTIONS = (
     Elementary("exp", mpmath.exp, "exp(x)", (*EXP_ENDS, LN2 / 2)),
     Elementary("exp2", lambda x: mpmath.power(2, x), "exp2(x)", (-126, -149, -150, 128, -1022, -1074, -1075, 1024)),
@@ -74,6 +84,7 @@ FUNCTIONS = (
     Elementary("sinh", mpmath.sinh, "sinh(x)", HYPERBOLIC_ENDS),
     Elementary("cosh", mpmath.cosh, "cosh(x)", HYPERBOLIC_ENDS),
     Elementary("tanh", mpmath.tanh, "tanh(x)", (0.55, 9.0109, 19.0615)),
+    Elementary("power", exact_power, "pow(x, y)", num_args=2),
 )
 
 
@@ -92,6 +103,25 @@ def points(function, dtype, num, seed=0):
     moderate = np.exp2(rng.uniform(-20, 12, num)).astype(dtype)
     values = np.concatenate([near, moderate])
     return np.concatenate([values, -values, bits])
+
+
+def arguments(function, dtype, num, seed=0):
+    """Arguments of a function: `points`; for two in any order, and special values crossed, and moderate numbers."""
+    first = points(function, dtype, num, seed)
+    if function.num_args == 1:
+        return (first,)
+    rng = np.random.default_rng(seed + 1)
+    special = np.array([0, 1, 2, 3, 0.5, 1.5, 2.0**24 - 1, 2.0**53 - 1, 1e30, 1e-30, np.inf, np.nan])
+    with np.errstate(over="ignore"):
+        special = special.astype(dtype)
+    special = np.concatenate([special, -special, first[:8]])
+    crossed = np.meshgrid(special, special)
+    moderate = rng.uniform(-30, 30, (2, num)).astype(dtype)
+    near = (1 + np.exp2(rng.uniform(-24, 0, num))).astype(dtype)
+    return (
+        np.concatenate([first, crossed[0].ravel(), np.abs(moderate[0]), near]),
+        np.concatenate([rng.permutation(first), crossed[1].ravel(), moderate[1], moderate[1] * 30]),
+    )
 
 
 def exact_values(function, *args):

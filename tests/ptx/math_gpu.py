@@ -26,7 +26,7 @@ from oxinp._kernels.problem import Instr
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, f64
 from tests.kernels.bench_gpu import F4, F8, N4, N8, Bench, Case
-from tests.ptx.elementary import FUNCTIONS, distance, exact_values, points
+from tests.ptx.elementary import FUNCTIONS, arguments, distance, exact_values
 
 CHUNK = 2**28
 BLOCK = 256
@@ -168,15 +168,12 @@ class Judges:
 
     def exact(self, function, num=700):
         """Return the worst of f64 arguments against multiple precision."""
-        first = points(function, np.float64, num, seed=7)
-        args = [first, np.random.default_rng(8).permutation(first)][: function.num_args]
-        size = -(-len(first) // BLOCK) * BLOCK
-        args = [np.resize(arg, size) for arg in args]
+        args = [np.resize(arg, -(-len(arg) // BLOCK) * BLOCK) for arg in arguments(function, np.float64, num, seed=7)]
+        size = len(args[0])
         out = self.cupy.empty(size, np.float64)
         self.ours(function, f64, out, *[self.cupy.asarray(arg) for arg in args])
-        got = out.get()[: len(first)]
-        wanted = exact_values(function, *[arg[: len(first)] for arg in args])
-        errors = [distance(y, exact, np.float64) for y, exact in zip(got, wanted, strict=True)]
+        wanted = exact_values(function, *args)
+        errors = [distance(y, exact, np.float64) for y, exact in zip(out.get(), wanted, strict=True)]
         place = int(np.argmax(errors))
         return errors[place], *[float(arg[place]) for arg in args]
 

@@ -112,6 +112,15 @@ def log_odd(z):
 LOG_S = mpf(1) / 5
 
 
+def power_tail(z):
+    # 2 atanh(s) / log(2) = s (2 + z (2 / 3 + z P(z))) / log(2), and z = s**2
+    s = mpmath.sqrt(z)
+    return (2 * mpmath.atanh(s) / s - 2 - 2 * z / 3) / z**2 / mpmath.log(2)
+
+
+POWER_S = (mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)
+
+
 def sin_tail(z):
     r = mpmath.sqrt(z)
     return (mpmath.sin(r) / r - 1) / z
@@ -162,6 +171,10 @@ FITS = [
     ),
     Fit("logarithm", "LOG_F32", "f32", log_tail, lambda f: f**2 / mpmath.log1p(f), (-0.25, 0.5), 10, (-0.5,)),
     Fit("logarithm", "LOG_F64", "f64", log_odd, lambda z: z, (0, LOG_S**2), 8),
+    *(
+        Fit("power", f"LOG2_{type.upper()}", type, power_tail, lambda z: z**2, (0, POWER_S**2 * mpf("1.001")), num)
+        for type, num in (("f32", 4), ("f64", 8))
+    ),
     *(
         Fit("trigonometric", f"SIN_{type.upper()}", type, sin_tail, lambda z: z, (0, QUARTER), num)
         for type, num in (("f32", 4), ("f64", 6))

@@ -7,7 +7,7 @@ import pytest
 
 from oxinp._ptx import math
 from oxinp._ptx.types import f16, f32, f64
-from tests.ptx.elementary import BLOCK, FUNCTIONS, distance, distances32, exact_values, points
+from tests.ptx.elementary import BLOCK, FUNCTIONS, arguments, distance, distances32, exact_values
 from tests.ptx.launch import launch
 
 NAMES = [function.name for function in FUNCTIONS]
@@ -21,14 +21,6 @@ def evaluate(function, type, *args):
     out = np.empty(len(args[0]), type.dtype)
     launch(function.kernel(type), out, *args, len(out), grid=-(-len(out) // BLOCK), memory=None)
     return out
-
-
-def arguments(function, dtype, num):
-    first = points(function, dtype, num)
-    if function.num_args == 1:
-        return (first,)
-    rng = np.random.default_rng(1)
-    return first, rng.permutation(first)
 
 
 def report(function, args, got, errors):
@@ -51,7 +43,7 @@ def test_single_precision(function, type):
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
 def test_double_precision(function):
-    args = arguments(function, np.float64, 1500)
+    args = arguments(function, np.float64, 800)
     got = evaluate(function, f64, *args)
     errors = np.array(
         [distance(y, exact, np.float64) for y, exact in zip(got, exact_values(function, *args), strict=True)]

@@ -8,6 +8,22 @@ through f32. Common arguments take a straight path without branches; what is rar
 from oxinp._ptx.math.exponential import exp, exp2, expm1
 from oxinp._ptx.math.hyperbolic import cosh, sinh, tanh
 from oxinp._ptx.math.logarithm import log, log1p, log2, log10
+from oxinp._ptx.math.power import power
 from oxinp._ptx.math.trigonometric import cos, sin, tan
 
-__all__ = ["cos", "cosh", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "sinh", "tan", "tanh"]
+__all__ = [
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "power",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]

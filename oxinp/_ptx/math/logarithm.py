@@ -19,7 +19,7 @@ from oxinp._ptx.math.floats import (
     top_word,
     with_top_word,
 )
-from oxinp._ptx.types import f32, f64, i32
+from oxinp._ptx.types import Type, f32, f64, i32
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ LOG_F64 = (
 )
 
 
-def split(k: Builder, x: Value) -> tuple[Value, Value]:
-    """``f, n`` with ``x = 2**n (1 + f)`` for positive finite x; n is i32."""
+def split(k: Builder, x: Value, lowest: dict[Type, int] = LOWEST) -> tuple[Value, Value]:
+    """``f, n`` with ``x = 2**n (1 + f)`` for positive finite x, top words of ``1 + f`` from `lowest` on; n is i32."""
     form, lift = FORMATS[x.type], LIFT[x.type]
     is_small = x < form.smallest
     lifted = k.where(is_small, x * 2.0**lift, x)
     word = top_word(k, lifted)
-    number = (word - LOWEST[x.type]) >> form.shift
+    number = (word - lowest[x.type]) >> form.shift
     mantissa = with_top_word(k, lifted, word - (number << form.shift))
     return mantissa - 1.0, number - k.where(is_small, k.const(lift, i32), 0)
 
