@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import dask
-import numpy
+import numpy as np
 from dask import array as dask_array
 from dask.array import backends, dispatch
 from dask.utils import Dispatch
 
 import oxinp
 
-__all__ = ["OxinpBackendEntrypoint", "PCG64"]
+__all__ = ["PCG64", "OxinpBackendEntrypoint"]
 
 # THE TABLE OF DISPATCHES: what Dask looks up by the class of a block, and ours.
 _DISPATCHES: tuple[tuple[Dispatch, Any], ...] = (
@@ -27,14 +27,14 @@ _DISPATCHES: tuple[tuple[Dispatch, Any], ...] = (
     (dispatch.empty_lookup, oxinp.empty),
     (dispatch.percentile_lookup, backends.percentile),
     (dispatch.numel_lookup, backends._numel_arraylike),
-    (dispatch.to_numpy_dispatch, lambda block, **_: numpy.asarray(block)),
+    (dispatch.to_numpy_dispatch, lambda block, **_: np.asarray(block)),
 )
 
 to_oxinp_dispatch = Dispatch("to_oxinp_dispatch")
-to_oxinp_dispatch.register(numpy.ndarray, lambda block, **_: oxinp.asarray(block))
+to_oxinp_dispatch.register(np.ndarray, lambda block, **_: oxinp.asarray(block))
 
 
-class PCG64(numpy.random.PCG64):
+class PCG64(np.random.PCG64):
     """NumPy's bit generator, by whose module Dask knows whose `default_rng` is meant."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from asv_benchmarks import table
-from tests.test_layers import LAYERS, modules
+from tests.test_layers import FOR_OTHERS, LAYERS, modules
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -93,6 +93,8 @@ def test_package_data():
 
 @pytest.mark.parametrize("name", modules())
 def test_docstring_examples(name):
+    if name in FOR_OTHERS:
+        pytest.importorskip(FOR_OTHERS[name])
     module = importlib.import_module(name)
     source = Path(module.__file__).read_text(encoding="utf-8")
     # What is documented elsewhere, as NumPy's functions under our name are, is tested there.

@@ -28,6 +28,9 @@ LAYERS = {
     **dict.fromkeys(("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial"), BELOW_MODULES),
 }
 TOP = (*BELOW_MODULES, *LAYERS, "oxinp")
+# Loaded by the library that it is for, and only by it.
+FOR_OTHERS = {"oxinp._dask": "dask"}
+LAYERS |= {name: (*TOP, library) for name, library in FOR_OTHERS.items()}
 
 MODULE_NAME = re.compile(r"(oxinp|_driver)(\.\w+)+")
 

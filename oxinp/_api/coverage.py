@@ -170,7 +170,8 @@ ROWS: tuple[CoverageRow, ...] = (
     ],
     *_rows(
         "sets",
-        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+        composed="unique_values",
+        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse",
     ),
     CoverageRow("in1d", "sets", HOST, until="2.3"),
     *_rows(

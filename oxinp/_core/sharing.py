@@ -192,12 +192,18 @@ def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -
     owner : object
         What keeps the memory; it becomes the array's `base`.
     writeable : bool
+
+    Raises
+    ------
+    BufferError
+        Kernels here cannot use the memory.
     """
     low, high = layout.byte_bounds
     for ptr, storage in _shared.items():
         value = storage.value
         if value is not None and ptr <= address + low and address + high <= ptr + value[0].layout.nbytes:
             return _wrap(storage, _moved(layout, address - ptr), owner, writeable=writeable)
+    device().check_address(address + low)
     ptr = (address + low) // _ALIGNMENT * _ALIGNMENT
     buffer: Any = ForeignBuffer(ptr, owner)
     value = leaf(Layout.of(_BYTE, (address + high - ptr,))), (buffer,), next_mask() | SHARED
