@@ -109,9 +109,11 @@ def test_docstring_examples(name):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_page_examples(page):
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    names = {}  # what a page has defined, the rest of the page uses
     for i, block in enumerate(blocks):
         if ">>>" in block:
             test = doctest.DocTestParser().get_doctest(block, {}, f"{page.name}[{i}]", str(page), 0)
-            assert doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
+            test.globs = names
+            assert doctest.DocTestRunner(optionflags=OPTIONS).run(test, clear_globs=False).failed == 0
         else:
-            exec(compile(block, f"{page.name}[{i}]", "exec"), {})  # noqa: S102 that is what an example is for
+            exec(compile(block, f"{page.name}[{i}]", "exec"), names)  # noqa: S102 that is what an example is for

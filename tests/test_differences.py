@@ -1,0 +1,243 @@
+"""Every difference that docs/differences.md lists is one: a test for each bullet, and no bullet without."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy
+import pytest
+
+import oxinp as np
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+LARGE = 20_000  # elements; more than 64 KB in float64
+BACKED = {}
+
+pytestmark = pytest.mark.usefixtures("default_placement")
+
+
+@pytest.fixture
+def default_placement(config):
+    """Place arrays as a program finds them placed."""
+    config.offload_threshold = 65536
+
+
+def backs(beginning):
+    """Enter a test as that of the bullet that begins so."""
+
+    def enter(test):
+        BACKED[beginning] = test
+        return test
+
+    return enter
+
+
+def test_every_bullet_is_backed():
+    bullets = [" ".join(bullet.split()) for bullet in re.findall(r"^\* (.*(?:\n  .*)*)", PAGE, re.MULTILINE)]
+    assert len(bullets) > 12
+    for bullet in bullets:
+        assert len([beginning for beginning in BACKED if bullet.startswith(beginning)]) == 1, bullet
+    assert len(bullets) == len(BACKED)
+
+
+@backs("A reduction to a scalar, or one element of a large array, is a *device scalar*")
+def test_device_scalar():
+    x = np.arange(float(LARGE))
+    expected = numpy.float64(LARGE - 1)
+    for scalar in (x.max(), x[-1]):
+        assert isinstance(scalar, numpy.float64)
+        assert type(scalar) is not numpy.float64
+        assert hash(scalar) == hash(expected)
+        assert f"{scalar:.1f} {scalar}" == f"{expected:.1f} {expected}"
+        assert scalar == expected
+        assert scalar + 1 == LARGE
+        with pytest.raises(TypeError, match="not JSON serializable"):
+            json.dumps(scalar)
+        assert json.dumps(float(scalar)) == json.dumps(float(expected))
+    assert range(5)[np.arange(LARGE)[3]] == 3
+    assert type(np.arange(4.0).max()) is numpy.float64
+
+
+@backs("`isinstance(a_numpy_array, np.ndarray)` is true")
+def test_numpys_arrays_are_instances():
+    assert isinstance(numpy.ones(3), np.ndarray)
+    assert type(numpy.ones(3)) is not np.ndarray
+    assert type(np.ones(3)) is np.ndarray
+
+
+@backs("`isinstance(ours, numpy.ndarray)` is false")
+def test_ours_are_no_instances_of_numpys():
+    assert not isinstance(np.ones(3), numpy.ndarray)
+    assert type(numpy.asarray(np.ones(3))) is numpy.ndarray
+
+
+@backs("An array has no `__array_interface__` and no buffer")
+def test_no_address():
+    x = np.ones(3)
+    assert not hasattr(x, "__array_interface__")
+    with pytest.raises(TypeError):
+        memoryview(x)
+    assert memoryview(x.data).tolist() == numpy.asarray(x).tolist() == [1.0, 1.0, 1.0]
+
+
+@backs("`np.asarray(a_numpy_array)` copies")
+def test_asarray_copies():
+    theirs = numpy.zeros(3)
+    assert numpy.asarray(theirs) is theirs
+    ours = np.asarray(theirs)
+    ours += 1
+    assert theirs.sum() == 0
+
+
+@pytest.mark.parametrize("size", [3, LARGE])
+@backs("`numpy.asarray(ours)` copies to the host, and is counted")
+def test_numpys_asarray_copies(size, stats):
+    ours = np.zeros(size)
+    theirs = numpy.asarray(ours)
+    assert stats().fallbacks == {"__array__": 1}
+    theirs += 1
+    assert float(ours.sum()) == 0
+
+
+@backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`, `memmap`) stay NumPy's")
+def test_numpys_classes(tmp_path):
+    x = np.arange(4.0).reshape(2, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        matrix = np.asmatrix(x)
+    made = [
+        (matrix, numpy.matrix),
+        (np.ma.array(x), numpy.ma.MaskedArray),
+        (np.rec.fromarrays([x[0], x[1]], names="a,b"), numpy.recarray),
+        (np.memmap(tmp_path / "file", mode="w+", shape=3), numpy.memmap),
+    ]
+    assert all(type(array) is kind for array, kind in made)
+    matrix += 1
+    assert float(x.sum()) == 6
+
+
+@backs("Memory that others hold stays where they see it")
+def test_memory_of_others(stats):
+    x = np.zeros(LARGE)
+    np.evaluate(x)
+    view = x.flat
+    x += 1
+    np.cuda.synchronize()
+    before = stats().h2d_bytes
+    total = float((x * 2).sum())
+    uploaded = stats().h2d_bytes - before
+    assert (total, view[0]) == (2 * LARGE, 1)
+    assert uploaded >= x.nbytes
+    memory = bytearray(8 * LARGE)
+    y = np.frombuffer(memory)
+    y += 1
+    assert bytes(memory[:8]) == numpy.float64(1).tobytes()
+
+
+@backs("Errors in shapes, dtypes and casting are raised where the operation is written")
+def test_errors_are_raised_where_they_are_written():
+    x, i = np.ones(LARGE), np.ones(LARGE, dtype=int)
+    with pytest.raises(ValueError, match="broadcast"):
+        x + np.ones(LARGE + 1)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        i += x
+    with pytest.raises(IndexError):
+        x[LARGE]
+
+
+@backs("What the device reports late")
+def test_late_errors(monkeypatch):
+    def refuse(_):
+        raise MemoryError
+
+    x = np.ones(LARGE) * 3
+    np.evaluate(x)
+    np.evaluate(x + 1)  # there is a program for it now
+    y = x + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(y._storage.value[0].program, "allocate", refuse)
+        for use in (lambda: float(y[0]), lambda: np.evaluate(y), lambda: str(y)):
+            with pytest.raises(MemoryError):
+                use()
+    assert float(y[0]) == 4
+
+
+@backs("Device work gives no floating-point warnings")
+def test_no_floating_point_warnings():
+    with warnings.catch_warnings(), numpy.errstate(divide="warn", invalid="warn"):
+        warnings.simplefilter("error")
+        zeros = np.zeros(LARGE)
+        assert float((1 / zeros).max()) == numpy.inf
+        with numpy.errstate(all="raise"):
+            assert numpy.isnan(float((zeros / zeros)[0]))
+        with pytest.raises(RuntimeWarning, match="divide by zero"):
+            1 / np.zeros(3)
+
+
+@backs("`+ - * /`, `sqrt`, comparisons and casts give the same bits. Sums, those in `a @ b` too, use a different order")
+def test_numbers():
+    random = numpy.random.default_rng(1)
+    a, b = random.standard_normal((2, LARGE))
+    x, y = np.asarray(a), np.asarray(b)
+    for operation in ("__add__", "__sub__", "__mul__", "__truediv__", "__lt__", "__ge__", "__eq__"):
+        numpys, ours = getattr(a, operation)(b), getattr(x, operation)(y)
+        assert numpy.asarray(ours).tobytes() == numpys.tobytes()
+    assert numpy.asarray(np.sqrt(x * x)).tobytes() == numpy.sqrt(a * a).tobytes()
+    assert numpy.asarray(x.astype(np.float32)).tobytes() == a.astype(numpy.float32).tobytes()
+    exact = float(numpy.sum(a.astype(numpy.longdouble)))
+    assert abs(float(x.sum()) - exact) <= max(abs(float(a.sum()) - exact), 1e-12)
+    assert len({float((x * 1).sum()) for _ in range(5)}) == 1
+    assert abs(float(x @ y) - float(a @ b)) <= 1e-12 * float(abs(a) @ abs(b))
+    assert len({float(x @ y) for _ in range(5)}) == 1
+
+
+@backs("A NaN that the device makes has other bits")
+def test_bits_of_nan():
+    zeros = np.zeros(LARGE)
+    ours = numpy.asarray(zeros / zeros)
+    with numpy.errstate(invalid="ignore"):
+        numpys = numpy.zeros(LARGE) / numpy.zeros(LARGE)
+    assert numpy.isnan(ours).all()
+    # Which bits a processor makes is its own affair; of the device's, only that they are one NaN's.
+    assert len(set(ours.view(numpy.uint64).tolist())) == 1
+    assert numpy.array_equal(ours, numpys, equal_nan=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@backs("After `fork` the child cannot use the GPU and says so")
+def test_after_fork():
+    text = """
+import os, warnings
+import oxinp as np
+warnings.simplefilter("ignore")
+x = np.ones(20_000)
+np.evaluate(x)
+child = os.fork()
+if child == 0:
+    try:
+        float((x + 1).sum())
+    except Exception as error:
+        os._exit(3 if "spawn" in str(error) else 4)
+    os._exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
+
+
+@backs("Assignments whose two sides overlap are done as if the right side were copied first, always")
+@pytest.mark.usefixtures("on_device")
+def test_overlapping_assignments():
+    results = []
+    for xp in (np, numpy):
+        a = xp.arange(5)
+        a[::2] = a[:3]
+        results.append([int(x) for x in a])
+    assert results == [[0, 1, 1, 3, 2], [0, 1, 1, 3, 1]]
