@@ -233,8 +233,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @backs("Assignments whose two sides overlap are done as if the right side were copied first, always")
-@pytest.mark.usefixtures("on_device")
-def test_overlapping_assignments():
+def test_overlapping_assignments(config):
+    config.offload_threshold = 0
     results = []
     for xp in (np, numpy):
         a = xp.arange(5)
