@@ -85,6 +85,10 @@ FUNCTIONS = (
     Elementary("cosh", mpmath.cosh, "cosh(x)", HYPERBOLIC_ENDS),
     Elementary("tanh", mpmath.tanh, "tanh(x)", (0.55, 9.0109, 19.0615)),
     Elementary("power", exact_power, "pow(x, y)", num_args=2),
+    Elementary("arcsin", mpmath.asin, "asin(x)", (0.38268343, 0.70710678, 0.92387953)),
+    Elementary("arccos", mpmath.acos, "acos(x)", (0.38268343, 0.70710678, 0.92387953, 0.99999999303)),
+    Elementary("arctan", mpmath.atan, "atan(x)", (0.41421356, 2.41421356, 2.0**30, 2.0**60)),
+    Elementary("arctan2", mpmath.atan2, "atan2(x, y)", num_args=2),
 )
 
 

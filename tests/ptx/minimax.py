@@ -130,6 +130,14 @@ def cos_tail(z):
     return (mpmath.cos(mpmath.sqrt(z)) - 1) / z
 
 
+def atan_tail(z):
+    t = mpmath.sqrt(z)
+    return (mpmath.atan(t) / t - 1) / z
+
+
+TAN_PI_8 = mpmath.tan(mpmath.pi / 8)
+
+
 def sinh_tail(z):
     r = mpmath.sqrt(z)
     return (mpmath.sinh(r) / r - 1) / z
@@ -182,6 +190,10 @@ FITS = [
     *(
         Fit("trigonometric", f"COS_{type.upper()}", type, cos_tail, lambda z: z, (0, QUARTER), num, (-0.5,))
         for type, num in (("f32", 4), ("f64", 7))
+    ),
+    *(
+        Fit("inverse_trigonometric", f"ATAN_{type.upper()}", type, atan_tail, lambda z: z, (0, TAN_PI_8**2), num)
+        for type, num in (("f32", 5), ("f64", 11))
     ),
     *(
         Fit("hyperbolic", f"SINH_{type.upper()}", type, sinh_tail, lambda z: z, (0, HYPERBOLIC), num)

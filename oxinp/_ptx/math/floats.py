@@ -116,17 +116,22 @@ def scale(k: Builder, x: Value, exponent: Value) -> Value:
     return x * power_of_two(k, half, x.type) * power_of_two(k, exponent - half, x.type)
 
 
-def quotient(k: Builder, a: Value, b: Value, a_low: Value | None = None, b_low: Value | None = None) -> Value:
-    """``(a + a_low) / (b + b_low)`` to a little over half an ulp, for quotients far from the ends of the range.
+def inverse(k: Builder, x: Value) -> Value:
+    """``1 / x`` to 2**-23 (f32) or 2**-38 (f64), for x and results far from the ends of the range.
 
-    From the hardware's reciprocal, which is good to 2**-23 in f32 and has 20 bits in f64, where a Newton step follows
-    (PTX ISA, rcp.approx.ftz); then the residual.
+    The hardware's approximation (PTX ISA, rcp.approx.ftz): good to 2**-23 in f32; 20 bits and a Newton step in f64.
     """
-    y = k.rcp_approx(b)
-    if b.type is f64:
-        y = k.fma(k.fma(-b, y, 1.0), y, y)
+    y: Value = k.rcp_approx(x)
+    if x.type is f64:
+        y = k.fma(k.fma(-x, y, 1.0), y, y)
+    return y
+
+
+def quotient(k: Builder, a: Value, b: Value, a_low: Value | None = None, b_low: Value | None = None) -> Value:
+    """``(a + a_low) / (b + b_low)`` to a little over half an ulp, for quotients far from the ends of the range."""
+    y = inverse(k, b)
     q = a * y
-    residual = k.fma(-b, q, a)
+    residual: Value = k.fma(-b, q, a)
     if a_low is not None:
         residual = residual + a_low
     if b_low is not None:
