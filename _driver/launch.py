@@ -11,8 +11,9 @@ import ctypes
 import functools
 import re
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from _driver import errors
 from _driver.enums import LaunchAttributeId
@@ -71,24 +72,29 @@ class LaunchCounter(Protocol):
 class LaunchLog:
     """What was launched in a context lately, for the day one of the kernels ends it.
 
-    Nothing is written at a launch but its number, into a variable of the launcher's own: the log asks the launchers
-    that are still alive.
+    Nothing is written at a launch but its number, into a variable of the launcher's own: the log asks the launchers,
+    each at last when it goes.
     """
 
-    __slots__ = ("_counter", "_launchers", "_settled")
+    __slots__ = ("_counter", "_gone", "_launchers", "_settled")
 
     MOST = 8
     """More names than this help nobody."""
 
     def __init__(self) -> None:
         self._counter: LaunchCounter = _NoCounter()
-        self._launchers: WeakKeyDictionary[Callable[..., None], tuple[str, Callable[[], int]]] = WeakKeyDictionary()
+        self._launchers: dict[ref[Callable[..., None]], tuple[str, Callable[[], int]]] = {}
+        self._gone: deque[tuple[int, str]] = deque(maxlen=self.MOST)
         self._settled = 0
 
     def add(self, launch: Callable[..., None], name: str, last: Callable[[], int], counter: LaunchCounter) -> None:
         """Remember a launcher: its kernel, and a function that gives what its counter was after its last launch."""
-        self._launchers[launch] = name, last
+        self._launchers[ref(launch, self._let_go)] = name, last
         self._counter = counter
+
+    def _let_go(self, launcher: ref[Callable[..., None]]) -> None:
+        name, last = self._launchers.pop(launcher)
+        self._gone.append((last(), name))
 
     def settle(self) -> None:
         """Forget what was launched so far: the device has been waited for, and is well."""
@@ -98,7 +104,7 @@ class LaunchLog:
         """Return the names of the kernels launched since, the last one first."""
         now = self._counter.launches
         settled = self._settled if self._settled <= now else 0  # somebody has set the counter back
-        launched = [(last(), name) for name, last in self._launchers.values()]
+        launched = [*self._gone, *[(last(), name) for name, last in list(self._launchers.values())]]
         recent = sorted(((number, name) for number, name in launched if settled < number <= now), reverse=True)
         return tuple(dict.fromkeys(name for _, name in recent))[: self.MOST]
 

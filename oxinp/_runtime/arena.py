@@ -15,7 +15,7 @@ from typing import Protocol
 
 __all__ = ["Arena", "Ranges", "Space"]
 
-_MIN_GROWTH_NBYTES = 8 << 20
+_MIN_GROWTH_NBYTES = 16 << 20
 _GROWTH_SHARE = 32
 """Growing by a 32nd of what is there: the driver is asked a number of times that grows with the logarithm."""
 

@@ -150,6 +150,18 @@ def test_a_launch_after_a_fault_says_what_happened(opened):
         launch(1)
 
 
+def test_a_launcher_that_is_gone_is_still_a_suspect(opened):
+    context, library = opened
+    counter = Counter()
+    launcher(context, "kept", counter)(1)
+    launcher(context, "gone", counter)(1)
+    gc.collect()
+    library.results["cuCtxSynchronize"] = 700
+    with pytest.raises(errors.DeviceFault) as caught:
+        context.synchronize()
+    assert caught.value.kernels == ("gone", "kept")
+
+
 def test_suspects_after_the_counter_was_set_back(opened):
     context, library = opened
     counter = Counter()
