@@ -19,6 +19,7 @@ Options:
 --strict         : raise FallbackError where NumPy would have to do the work on the host
 --backend NAME   : auto, cuda, emulator or host; also OXINP_BACKEND
 --profile[=FILE] : say at the end what each line cost; into FILE as JSON
+--verify[=RTOL]  : run NumPy beside; end with 1 at the first line whose result differs
 -h, --help       : print this
 -V, --version    : print the version of oxinp
 
@@ -51,7 +52,7 @@ def set_backend(name: str) -> None:
 
 
 # Options that may have a value: the module whose `start` takes it, or "", before the program begins.
-TOOLS = {"--profile": "oxinp._runner.profile_report"}
+TOOLS = {"--profile": "oxinp._runner.profile_report", "--verify": "oxinp._runner.verify"}
 
 
 def main(arguments: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import runpy
 import sys
@@ -19,7 +20,10 @@ import _driver
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
 
-__all__ = ["run_code", "run_module", "run_script"]
+__all__ = ["at_end", "run_code", "run_module", "run_script"]
+
+at_end: list[Callable[[], object]] = []
+"""Called when the program has come to its end; one may end the run with another code, by `sys.exit`."""
 
 
 def run_script(path: str, arguments: list[str]) -> None:
@@ -122,9 +126,20 @@ def _enter(run: Callable[..., Any], *arguments: Any) -> None:
     """Call what runs the program; what it does not catch is shown without our frames."""
     try:
         run(*arguments)
+    except SystemExit:
+        _finish()
+        raise
     except BaseException:
         _cut_what_is_shown()
+        with contextlib.suppress(SystemExit):
+            _finish()
         raise
+    _finish()
+
+
+def _finish() -> None:
+    for act in at_end:
+        act()
 
 
 def _cut_what_is_shown() -> None:

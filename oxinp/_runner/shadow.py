@@ -1,0 +1,128 @@
+"""Shadows: for each storage that a line of the program touches, the bytes that NumPy has for it.
+
+A shadow belongs to a storage, not to an array, so that views see through it what they see through the storage, and what
+NumPy writes through one of them is there for the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from oxinp._core import schedule
+from oxinp._core.handle import Handle, host_bytes, host_layout, seen_at
+from oxinp._core.layout import Layout
+from oxinp._core.placement import device
+from oxinp._core.storage import Storage
+from oxinp._core.ufunc import types
+
+__all__ = ["Shadows", "Unchecked"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Unchecked(Exception):
+    """A call cannot be done a second time beside the program."""
+
+
+class Shadow(NamedTuple):
+    """What NumPy has for one storage.
+
+    Attributes
+    ----------
+    storage : weakref.ref
+    memory : numpy.ndarray, (nbytes,), uint8
+    """
+
+    storage: ref[Storage]
+    memory: Array
+
+
+class Shadows:
+    """The shadows of the storages that one line has touched so far."""
+
+    def __init__(self) -> None:
+        self._shadows: dict[int, Shadow] = {}
+        self._held: list[Storage] = []
+
+    def find(self, storage: Storage) -> Shadow | None:
+        """Return the shadow of a storage, or None."""
+        shadow = self._shadows.get(id(storage))
+        return shadow if shadow is not None and shadow.storage() is storage else None
+
+    def overlaps(self, array: Array) -> bool:
+        """Whether an array of NumPy's lies in the memory of a shadow."""
+        return any(np.may_share_memory(array, shadow.memory) for shadow in self._shadows.values())
+
+    def view(self, handle: Handle) -> Any:
+        """Return the NumPy array, or scalar, that a handle is in NumPy's world."""
+        layout = handle._layout
+        if layout.dtype.hasobject:
+            raise Unchecked
+        shadow = self.find(handle._storage) or self._enter(handle._storage, _bytes_of(handle._storage))
+        array = seen_at(shadow.memory, layout)
+        if type(handle) is types.scalar:
+            return array[()]
+        if handle._view is not None and not handle._view[1]:
+            array.flags.writeable = False
+        return array
+
+    def add(self, handle: Handle, numpys: Any) -> None:
+        """Give the storage of a result that is new what NumPy's result holds."""
+        storage, layout = handle._storage, handle._layout
+        if layout.dtype.hasobject:
+            raise Unchecked
+        nbytes = layout_of(storage).nbytes
+        memory = np.zeros(nbytes, np.uint8) if nbytes == layout.nbytes else _bytes_of(storage)
+        seen_at(memory, layout)[...] = numpys
+        self._enter(storage, memory)
+        if type(handle) is types.scalar:
+            self.hold(storage)  # it may be printed and gone; arrays are not held, lest their kernels have to write them
+
+    def hold(self, storage: Storage) -> None:
+        """Keep a storage to be compared at the end of the line, although the program may not."""
+        self._held.append(storage)
+
+    def drop(self, storage: Storage) -> None:
+        """Forget what NumPy has for a storage."""
+        self._shadows.pop(id(storage), None)
+
+    def take(self) -> list[tuple[Storage, Array, Array]]:
+        """Forget all shadows; return the storages that somebody still holds, with what they hold here and in NumPy."""
+        shadows, self._shadows = self._shadows, {}
+        found = []
+        for shadow in shadows.values():
+            storage = shadow.storage()
+            if storage is not None:
+                layout = layout_of(storage)
+                found.append((storage, seen_at(_bytes_of(storage), layout), seen_at(shadow.memory, layout)))
+        self._held.clear()
+        return found
+
+    def _enter(self, storage: Storage, memory: Array) -> Shadow:
+        shadow = self._shadows[id(storage)] = Shadow(ref(storage), memory)
+        return shadow
+
+
+def layout_of(storage: Storage) -> Layout:
+    """Return the layout of a whole storage."""
+    host, value = storage.host, storage.value
+    if host is not None:
+        return host_layout(host)
+    assert value is not None
+    layout: Layout = value[0].layout
+    return layout
+
+
+def _bytes_of(storage: Storage) -> Array:
+    """Return a copy of the bytes of a storage, which stays on its side."""
+    with schedule.LOCK:
+        if storage.host is not None:
+            return host_bytes(storage.host).copy()
+        graph, leaves, _ = schedule.materialise(storage)
+        memory = np.empty(graph.layout.nbytes, np.uint8)
+        if memory.size:
+            device().download(memory, leaves[0].ptr)
+        return memory

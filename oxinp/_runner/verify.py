@@ -1,0 +1,354 @@
+"""``--verify``: NumPy beside the program, and the first line whose results differ.
+
+Each operation that the program calls is called a second time, on NumPy's arrays. A line begins with NumPy's arrays
+equal to ours (see `shadow`); when the program goes on to another line, what the line made or wrote is compared, and the
+next line begins equal again. So a line is judged by what it does itself, rounding does not pile up over the program,
+and lazy evaluation stays as it is within a line. What cannot be called twice (a function of the user's, a file, an
+iterator) is called once; what it gives is taken as it is, and the operations inside the user's function are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import linecache
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.exchange import PLAIN
+from oxinp._core.fallback import FallbackError
+from oxinp._core.handle import Handle
+from oxinp._core.storage import Storage
+from oxinp._core.ufunc import types
+from oxinp._core.ufuncs import ufunc
+from oxinp._runner import compare, program, twins
+from oxinp._runner.finder import find_frame
+from oxinp._runner.shadow import Shadows, Unchecked
+
+__all__ = ["Verification", "start"]
+
+Function = Callable[..., Any]
+_PUBLIC = ("builtins", "numpy.exceptions", "numpy.linalg")
+_PASSED = (bool, int, float, complex, str, bytes, range, np.generic, np.dtype, type, np.ufunc)
+# Not the operation's own: the program is to see them and go on.
+_NOT_COMPARED = (FallbackError, MemoryError, NotImplementedError)
+
+
+def start(rtol: str) -> None:
+    """Verify the program from now on.
+
+    Parameters
+    ----------
+    rtol : str
+        How far floats may be from NumPy's, relative to them; "" for half of their dtype's digits.
+
+    Raises
+    ------
+    ValueError
+        It is no positive number.
+    """
+    value = None if rtol == "" else float(rtol)
+    if value is not None and not 0 <= value < 1:
+        raise ValueError(f"{rtol} is no tolerance between 0 and 1")
+    verification = Verification(value)
+    twins.install(verification.call)
+    program.at_end.append(verification.finish)
+
+
+class _State(threading.local):
+    """Where a thread of the program is."""
+
+    def __init__(self) -> None:
+        self.is_inside = False
+        self.shadows = Shadows()
+        self.slack = 0.0
+        self.place: tuple[str, int] = ("", 0)
+        self.frame_id = 0
+        self.instruction = -1
+
+
+class Verification:
+    """The comparison of one program with NumPy.
+
+    Parameters
+    ----------
+    rtol : float or None
+        See `start`.
+    """
+
+    def __init__(self, rtol: float | None) -> None:
+        self._rtol = rtol
+        self._state = _State()
+        self._lines: set[tuple[str, int]] = set()
+        self._num_results = 0
+        self._furthest = compare.Distance(False)
+        self._furthest_place = ("", 0)
+        self._is_wrong = False
+
+    def call(self, ours: Function, numpys: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of ours, and NumPy's on the shadows; return, or raise, what ours does."""
+        state = self._state
+        if state.is_inside:
+            return ours(*args, **kwargs)
+        if self._is_wrong:
+            sys.exit(1)
+        frame = find_frame(sys._getframe(2))
+        if frame is None:
+            return ours(*args, **kwargs)
+        if self._is_another_line(frame):
+            self._settle(frame)
+            state.place, state.frame_id = (frame.f_code.co_filename, frame.f_lineno), id(frame)
+        state.instruction = frame.f_lasti
+        if numpys is twins.shown:
+            state.shadows.hold(args[0]._storage)
+            return ours(*args, **kwargs)
+        given = _Given(state.shadows)
+        try:
+            state.is_inside = True
+            numpy_args = [given.give(value) for value in args]
+            numpy_kwargs = {name: given.give(value) for name, value in kwargs.items()}
+        except Unchecked:
+            state.is_inside = False
+            return self._call_once(ours, args, kwargs)
+        except BaseException:
+            state.is_inside = False
+            raise
+        try:
+            return self._call_both(ours, numpys, args, kwargs, given, (numpy_args, numpy_kwargs))
+        finally:
+            state.is_inside = False
+
+    def finish(self) -> None:
+        """Compare what the last line did; say how the program went, and end with 1 if a line differed."""
+        if not self._is_wrong:
+            self._settle(None)
+        if self._is_wrong:
+            sys.exit(1)
+        size = self._furthest
+        text = f"verify: {self._num_results} results of {len(self._lines)} lines agree with NumPy's"
+        if size.relative:
+            file, number = self._furthest_place
+            text += f"; largest difference: {size.relative:.2g} relative, {size.ulp:.2g} ulp, at {file}:{number}"
+        sys.stderr.write(text + "\n")
+
+    def _is_another_line(self, frame: FrameType) -> bool:
+        state = self._state
+        is_same = id(frame) == state.frame_id and state.place == (frame.f_code.co_filename, frame.f_lineno)
+        return not is_same or frame.f_lasti <= state.instruction  # a loop within a line
+
+    def _call_once(self, ours: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call what has no twin; what it may have written is taken as it is."""
+        try:
+            return ours(*args, **kwargs)
+        finally:
+            for handle in _handles((args, kwargs)):
+                self._state.shadows.drop(handle._storage)
+
+    def _call_both(
+        self,
+        ours: Function,
+        numpys: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given: _Given,
+        numpy_arguments: tuple[list[Any], dict[str, Any]],
+    ) -> Any:
+        error = numpy_error = our_result = numpy_result = None
+        try:
+            our_result = ours(*args, **kwargs)
+        except _NOT_COMPARED:
+            for handle in _handles((args, kwargs)):
+                self._state.shadows.drop(handle._storage)
+            raise
+        except Exception as raised:  # noqa: BLE001 - whatever it is, it is compared and raised again
+            error = raised
+        numpy_args, numpy_kwargs = numpy_arguments
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                numpy_result = numpys(*numpy_args, **numpy_kwargs)
+        except Unchecked:
+            return our_result
+        except Exception as raised:  # noqa: BLE001
+            numpy_error = raised
+        if error is not None or numpy_error is not None:
+            self._compare_errors(error, numpy_error)
+            if error is not None:
+                raise error
+            return our_result
+        operands = given.arrays()
+        # What is written in place is an operand.
+        self._state.slack = max([self._state.slack, *[compare.rounding(operands, each) for each in operands]])
+        self._compare(our_result, numpy_result, operands)
+        for theirs, copied in given.theirs:
+            self._compare_arrays(theirs, copied, compare.rounding(operands, copied))
+        return our_result
+
+    # -- comparing -----------------------------------------------------------------------------------------------------
+
+    def _compare_errors(self, error: Exception | None, numpy_error: Exception | None) -> None:
+        if isinstance(numpy_error, FloatingPointError):
+            return  # `errstate`: ours are raised later, or not at all
+        if _public(error) is not _public(numpy_error):
+            said = [f"raises {type(e).__name__}: {e}" if e else "raises nothing" for e in (error, numpy_error)]
+            self._report(f"oxinp {said[0]}; NumPy {said[1]}")
+
+    def _compare(self, ours: Any, numpys: Any, operands: list[Any]) -> None:
+        if ours is NotImplemented or numpys is NotImplemented:
+            return
+        if isinstance(ours, Handle):
+            self._compare_handle(ours, numpys, operands)
+        elif isinstance(ours, np.ndarray | np.generic | bool | int | float | complex):
+            if not isinstance(numpys, np.ndarray | np.generic | bool | int | float | complex):
+                self._report(f"oxinp gives {type(ours).__name__}, NumPy {type(numpys).__name__}")
+            given = np.asarray(numpys)
+            if not given.dtype.hasobject:
+                self._compare_arrays(np.asarray(ours), given, compare.rounding(operands, given))
+        elif isinstance(ours, list | tuple) and isinstance(numpys, list | tuple):
+            if len(ours) != len(numpys):
+                self._report(f"oxinp gives {len(ours)} results, NumPy {len(numpys)}")
+            for one, other in zip(ours, numpys, strict=False):
+                self._compare(one, other, operands)
+        elif isinstance(ours, str | bytes | np.dtype) and ours != numpys:
+            self._report(f"oxinp gives {ours!r}, NumPy {numpys!r}")
+
+    def _compare_handle(self, ours: Any, numpys: Any, operands: list[Any]) -> None:
+        is_scalar = type(ours) is types.scalar
+        if not isinstance(numpys, np.generic if is_scalar else np.ndarray):
+            kinds = "a scalar" if is_scalar else "an array", type(numpys).__name__
+            self._report(f"oxinp gives {kinds[0]}, NumPy {kinds[1]}")
+        layout, given = ours._layout, np.asarray(numpys)
+        if layout.dtype != given.dtype or layout.shape != given.shape:
+            self._report(f"oxinp gives {layout.dtype} {layout.shape}, NumPy {given.dtype} {given.shape}")
+        state = self._state
+        state.slack = max(state.slack, compare.rounding(operands, given))
+        known = state.shadows.find(ours._storage)
+        if known is not None:
+            if layout.size and not np.may_share_memory(given, known.memory):
+                self._report("oxinp gives a view of an argument, NumPy a copy")
+            return
+        if given.size and state.shadows.overlaps(given):
+            self._report("oxinp gives a copy of an argument, NumPy a view")
+        with contextlib.suppress(Unchecked):
+            state.shadows.add(ours, numpys)
+
+    def _compare_arrays(
+        self, ours: Any, numpys: Any, slack: float, storage: Storage | None = None, frame: Any = None
+    ) -> None:
+        self._num_results += 1
+        found = compare.distance(ours, numpys, self._rtol, slack)
+        if found.is_wrong:
+            self._report(found.message, _name_of(storage, frame))
+        if found.relative > self._furthest.relative:
+            self._furthest, self._furthest_place = found, self._state.place
+
+    def _settle(self, frame: FrameType | None) -> None:
+        """Compare what the line that ends here has made and written."""
+        state = self._state
+        if not state.place[1]:
+            return
+        state.is_inside = True
+        try:
+            for storage, ours, numpys in state.shadows.take():
+                self._compare_arrays(ours, numpys, max(state.slack, compare.rounding([], numpys)), storage, frame)
+        finally:
+            state.is_inside = False
+        self._lines.add(state.place)
+        state.slack, state.instruction = 0.0, -1
+
+    def _report(self, message: str, name: str = "") -> None:
+        """Say which line differs, and end the program."""
+        file, number = self._state.place
+        source = linecache.getline(file, number).strip()
+        text = f"verify: {file}:{number}: {source}\n  {name + ': ' if name else ''}{message}\n"
+        sys.stdout.flush()
+        sys.stderr.write(text)
+        self._is_wrong = True
+        sys.exit(1)
+
+
+class _Given:
+    """The arguments of one call, as NumPy gets them.
+
+    Attributes
+    ----------
+    theirs : list of (numpy.ndarray, numpy.ndarray)
+        The program's own NumPy arrays among them, and the copies that NumPy may write to instead.
+    """
+
+    def __init__(self, shadows: Shadows) -> None:
+        self.theirs: list[tuple[Any, Any]] = []
+        self._shadows = shadows
+        self._arrays: dict[int, Any] = {}
+
+    def arrays(self) -> list[Any]:
+        """Return the arrays that stand for ours, and the program's own."""
+        return [*map(np.asarray, self._arrays.values()), *[copied for _, copied in self.theirs]]
+
+    def give(self, value: Any) -> Any:
+        """Return what stands for a value; raises Unchecked where nothing can."""
+        kind = type(value)
+        if kind in PLAIN or value is NotImplemented:
+            return value
+        if isinstance(value, Handle):
+            array = self._arrays.get(id(value))
+            if array is None:
+                array = self._arrays[id(value)] = self._shadows.view(value)
+            return array
+        if isinstance(value, np.random.Generator):
+            return np.random.Generator(copy.deepcopy(value.bit_generator))
+        if isinstance(value, np.random.RandomState):
+            twin = np.random.RandomState()
+            twin.set_state(value.get_state())
+            return twin
+        if isinstance(value, ufunc):
+            return value._row.numpy
+        if isinstance(value, np.ndarray):
+            if value.dtype.hasobject or isinstance(value, np.memmap | np.ma.MaskedArray):
+                raise Unchecked
+            self.theirs.append((value, value.copy(order="K")))
+            return self.theirs[-1][1]
+        if kind in (list, tuple):
+            return kind([self.give(each) for each in value])
+        if kind is dict:
+            return {name: self.give(each) for name, each in value.items()}
+        if kind in (set, frozenset) and {type(each) for each in value} <= PLAIN | {type}:
+            return value
+        if isinstance(value, _PASSED) or (getattr(value, "__module__", None) or "").startswith("numpy"):
+            return value
+        raise Unchecked
+
+
+def _handles(value: Any) -> Iterator[Handle]:
+    """Give the arrays of ours in arguments."""
+    if isinstance(value, Handle):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _handles(each)
+    elif type(value) is dict:
+        yield from _handles(list(value.values()))
+
+
+def _public(error: Exception | None) -> type[BaseException] | None:
+    """Return what a program can name in its `except`."""
+    return None if error is None else next(base for base in type(error).__mro__ if base.__module__ in _PUBLIC)
+
+
+def _name_of(storage: Storage | None, frame: FrameType | None) -> str:
+    """Return what the program calls an array, where its next line sees it."""
+    scopes = []
+    while frame is not None:
+        scopes.append(frame.f_locals)
+        frame = find_frame(frame.f_back)
+    for scope in (*scopes, vars(sys.modules["__main__"])):
+        for name, value in scope.items():
+            if isinstance(value, Handle) and value._storage is storage:
+                return str(name)
+    return ""
