@@ -70,6 +70,11 @@ def exact_power(x, y):
     return -value if x < 0 and mpmath.fmod(y, 2) != 0 else value
 
 
+def exact_cbrt(x):
+    """The real cube root."""
+    return mpmath.sign(x) * mpmath.cbrt(abs(x))
+
+
 FUNCTIONS = (
     Elementary("exp", mpmath.exp, "exp(x)", (*EXP_ENDS, LN2 / 2)),
     Elementary("exp2", lambda x: mpmath.power(2, x), "exp2(x)", (-126, -149, -150, 128, -1022, -1074, -1075, 1024)),
@@ -89,6 +94,8 @@ FUNCTIONS = (
     Elementary("arccos", mpmath.acos, "acos(x)", (0.38268343, 0.70710678, 0.92387953, 0.99999999303)),
     Elementary("arctan", mpmath.atan, "atan(x)", (0.41421356, 2.41421356, 2.0**30, 2.0**60)),
     Elementary("arctan2", mpmath.atan2, "atan2(x, y)", num_args=2),
+    Elementary("hypot", mpmath.hypot, "hypot(x, y)", num_args=2),
+    Elementary("cbrt", exact_cbrt, "cbrt(x)", (2.0**-60, 2.0**-900)),
 )
 
 

@@ -10,6 +10,7 @@ from oxinp._ptx.math.hyperbolic import cosh, sinh, tanh
 from oxinp._ptx.math.inverse_trigonometric import arccos, arcsin, arctan, arctan2
 from oxinp._ptx.math.logarithm import log, log1p, log2, log10
 from oxinp._ptx.math.power import power
+from oxinp._ptx.math.roots import cbrt, hypot
 from oxinp._ptx.math.trigonometric import cos, sin, tan
 
 __all__ = [
@@ -17,11 +18,13 @@ __all__ = [
     "arcsin",
     "arctan",
     "arctan2",
+    "cbrt",
     "cos",
     "cosh",
     "exp",
     "exp2",
     "expm1",
+    "hypot",
     "log",
     "log1p",
     "log2",

@@ -94,10 +94,7 @@ def with_top_word(k: Builder, x: Value, word: Value) -> Value:
 def power_of_two(k: Builder, exponent: Value, type: Type) -> Value:
     """``2**exponent`` of an i32 for normal results; 0 and infinity one beyond."""
     form = FORMATS[type]
-    word = (exponent << form.shift) + (form.bias << form.shift)
-    if type is f32:
-        return k.bitcast(word, f32)
-    return k.bitcast(k.pack(k.const(0, u32), k.bitcast(word, u32)), f64)
+    return from_top_word(k, (exponent << form.shift) + (form.bias << form.shift), type)
 
 
 def as_float(k: Builder, number: Value, type: Type) -> Value:
@@ -108,6 +105,20 @@ def as_float(k: Builder, number: Value, type: Type) -> Value:
     raised = k.pack(k.bitcast(number, u32), k.const(0x43380000, u32))
     # a negative number's word stands for 2**32 more
     return k.bitcast(raised, f64) - k.where(number < 0, k.const(rounder + 2.0**32, f64), rounder)
+
+
+def exponent_of(k: Builder, x: Value) -> tuple[Value, Value]:
+    """``2**(1 - e)`` and ``2**e`` with the exponent e of a finite number, not below that of the smallest normal one."""
+    form = FORMATS[x.type]
+    word = k.max(top_word(k, x) & (-1 << form.shift), 1 << form.shift)
+    return from_top_word(k, ((2 * form.bias + 1) << form.shift) - word, x.type), from_top_word(k, word, x.type)
+
+
+def from_top_word(k: Builder, word: Value, type: Type) -> Value:
+    """The number with these upper 32 bits, i32, and zeros below."""
+    if type is f32:
+        return k.bitcast(word, f32)
+    return k.bitcast(k.pack(k.const(0, u32), k.bitcast(word, u32)), f64)
 
 
 def scale(k: Builder, x: Value, exponent: Value) -> Value:

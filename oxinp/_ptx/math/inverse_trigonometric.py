@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._ptx.math.floats import FORMATS, elementary, inverse, polynomial, top_word
-from oxinp._ptx.types import f32, f64, u32
+from oxinp._ptx.math.floats import elementary, exponent_of, inverse, polynomial, top_word
+from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def arctan2(k: Builder, y: Value, x: Value) -> Value:
     is_alone = (along != across) & (more > 0)
     across = k.where(is_special, k.where((across == more) | ~is_alone, one, zero), across)
     along = k.where(is_special, k.where((along == more) & (more > 0), one, zero), along)
-    factor = k.where(is_special, one, inverse_scale(k, more))
+    factor = k.where(is_special, one, exponent_of(k, more)[0])
     is_behind = top_word(k, x) < 0
     t = ratio(k, Pair(along * factor), Pair(across * factor))
     result = k.var(angle(k, t, is_behind))
@@ -185,13 +185,3 @@ def arctan2(k: Builder, y: Value, x: Value) -> Value:
         result.set(k.abs(y) / k.abs(x))
     signed = k.emit("copysign", y, result)
     return k.where(k.emit("isnan", x, y), float("nan"), signed)
-
-
-def inverse_scale(k: Builder, x: Value) -> Value:
-    """Power of two that brings a positive finite number to [2, 4), and subnormal ones far from the range's end."""
-    form = FORMATS[x.type]
-    exponent = top_word(k, x) & (-1 << form.shift)
-    word = ((2 * form.bias + 1) << form.shift) - k.max(exponent, 1 << form.shift)
-    if x.type is f32:
-        return k.bitcast(word, f32)
-    return k.bitcast(k.pack(k.const(0, u32), k.bitcast(word, u32)), f64)
