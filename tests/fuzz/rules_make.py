@@ -63,7 +63,7 @@ def create(scope: Scope) -> None:
 def create_empty(scope: Scope) -> None:
     """Bind an uninitialised array and fill it at once."""
     name = scope.target()
-    value = scope.draw.choice(operands.INTEGERS)
+    value = scope.draw.choice(operands.INTEGERS).lstrip("-")  # one that does not fit would fill nothing
     fill = scope.draw.choice(
         (f"{name}[...] = {value}", f"{name}.fill({value})", f"np.copyto({name}, {value}, casting='unsafe')")
     )

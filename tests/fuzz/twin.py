@@ -112,7 +112,7 @@ class Twin:
             operand = np.array(eval(compiled(code, "eval"), self.numpys))  # noqa: S307 - our own code
         except Exception as error:
             raise InvalidProgramError(code) from error
-        if operand.dtype.kind not in "biuf":
+        if operand.dtype.kind not in "biufc":
             raise InvalidProgramError(code)
         return operand
 
