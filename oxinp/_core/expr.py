@@ -213,10 +213,11 @@ _SCALARS: dict[Any, Graph] = {}
 
 def scalar(kind: Any) -> Graph:
     """Return the graph of a scalar: of a Python type, which promotes weakly, or of a dtype."""
-    graph = _SCALARS.get(kind)
+    key = kind if isinstance(kind, type) else (kind, kind.num)
+    graph = _SCALARS.get(key)
     if graph is None:
         dtype = np.dtype(kind)
-        graph = _SCALARS[kind] = Graph(Layout.of(dtype, ()), (kind,), (), 0)
+        graph = _SCALARS[key] = Graph(Layout.of(dtype, ()), (kind,), (), 0)
         graph.is_scalar = True
     return graph
 

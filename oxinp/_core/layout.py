@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 _INTERNED: dict[tuple[Any, ...], Layout] = {}
-_CONTIGUOUS: dict[tuple[np.dtype[Any], tuple[int, ...]], Layout] = {}
+_CONTIGUOUS: dict[tuple[np.dtype[Any], int, tuple[int, ...]], Layout] = {}
 _MAX_INTERNED = 1 << 15
 _new = object.__new__
 
@@ -42,23 +42,24 @@ class Layout:
     @staticmethod
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
         """Return the C-contiguous layout of `shape` at offset 0."""
-        layout = _CONTIGUOUS.get((dtype, shape))
+        key = (dtype, dtype.num, shape)  # uint64 is two dtypes of C's that are equal, of different scalar types
+        layout = _CONTIGUOUS.get(key)
         if layout is None:
             layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             if len(_CONTIGUOUS) >= _MAX_INTERNED:
                 _CONTIGUOUS.clear()
-            _CONTIGUOUS[dtype, shape] = layout
+            _CONTIGUOUS[key] = layout
         return layout
 
     @staticmethod
     def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """Return the layout with these strides and this offset, in bytes."""
-        key = (dtype, shape, strides, offset)
+        key = (dtype, dtype.num, shape, strides, offset)
         layout = _INTERNED.get(key)
         if layout is None:
             if len(_INTERNED) >= _MAX_INTERNED:
                 _INTERNED.clear()
-            layout = _INTERNED[key] = _make(*key)
+            layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
         return layout
 
     def same(self, other: Layout) -> bool:

@@ -59,7 +59,7 @@ def operation_of(row: UfuncRow) -> Operation:
         lower = row.lowering.get(first.name)
         if lower is None:
             lower = row.lowering.get(first.kind)
-            if lower is not None and first is FLOAT16:
+            if lower is not None and first == FLOAT16:
                 lower = through_float32(lower)
         if lower is None:
             msg = f"{row.name} has no kernel for {inputs[0]}"

@@ -214,3 +214,27 @@ def test_chains_of_float16_round_after_every_operation(launches):
     x, y = (oxinp.array(values("e", seed)) for seed in (0, 1))
     assert launches(lambda: (x + y) * x - y / 3) == 1
     twin(lambda xp: (xp.array(values("e")) + xp.array(values("e", 1))) * xp.array(values("e")) - 1 / 3)
+
+
+def test_equal_dtypes_of_different_scalar_types():
+    """C's unsigned long and unsigned long long are both uint64, equal, and have scalars of different types."""
+
+    def body(xp):
+        results = []
+        for code in ("Q", "L", "q", "l"):
+            x = xp.array([[1, 2], [3, 4]], dtype=code)
+            results += [x[0, 0] + x[0, 1], x.sum(), x.max(), (x * x)[1, 1], x.copy()[0, 0], x.T.astype(code)[1, 0]]
+        return results
+
+    twin(body)
+
+
+@pytest.mark.parametrize("numbers", [[300], [[1, -1]], [1.5], [float("nan")], [1j], [np.float64(300)], [np.int64(-1)]])
+@pytest.mark.parametrize("code", "bBhiIlLefF")
+def test_lists_are_assigned_number_by_number(code, numbers):
+    def body(xp):
+        x = xp.zeros((3, 2), dtype=np.dtype(code))
+        x[...] = numbers
+        return x
+
+    twin(body)

@@ -291,6 +291,11 @@ def is_large(value: Any) -> bool:
     return type(value) is int and not 0 <= value < 128
 
 
+def is_real(*values: Any) -> bool:
+    """NumPy's roots of complex numbers are the C library's, correct to an ulp or two."""
+    return not any(np.iscomplexobj(v) for v in values)
+
+
 def _all_integers(*values: Any) -> bool:
     return all(is_integer(v) for v in values)
 
@@ -309,7 +314,7 @@ OPERATIONS = tuple(
         Operation("np.add({x}, {y}, dtype=np.float64)", 2),
         Operation("np.multiply({x}, {y}, dtype=np.float32)", 1),
         Operation("(lambda x: x * x + x)({x})", 4),
-        Operation("np.sqrt({x})", 10),
+        Operation("np.sqrt({x})", 10, is_real),
         Operation("({x} < {y})", 4, comparable),
         Operation("({x} <= {y})", 3, comparable),
         Operation("({x} > {y})", 4, comparable),
@@ -341,7 +346,7 @@ OPERATIONS = tuple(
         Operation("np.isnan({x})", 2),
         Operation("np.clip({x}, -2, 5)", 1, _all_integers),
         Operation("numpy.add({x}, {y})", 2),
-        Operation("numpy.sqrt({x})", 1),
+        Operation("numpy.sqrt({x})", 1, is_real),
         Operation("(numpy.where({x}, {y}, {z}) * 1)", 1),
     )
 )

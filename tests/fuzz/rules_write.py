@@ -129,6 +129,8 @@ def out(scope: Scope) -> None:
         ufunc = "add"
     if ufunc in ("less", "equal") and any(operands.is_large(x.value) for x in inputs):
         ufunc = "add"  # NumPy dies of comparing an integer that does not fit with `where=` or a cast into the output
+    if ufunc == "sqrt" and not operands.is_real(inputs[0].value):
+        ufunc = "negative"
     options = ", casting='unsafe'" if draw.chance(12) else ""
     if draw.chance(10):
         options += f", where={operands.mask_code(scope, name)}"

@@ -117,7 +117,8 @@ def assign(target: Handle, value: Any) -> None:
 
 def _from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
-    given = np.asarray(value, dtype if dtype.kind in "OSUV" else None)
+    # A list's numbers are converted one by one, and refused where they do not fit; an array is cast.
+    given = np.asarray(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
     if given.ndim or dtype.hasobject:
         return types.from_host(given)
     single = np.empty((), dtype)

@@ -218,7 +218,7 @@ _RESULT_DTYPES: dict[Any, np.dtype[Any]] = {}
 
 def _result_dtype(row: ReductionRow, source: np.dtype[Any], dtype: Any, out: Any) -> np.dtype[Any]:
     """Ask NumPy which dtype the reduction accumulates: an `out` has a say in it."""
-    key = (row, source, dtype, None if out is None else out._layout.dtype)
+    key = (row, source, source.num, dtype, None if out is None else out._layout.dtype)
     result = _RESULT_DTYPES.get(key)
     if result is None:
         if dtype is None and out is not None:
