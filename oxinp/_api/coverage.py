@@ -146,12 +146,12 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     *_rows(
         "linear algebra",
-        ufunc="matmul vecdot",
-        composed="dot inner kron outer tensordot trace vdot",
+        native="matmul",
+        composed="dot inner kron outer tensordot trace vdot vecdot",
         host="einsum einsum_path",
     ),
-    CoverageRow("matvec", "linear algebra", _kind_of_ufunc("matvec"), since="2.2"),
-    CoverageRow("vecmat", "linear algebra", _kind_of_ufunc("vecmat"), since="2.2"),
+    CoverageRow("matvec", "linear algebra", COMPOSED, since="2.2"),
+    CoverageRow("vecmat", "linear algebra", COMPOSED, since="2.2"),
     *_rows(
         "sorting and searching",
         native="where",

@@ -7,6 +7,7 @@ first used.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from types import GeneratorType
 from typing import Any
@@ -26,7 +27,7 @@ Function = Callable[..., Any]
 
 
 def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Function]:
-    """Enter a function under NumPy's names; where it raises `Unsupported`, NumPy computes on the host.
+    """Enter a function under NumPy's names, dotted below ``numpy``; where it raises `Unsupported`, NumPy computes.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Func
 
     def enter(function: Function) -> Function:
         for name in names:
-            numpys = getattr(np, name, None)
+            module, _, last = f"numpy.{name}".rpartition(".")
+            numpys = getattr(operator.attrgetter(module[6:])(np) if module != "numpy" else np, last, None)
             if numpys is not None:
                 _enter(name, numpys, dispatch.with_fallback(function, numpys, name, is_hosted=is_hosted), function)
         return function

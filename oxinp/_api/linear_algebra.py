@@ -1,4 +1,4 @@
-"""Linear algebra: products of vectors, and of matrices with vectors."""
+"""Linear algebra: products."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     a, b = _checked(a, b, out)
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return a * b
-    if a._layout.ndim > 1 and b._layout.ndim > 2:
-        raise Unsupported("products of stacked matrices with all others")
-    return GUFUNC_OBJECTS["matmul"](a, b)
+    return matmul.dot(a, b) if a._layout.ndim > 1 and b._layout.ndim > 2 else GUFUNC_OBJECTS["matmul"](a, b)
 
 
 @implements("inner")
@@ -38,9 +36,9 @@ def inner(a: Any, b: Any, /) -> Any:
     a, b = _checked(a, b)
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return a * b
-    if b._layout.ndim > 1 and a._layout.ndim > 1:
-        raise Unsupported("products of matrices")
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
+    if b._layout.ndim > 1 and a._layout.ndim > 1:
+        return dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
     return matmul.contract(a, b, -1)
 
 

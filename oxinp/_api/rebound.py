@@ -30,6 +30,8 @@ _OF_ARRAYS = (
 # ... and that of these may be larger.
 _GROWING = "fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
 
+_OF_LINALG = "matmul matrix_power multi_dot outer tensordot vecdot"
+
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
 
 
@@ -98,3 +100,5 @@ def _rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
 for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
     for _name in _listed.split():
         implements(_name, is_hosted=_stays)(_rebound(getattr(np, _name)))
+for _name in _OF_LINALG.split():
+    implements(f"linalg.{_name}", is_hosted=False)(_rebound(getattr(np.linalg, _name)))

@@ -11,8 +11,10 @@ from oxinp._core import explain, placement
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, host_view
+from oxinp._core.layout import Layout
 from oxinp._core.ops import matmul
-from oxinp._core.ufunc import is_hosted, operand, types, wrap_host
+from oxinp._core.ops.copy import assign
+from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ufunc
 
@@ -25,53 +27,83 @@ class GufuncRow(NamedTuple):
     numpy : numpy.ufunc
     compute : callable
         (array, array) -> its result, on the device; raises Unsupported where that has no kernel.
+    cost : callable
+        (layout, layout) -> what placement compares to the threshold; raises what NumPy raises for their shapes.
     """
 
     numpy: np.ufunc
     compute: Callable[[Handle, Handle], Any]
+    cost: Callable[[Layout, Layout], float]
+
+
+def _nbytes(left: Layout, right: Layout) -> float:
+    return max(left.nbytes, right.nbytes)
 
 
 _COMPUTE = {
-    "matmul": matmul.matmul,
-    "vecdot": matmul.vecdot,
-    "matvec": matmul.matvec,
-    "vecmat": matmul.vecmat,
+    "matmul": (matmul.matmul, matmul.cost),
+    "vecdot": (matmul.vecdot, _nbytes),
+    "matvec": (matmul.matvec, _nbytes),
+    "vecmat": (matmul.vecmat, _nbytes),
 }
 # THE TABLE, of those that this NumPy has
-GUFUNCS = {name: GufuncRow(getattr(np, name), compute) for name, compute in _COMPUTE.items() if hasattr(np, name)}
+GUFUNCS = {name: GufuncRow(getattr(np, name), *row) for name, row in _COMPUTE.items() if hasattr(np, name)}
 
 
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
-    """A generalised ufunc; see `numpy.ufunc`. Calls with keywords are NumPy's business, on the host."""
+    """A generalised ufunc; see `numpy.ufunc`. Keywords other than `out` are NumPy's business, on the host."""
 
-    __slots__ = ("_compute",)
+    __slots__ = ("_compute", "_cost")
 
     def __init__(self, row: GufuncRow) -> None:
         self._row = UfuncRow(row.numpy, {})
         self._compute = row.compute
+        self._cost = row.cost
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         numpy_ufunc = self._row.numpy
-        if kwargs or len(args) != numpy_ufunc.nin:
-            return call(numpy_ufunc, args, kwargs, name=self.__name__)
+        if type(out) is tuple and len(out) == 1:
+            out = out[0]
+        if out is None and len(args) == numpy_ufunc.nin + 1:
+            *args, out = args  # type: ignore[assignment]
         operands = [operand(value) for value in args]
+        given = {**kwargs, **({} if out is None else {"out": out})}
         if any(value is NotImplemented for value in operands):
-            return numpy_ufunc(*args)  # which asks them
-        if not any(isinstance(value, Handle) for value in operands):
+            return numpy_ufunc(*args, **given)  # which asks them
+        if kwargs or len(args) != numpy_ufunc.nin or not (out is None or type(out) is types.ndarray):
+            return call(numpy_ufunc, tuple(args), given, name=self.__name__)
+        if out is None and not any(isinstance(value, Handle) for value in operands):
             return numpy_ufunc(*operands)
         arrays = [value if isinstance(value, Handle) else types.from_host(np.asarray(value)) for value in operands]
-        cost = max(array._layout.nbytes for array in arrays)
+        try:
+            result = self._of_arrays(arrays)
+        except Unsupported:
+            return call(numpy_ufunc, tuple(args), given, name=self.__name__)
+        return result if out is None else _into(out, result)
+
+    def _of_arrays(self, arrays: list[Any]) -> Any:
+        cost = self._cost(arrays[0]._layout, arrays[1]._layout)
         if is_hosted(tuple(arrays)) and placement.is_host(cost):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
-            return wrap_host(numpy_ufunc(*map(host_view, arrays)))
-        try:
-            return self._compute(*arrays)
-        except Unsupported:
-            return call(numpy_ufunc, args, kwargs, name=self.__name__)
+            return wrap_host(self._row.numpy(*map(host_view, arrays)))
+        return self._compute(*arrays)
 
     def __reduce__(self) -> Any:
         return _named, (self.__name__,)
+
+
+def _into(out: Any, result: Any) -> Any:
+    """Write a result that was computed beside `out` into it, as a ufunc's; it may overlap the operands."""
+    check_writeable(out)
+    dtype, shape = result.dtype, np.shape(result)
+    if not np.can_cast(dtype, out._layout.dtype, "same_kind"):
+        np.add(np.empty(0, dtype), np.empty(0, dtype), out=np.empty(0, out._layout.dtype))
+    if out._layout.shape[out._layout.ndim - len(shape) :] != shape:
+        np.broadcast_to(np.empty(shape, np.bool_), out._layout.shape)
+        raise ValueError(f"output operand has shape {out._layout.shape}, and the result {shape}")
+    assign(out, result)
+    return out
 
 
 def _named(name: str) -> gufunc:
@@ -82,7 +114,7 @@ GUFUNC_OBJECTS = {name: gufunc(row) for name, row in GUFUNCS.items()}
 
 
 def operator_methods() -> dict[str, Any]:
-    """Return ``a @ b`` and ``b @ a``, for the class body of `ndarray`."""
+    """Return ``a @ b``, ``b @ a`` and ``a @= b``, for the class body of `ndarray`."""
     product = GUFUNC_OBJECTS["matmul"]
 
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
@@ -91,4 +123,7 @@ def operator_methods() -> dict[str, Any]:
     def __rmatmul__(self: Any, other: Any) -> Any:  # noqa: N807
         return NotImplemented if operand(other) is NotImplemented else product(other, self)
 
-    return {"__matmul__": __matmul__, "__rmatmul__": __rmatmul__}
+    def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
+        return NotImplemented if operand(other) is NotImplemented else product(self, other, out=self)
+
+    return {"__matmul__": __matmul__, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}

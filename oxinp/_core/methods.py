@@ -304,7 +304,7 @@ ROWS: tuple[MethodRow, ...] = (
     ),
     *_own("tolist transpose view"),
     *_own("__add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__"),
-    *_own("__matmul__ __rmatmul__"),
+    *_own("__imatmul__ __matmul__ __rmatmul__"),
     *_own("__itruediv__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__"),
     # Reductions: `out` is the second argument after self, or the third where there is a dtype.
     *_host("all any argmax argmin min", 2),
@@ -318,7 +318,6 @@ ROWS: tuple[MethodRow, ...] = (
     *_operators("remainder", "mod"),
     *_operators("power", "pow"),
     *_operators("divmod", "divmod", in_place=False),
-    MethodRow("__imatmul__", HOST, (0,), "matmul"),
     *_operators("bitwise_and", "and"),
     *_operators("bitwise_or", "or"),
     *_operators("bitwise_xor", "xor"),

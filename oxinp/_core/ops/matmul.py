@@ -1,4 +1,4 @@
-"""Products of vectors, and of matrices with vectors: one fused reduction each. Matrix by matrix has no kernel yet."""
+"""Matrix products. With vectors they are a multiplication and a sum, fused; all else is `_kernels.matmul`'s."""
 
 from __future__ import annotations
 
@@ -7,39 +7,184 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
+from oxinp._core import explain, schedule
 from oxinp._core.dtypes import DEVICE_TYPES
-from oxinp._core.expr import Unsupported
-from oxinp._core.handle import Handle
-from oxinp._core.ops.copy import astype
+from oxinp._core.expr import Unsupported, new_table, remember
+from oxinp._core.handle import Handle, expression
+from oxinp._core.layout import Layout
+from oxinp._core.ops import creation
+from oxinp._core.ops.copy import astype, copy
 from oxinp._core.ops.reduce import SUM, reduce
+from oxinp._core.ops.shape import reshape
 from oxinp._core.ops.views import view
+from oxinp._core.placement import device
+from oxinp._core.programs import on_device
+from oxinp._core.ufunc import wrap
+from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._kernels import matmul as kernels
+from oxinp._kernels.matmul import Matrices
+from oxinp._ptx.types import Type, f16, f32, i32, pred
 
-_HALF = np.dtype(np.float16)
+# Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`.
+_SUMS: dict[Type, Type] = {f16: f32, pred: i32}
+FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
 
 def matmul(a: Handle, b: Handle) -> Any:
-    """Return ``a @ b``, of which one is a vector or a matrix of one row or column.
+    """Return the matrix product; see `numpy.matmul`.
+
+    Parameters
+    ----------
+    a, b : Handle
+        (..., M, K) and (..., K, N), or one-dimensional as NumPy reads that; the batch is broadcast.
+
+    Returns
+    -------
+    ndarray or scalar
+        In C order.
 
     Raises
     ------
-    ValueError, TypeError
-        As NumPy.
+    ValueError
+        As NumPy, for shapes that do not go together.
     Unsupported
-        Where it takes a product of matrices.
+        A dtype has no kernels.
+
+    Notes
+    -----
+    Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32.
     """
-    first, second = a._layout.shape, b._layout.shape
-    check(np.matmul, a, b, 1, 1, -1, -min(2, len(second)))
-    if len(second) == 1:
-        return contract(a, b, -1)
-    if len(first) == 1:
-        return contract(_at(a, (..., slice(None), None)), b, -2)
-    if second[-1] == 1:
-        return _at(contract(a, _at(b, (..., None, slice(None), 0)), -1), (..., None))
-    if first[-2] == 1:
+    return _product_of(a._layout, b._layout).run(a, b)
+
+
+def cost(left: Layout, right: Layout) -> float:
+    """Return what placement compares to the threshold: bytes, or as many multiply-adds as take NumPy as long."""
+    return _product_of(left, right).cost
+
+
+def _product_of(left: Layout, right: Layout) -> Product:
+    product: Product | None = _PRODUCTS.get((left, right))
+    if product is None or product.version != config.version:
+        product = Product(left, right)
+        remember(_PRODUCTS, (left, right), product)  # type: ignore[arg-type]
+    return product
+
+
+class Product:
+    """The product of matrices in two layouts: what they are turned into first, and the launches."""
+
+    __slots__ = ("cost", "dtype", "layout", "left", "plan", "right", "run", "version")
+
+    def __init__(self, left: Layout, right: Layout) -> None:
+        self.version = config.version
+        self.left, self.right = left, right
+        self.dtype = np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
+        shape, depth = _shape_of(left, right)
+        self.layout = Layout.of(self.dtype, shape)
+        self.plan: Any = None
+        self.run: Any
+        flops = self.layout.size * depth
+        self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
+        if self.dtype not in DEVICE_TYPES:
+            self.cost, self.run = -1.0, self._refuse
+        elif not flops:
+            self.run = self._zeros
+        elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
+            self.run = self._vectors
+        elif left.dtype != self.dtype or right.dtype != self.dtype:
+            self.run = self._cast
+        elif not (_is_readable(left) and _is_readable(right)):
+            self.run = self._copied
+        else:
+            self.run = self._launch
+
+    def _refuse(self, *_: Handle) -> Any:
+        msg = f"dtype {self.dtype} has no kernels"
+        raise Unsupported(msg)
+
+    def _zeros(self, *_: Handle) -> Any:
+        return creation.zeros(self.layout.shape, self.dtype)
+
+    def _cast(self, a: Handle, b: Handle) -> Any:
+        return matmul(*[astype(x, self.dtype, copy_wanted=False) for x in (a, b)])
+
+    def _copied(self, a: Handle, b: Handle) -> Any:
+        return matmul(*[x if _is_readable(x._layout) else copy(x) for x in (a, b)])
+
+    def _vectors(self, a: Handle, b: Handle) -> Any:
+        """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
+        first, second = self.left.shape, self.right.shape
+        if len(second) == 1:
+            return contract(a, b, -1)
+        if len(first) == 1:
+            return contract(_at(a, (..., slice(None), None)), b, -2)
+        if first[-1] == 1:
+            return UFUNC_OBJECTS["multiply"](a, b)
+        if second[-1] == 1:
+            return _at(contract(a, _at(b, (..., None, slice(None), 0)), -1), (..., None))
         return _at(contract(_at(a, (..., 0, slice(None), None)), b, -2), (..., None, slice(None)))
-    if first[-1] == 1:
-        return _product(a, b)
-    raise Unsupported("matrix by matrix has no kernel yet")
+
+    def _launch(self, a: Handle, b: Handle) -> Any:
+        backend = device()
+        with schedule.LOCK:
+            entries = []
+            for handle in (a, b):
+                value = expression(handle)
+                if value[0].nodes:
+                    value = schedule.materialise(handle._storage)
+                entries.append(value[1][0])
+            if self.plan is None:
+                self.plan = self._compiled()
+            first, second, scratch_nbytes = self.plan
+            result = backend.allocate(self.layout.nbytes)
+            left, right = entries
+            if second is None:
+                first(result.ptr, left.ptr, right.ptr)
+            else:
+                scratch = backend.allocate(scratch_nbytes)
+                first(result.ptr, scratch.ptr, left.ptr, right.ptr)
+                second(result.ptr, scratch.ptr)
+        if explain.REPORTS:
+            explain.note("device", "matmul", f"{self.layout.nbytes} B result")
+        return wrap(on_device(self.layout, result), self.layout)
+
+    def _compiled(self) -> tuple[Any, Any, int]:
+        backend = device()
+        shape = self.layout.shape
+        type_ = DEVICE_TYPES[self.dtype]
+        left, right = (
+            Matrices(type_, x.broadcast((*shape[:-2], *x.shape[-2:])).element_strides, x.alignment)
+            for x in (self.left, self.right)
+        )
+        plan = kernels.plan(shape, self.left.shape[-1], left, right, _SUMS.get(type_, type_), type_, backend.capability)
+        pointers = (3,) if len(plan.launches) == 1 else (4, 2)
+        first, *second = [
+            backend.launcher(launch.kernel, launch.grid, count, launch.constants)
+            for launch, count in zip(plan.launches, pointers, strict=True)
+        ]
+        return first, second[0] if second else None, plan.scratch_nbytes
+
+
+_PRODUCTS: Any = new_table()
+
+
+def _is_readable(layout: Layout) -> bool:
+    return layout.is_aligned and kernels.is_readable(layout.shape, layout.element_strides)
+
+
+def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
+    """Return the shape of the product and what is summed over; raises what NumPy raises."""
+    a, b = left.shape, right.shape
+    if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
+        stand_ins = [np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), x, (0,) * len(x)) for x in (a, b)]
+        np.matmul(*stand_ins)
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        msg = f"operands could not be broadcast together with remapped shapes of {a} and {b}"
+        raise ValueError(msg) from None
+    return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ())), a[-1]
 
 
 def vecdot(a: Handle, b: Handle) -> Any:
@@ -62,19 +207,16 @@ def vecmat(a: Handle, b: Handle) -> Any:
 
 def contract(a: Handle, b: Handle, axis: int) -> Any:
     """Return the sum of ``a * b``, broadcast, over an axis; half-precision sums are rounded once."""
-    is_half = a._layout.dtype == b._layout.dtype == _HALF
-    if is_half:
-        a, b = astype(a, np.float32), astype(b, np.float32)
-    product = _product(a, b)
-    total = reduce(SUM, product, axis, product._layout.dtype)
-    return astype(total, _HALF)[()] if is_half else total
-
-
-def _product(a: Handle, b: Handle) -> Any:
     dtype = np.result_type(a._layout.dtype, b._layout.dtype)
+    wide = np.dtype(np.float32) if dtype == _HALF else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
-    return a * b  # type: ignore[operator] # every handle has the operators
+    x, y = (astype(each, wide, copy_wanted=False) for each in (a, b))
+    total = reduce(SUM, UFUNC_OBJECTS["multiply"](x, y), axis, wide)
+    return total if wide == dtype else astype(total, dtype)[()]
+
+
+_HALF = np.dtype(np.float16)
 
 
 def _at(array: Handle, key: Any) -> Any:
@@ -92,3 +234,14 @@ def check(numpys: Callable[..., Any], a: Handle, b: Handle, first: int, second: 
     shapes = a._layout.shape, b._layout.shape
     if len(shapes[0]) < first or len(shapes[1]) < second or shapes[0][axis] != shapes[1][other]:
         numpys(*[np.broadcast_to(np.empty((), x._layout.dtype), x._layout.shape) for x in (a, b)])
+
+
+def dot(a: Handle, b: Handle) -> Any:
+    """Return the product of all matrices of `a` with all of `b`; see `numpy.dot`."""
+    left, right = a._layout, b._layout
+    check(np.dot, a, b, 2, 2, -1, -2)
+    depth = left.shape[-1]
+    columns = right.shape[:-2] + right.shape[-1:]
+    turned = reshape(view(b, lambda seen: np.moveaxis(seen, -2, 0)), (depth, int(np.prod(columns))))
+    product = matmul(reshape(a, (left.size // depth if depth else int(np.prod(left.shape[:-1])), depth)), turned)
+    return reshape(product, left.shape[:-1] + columns)

@@ -1,0 +1,246 @@
+"""Matrix products: which kernel multiplies, in which tiles, over how many chunks of K.
+
+A problem is a batch of C = A @ B with C in C order. The choice is a model of time: waves of tiles over the
+multiprocessors at the rates that were measured, and for chunks of K the pass that joins them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels import gemm_any, reduce
+from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels.problem import Operand, ReduceOp, collapse
+from oxinp._ptx.types import Type, c128, f64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from oxinp._kernels.problem import Device, Grid
+    from oxinp._ptx import Kernel
+
+MAX_CHUNKS = 16  # one pass joins them
+MIN_CHUNK = 128  # of K
+SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
+BYTES_PER_SECOND = 3e12
+
+
+class Tiling(NamedTuple):
+    """A shape of `gemm_any`, and what was measured of it on the H200.
+
+    Attributes
+    ----------
+    tile_m, tile_n, warp_m, warp_n, depth, num_stages : int
+    blocks_per_sm : int
+    rate : float
+        Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
+    """
+
+    tile_m: int
+    tile_n: int
+    warp_m: int
+    warp_n: int
+    depth: int
+    num_stages: int
+    blocks_per_sm: int
+    rate: float
+
+
+_TENSOR = (
+    Tiling(128, 128, 64, 32, 32, 3, 1, 0.225e12),
+    Tiling(128, 128, 64, 32, 16, 4, 1, 0.222e12),
+    Tiling(128, 64, 32, 32, 32, 4, 1, 0.182e12),
+    Tiling(64, 64, 32, 16, 32, 3, 2, 0.178e12),
+    Tiling(64, 32, 32, 16, 32, 4, 2, 0.15e12),
+    Tiling(32, 32, 16, 16, 32, 6, 2, 0.12e12),
+)
+_TENSOR_SM80 = (Tiling(128, 128, 64, 32, 16, 3, 1, 0.08e12), Tiling(64, 64, 32, 32, 16, 3, 2, 0.07e12))
+# By the bytes of a sum.
+_FMA = {
+    4: (
+        Tiling(128, 128, 32, 64, 16, 3, 2, 0.14e12),
+        Tiling(64, 64, 32, 32, 16, 4, 4, 0.11e12),
+        Tiling(32, 32, 8, 16, 32, 3, 4, 0.05e12),
+    ),
+    8: (Tiling(64, 64, 16, 32, 16, 3, 2, 0.06e12), Tiling(32, 32, 8, 16, 16, 3, 4, 0.04e12)),
+    16: (Tiling(64, 64, 16, 32, 8, 3, 2, 0.015e12), Tiling(32, 32, 8, 16, 8, 3, 4, 0.01e12)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """An operand: `strides`, in elements, end with those of rows and columns; `alignment` is the pointer's."""
+
+    type: Type
+    strides: tuple[int, ...]
+    alignment: int
+
+
+class Launch(NamedTuple):
+    """A kernel with its geometry."""
+
+    kernel: Kernel
+    grid: Grid
+    constants: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulPlan:
+    """How a product runs.
+
+    Attributes
+    ----------
+    launches : tuple of Launch
+        One: its parameters are the pointers to C, A and B. Two: the first takes C, the scratch, A and B, the second C
+        and the scratch.
+    scratch_nbytes : int
+    """
+
+    launches: tuple[Any, ...]
+    scratch_nbytes: int = 0
+
+
+def is_readable(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether kernels read matrices that lie like this: one axis has stride 1, or a single element."""
+    return strides[-1] == 1 or strides[-2] == 1 or shape[-1] == 1 or shape[-2] == 1
+
+
+def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type, out: Type, device: Device) -> Any:
+    """Return the kernels that multiply.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of C: the batch, rows, columns; at least 1 each.
+    depth : int
+        Columns of A and rows of B, at least 1.
+    a, b : Matrices
+        Readable; their batch is broadcast to that of C (strides 0).
+    acc, out : Type
+        Of the sums and of C.
+    device : Device
+
+    Returns
+    -------
+    MatmulPlan
+    """
+    *batch, m, n = shape
+    nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
+    loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
+    steps = nest.strides if loops else ((), (), ())
+    a_major, a_stride = _major((m, depth), a.strides[-2:])
+    b_major, b_stride = _major((depth, n), b.strides[-2:])
+    b_major = {"k": "mn", "mn": "k"}[b_major]
+    copies = [
+        _copy_nbytes(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
+    ]
+    tiling, unit, num_chunks = _choose((math.prod(loops), m, n, depth), a.type, acc, device, (a_major, b_major))
+    is_split = num_chunks > 1
+    spec = _spec(tiling, a.type, acc, acc if is_split else out, (a_major, b_major), (copies[0], copies[1]), unit)
+    spec = replace(spec, num_batch=len(loops), is_split=is_split)
+    first = gemm_any.plan(
+        spec, (m, n, depth), (n, a_stride, b_stride), tuple(loops), (steps[0], steps[1], steps[2]), num_chunks
+    )
+    if not is_split:
+        return MatmulPlan((first,))
+    size = math.prod(shape)
+    joined = reduce.plan(
+        (first.grid[1], size),
+        (0,),
+        (Operand(acc, (size, 1)),),
+        (),
+        0,
+        ReduceOp("sum", acc, 0, lambda k, x, y: x + y),  # noqa: ARG005
+        Operand(out, (1,)),
+        device,
+    )
+    return MatmulPlan((first, *joined.launches), first.grid[1] * size * acc.nbytes)
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return strides in elements of C order."""
+    strides = [1]
+    for n in reversed(shape[1:]):
+        strides.append(strides[-1] * n)
+    return tuple(reversed(strides))
+
+
+def _major(extents: tuple[int, int], strides: Sequence[int]) -> tuple[str, int]:
+    """The contiguous axis of a matrix whose rows are M, and the stride of the other axis."""
+    if strides[1] == 1 or (extents[1] == 1 and strides[0] != 1):
+        return "k", strides[0]
+    return "mn", strides[1]
+
+
+def _copy_nbytes(matrices: Matrices, strides: Sequence[int]) -> int:
+    itemsize = matrices.type.nbytes
+    for nbytes in (16, 8, 4):
+        if nbytes < itemsize:
+            break
+        if matrices.alignment % nbytes == 0 and not any(stride * itemsize % nbytes for stride in strides):
+            return nbytes
+    return 0
+
+
+def _spec(
+    tiling: Tiling, type: Type, acc: Type, out: Type, majors: tuple[str, str], copies: tuple[int, int], unit: str
+) -> AnyGemmSpec:
+    return AnyGemmSpec(
+        type,
+        acc,
+        out,
+        *majors,
+        *copies,
+        unit,
+        tiling.tile_m,
+        tiling.tile_n,
+        tiling.warp_m,
+        tiling.warp_n,
+        tiling.depth,
+        tiling.num_stages,
+    )
+
+
+def _tilings(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
+    if type is f64 and acc is f64:
+        return ("tensor", _TENSOR) if device.cc >= (9, 0) else ("tensor_sm80", _TENSOR_SM80)
+    return "fma", _FMA[16 if acc is c128 else max(4, acc.nbytes)]
+
+
+def _choose(
+    problem: tuple[int, int, int, int], type: Type, acc: Type, device: Device, majors: tuple[str, str]
+) -> tuple[Tiling, str, int]:
+    """The tiling, the unit and the number of chunks that the model expects to take the least time."""
+    unit, tilings = _tilings(type, acc, device)
+    fitting = [t for t in tilings if _shared_nbytes(t, type, acc, unit, majors) <= device.max_shared_nbytes]
+    candidates = ((_seconds(problem, t, chunks, acc, device), t, chunks) for t, chunks in _ways(problem[3], fitting))
+    _, tiling, num_chunks = min(candidates, key=lambda candidate: candidate[0])
+    return tiling, unit, num_chunks
+
+
+def _ways(depth: int, tilings: Sequence[Tiling]) -> Iterator[tuple[Tiling, int]]:
+    for tiling in tilings:
+        num_chunks = 1
+        while num_chunks == 1 or (num_chunks <= MAX_CHUNKS and depth >= MIN_CHUNK * num_chunks):
+            yield tiling, num_chunks
+            num_chunks *= 2
+
+
+def _shared_nbytes(tiling: Tiling, type: Type, acc: Type, unit: str, majors: tuple[str, str]) -> int:
+    return _spec(tiling, type, acc, acc, majors, (0, 0), unit).shared_nbytes
+
+
+def _seconds(problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, acc: Type, device: Device) -> float:
+    count, m, n, depth = problem
+    tiles = -(-m // tiling.tile_m) * -(-n // tiling.tile_n) * count * num_chunks
+    slots = device.num_sms * tiling.blocks_per_sm
+    # The last wave runs as fast as its blocks have multiprocessors for themselves.
+    full, rest = divmod(tiles, slots)
+    waves = full * tiling.blocks_per_sm + -(-rest // device.num_sms)
+    steps = -(-depth // (num_chunks * tiling.depth)) + tiling.num_stages
+    seconds = waves * tiling.tile_m * tiling.tile_n * steps * tiling.depth / tiling.rate
+    if num_chunks > 1:
+        seconds += SECONDS_PER_PASS + 2 * num_chunks * count * m * n * acc.nbytes / BYTES_PER_SECOND
+    return seconds

@@ -1,0 +1,176 @@
+"""Matrix products on the device against NumPy's: shapes, dtypes, layouts, errors, and where they ran."""
+
+# ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
+
+import numpy
+import pytest
+
+import oxinp as np
+
+DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
+SHAPES = [
+    ((30, 40), (40, 20)),
+    ((5, 30, 40), (40, 20)),
+    ((40, 30), (5, 30, 40)),
+    ((2, 1, 30, 40), (3, 40, 20)),
+    ((40,), (40, 20)),
+    ((3, 20, 40), (40,)),
+    ((40,), (40,)),
+    ((5, 40), (5, 40, 20)),
+    ((1, 40), (40, 20)),
+    ((30, 40), (40, 1)),
+    ((3, 1), (1, 20)),
+    ((1,), (1,)),
+    ((0, 4), (4, 3)),
+    ((3, 0), (0, 3)),
+    ((0,), (0,)),
+    ((64, 2000), (2000, 40)),
+    ((129, 17), (17, 131)),
+]
+LAYOUTS = {
+    "plain": lambda x: x,
+    "transposed": lambda x: x.swapaxes(-1, -2).copy().swapaxes(-1, -2) if x.ndim > 1 else x,
+    "every second": lambda x: x[..., ::2],
+    "backwards": lambda x: x[..., ::-1],
+    "from the second": lambda x: x[..., 1:],
+}
+
+
+@pytest.fixture(autouse=True)
+def on_device(config):
+    config.offload_threshold = 0
+
+
+def draw(rng, shape, dtype):
+    values = rng.standard_normal(shape) * 4
+    if dtype[0] == "c":
+        return (values + 1j * rng.standard_normal(shape)).astype(dtype)
+    return values > 2 if dtype == "?" else values.astype("i8" if dtype[0] == "u" else dtype).astype(dtype)
+
+
+def bound(dtype, depth):
+    """Relative to the sum of magnitudes: halves are added in single precision, complex products are two."""
+    single = numpy.finfo("f4").eps * depth
+    eps = numpy.finfo(dtype).eps
+    return {"f2": eps + single, "c8": 3 * (depth + 2) * eps, "c16": 3 * (depth + 2) * eps}.get(dtype, (depth + 2) * eps)
+
+
+def assert_close(ours, exact, dtype, magnitude, depth):
+    """Within the bound of a chain of FMAs; exact for all but floats."""
+    got = numpy.asarray(ours)
+    assert got.dtype == exact.dtype
+    assert got.shape == exact.shape
+    if numpy.dtype(dtype).kind not in "fc":
+        numpy.testing.assert_array_equal(got, exact)
+    else:
+        assert (numpy.abs(got - exact) <= bound(dtype, depth) * magnitude).all()
+
+
+def check(function, a, b, dtype):
+    """`function(namespace, a, b)`, which multiplies."""
+    wide = {"f": numpy.longdouble, "c": numpy.clongdouble}.get(numpy.dtype(dtype).kind, dtype)
+    exact = function(numpy, a, b)
+    magnitude = function(numpy, numpy.abs(a).astype(wide), numpy.abs(b).astype(wide)) if wide != dtype else 0
+    if wide != dtype:
+        exact = function(numpy, a.astype(wide), b.astype(wide)).astype(exact.dtype)
+    before = np.cuda.stats().fallbacks
+    result = function(np, np.asarray(a), np.asarray(b))
+    np.evaluate(result)
+    assert np.cuda.stats().fallbacks == before
+    assert_close(result, exact, dtype, magnitude, a.shape[-1] if a.ndim else 1)
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matmul_of_every_shape(shapes, dtype):
+    rng = numpy.random.default_rng(1)
+    check(lambda n, x, y: x @ y, *[draw(rng, shape, dtype) for shape in shapes], dtype)
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_matmul_of_every_layout(left, right, dtype):
+    rng = numpy.random.default_rng(2)
+    sizes = {"every second": 80, "from the second": 41}
+    a = draw(rng, (3, 33, sizes.get(left, 40)), dtype)
+    b = draw(rng, (3, 40, 66), dtype)
+    check(lambda n, x, y: n.matmul(LAYOUTS[left](x), LAYOUTS[right](y)), a, b, dtype)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda n, x, y: n.dot(x, y), ((3, 4, 5), (2, 5, 6))),
+        (lambda n, x, y: n.dot(x, y), ((3, 4, 5), (5,))),
+        (lambda n, x, y: x.dot(y), ((30, 40), (40, 20))),
+        (lambda n, x, y: n.inner(x, y), ((3, 4, 5), (6, 5))),
+        (lambda n, x, y: n.vdot(x, y), ((6, 5), (5, 6))),
+        (lambda n, x, y: n.outer(x, y), ((6, 5), (7,))),
+        (lambda n, x, y: n.kron(x, y), ((2, 3), (4, 2, 5))),
+        (lambda n, x, y: n.vecdot(x, y), ((3, 4, 5), (4, 5))),
+        (lambda n, x, y: n.tensordot(x, y, 1), ((3, 4, 5), (5, 6))),
+        (lambda n, x, y: n.tensordot(x, y, ([1, 0], [0, 1])), ((3, 4, 5), (4, 3, 2))),
+        (lambda n, x, y: n.tensordot(x, y, 0), ((3, 4), (2,))),
+        (lambda n, x, y: n.linalg.multi_dot([x, y, x]), ((6, 5), (5, 6))),
+        (lambda n, x, y: n.linalg.outer(x, y), ((6,), (7,))),
+        (lambda n, x, y: n.linalg.vecdot(x, y, axis=0), ((5, 3), (5, 3))),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["i8", "f8"])
+def test_what_is_made_of_products(function, shapes, dtype):
+    rng = numpy.random.default_rng(3)
+    check(function, *[draw(rng, shape, dtype) for shape in shapes], dtype)
+
+
+def test_matrix_power(twin):
+    twin(lambda n: n.linalg.matrix_power(n.arange(16).reshape(4, 4), 7))
+
+
+def test_result_goes_into_out(twin):
+    def body(n):
+        a, b = n.arange(12).reshape(3, 4), n.arange(20).reshape(4, 5)
+        wide, part = n.zeros((2, 3, 5)), n.zeros((5, 7))
+        n.matmul(a, b, out=wide)
+        n.matmul(a, b, out=part[1:4, ::-1][:, 2:])
+        square = n.arange(9).reshape(3, 3)
+        n.matmul(square, square.T, square)
+        square @= square
+        return wide, part, square
+
+    twin(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda n, x: n.matmul(x, x),
+        lambda n, x: x @ 2.0,
+        lambda n, x: 2 @ x,
+        lambda n, x: x @ n.ones((3, 5, 2, 9)),
+        lambda n, x: n.ones((2, 3, 4)) @ n.ones((3, 4, 5)),
+        lambda n, x: n.dot(x, n.ones((7, 7, 7))),
+        lambda n, x: n.tensordot(x, x, 1),
+        lambda n, x: n.inner(x, n.ones(3)),
+        lambda n, x: n.matmul(x, x.T, out=n.zeros((5, 6))),
+        lambda n, x: n.matmul(x, x.T, out=n.zeros((6, 6), int)),
+        lambda n, x: n.dot(x, x.T, out=n.zeros((6, 6), "f4")),
+        lambda n, x: n.linalg.matrix_power(x, 2),
+        lambda n, x: n.linalg.multi_dot([x]),
+        lambda n, x: n.linalg.multi_dot([x, x]),
+    ],
+)
+def test_errors_are_numpys(twin, body):
+    twin(lambda n: body(n, n.arange(30.0).reshape(6, 5)))
+
+
+def test_one_launch_for_a_matrix_and_for_a_vector(launches):
+    a, x = np.asarray(numpy.ones((100, 300))), np.asarray(numpy.ones(300))
+    assert launches(lambda: a @ a.T) == 1
+    assert launches(lambda: (a + 1) @ x) == 1
+
+
+def test_chains_before_a_product_are_computed_once(launches):
+    a = np.ones((100, 300))
+    chain = a + 1
+    assert launches(lambda: (chain @ chain.T, chain)) == 2
