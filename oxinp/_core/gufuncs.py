@@ -14,6 +14,7 @@ from oxinp._core.handle import Handle, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops import matmul
 from oxinp._core.ops.copy import assign
+from oxinp._core.ops.views import view
 from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ufunc
@@ -51,7 +52,7 @@ GUFUNCS = {name: GufuncRow(getattr(np, name), *row) for name, row in _COMPUTE.it
 
 
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
-    """A generalised ufunc; see `numpy.ufunc`. Keywords other than `out` are NumPy's business, on the host."""
+    """A generalised ufunc; see `numpy.ufunc`. Keywords but `out` and `axis` are NumPy's business, on the host."""
 
     __slots__ = ("_compute", "_cost")
 
@@ -70,11 +71,14 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         given = {**kwargs, **({} if out is None else {"out": out})}
         if any(value is NotImplemented for value in operands):
             return numpy_ufunc(*args, **given)  # which asks them
+        axis = kwargs.pop("axis", -1) if numpy_ufunc is np.vecdot else -1
         if kwargs or len(args) != numpy_ufunc.nin or not (out is None or type(out) is types.ndarray):
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         if out is None and not any(isinstance(value, Handle) for value in operands):
             return numpy_ufunc(*operands)
         arrays = [value if isinstance(value, Handle) else types.from_host(np.asarray(value)) for value in operands]
+        if axis != -1:
+            arrays = [view(array, lambda seen: np.moveaxis(seen, axis, -1)) for array in arrays]
         try:
             result = self._of_arrays(arrays)
         except Unsupported:

@@ -107,7 +107,6 @@ def test_matmul_of_every_layout(left, right, dtype):
         (lambda n, x, y: n.inner(x, y), ((3, 4, 5), (6, 5))),
         (lambda n, x, y: n.vdot(x, y), ((6, 5), (5, 6))),
         (lambda n, x, y: n.outer(x, y), ((6, 5), (7,))),
-        (lambda n, x, y: n.kron(x, y), ((2, 3), (4, 2, 5))),
         (lambda n, x, y: n.vecdot(x, y), ((3, 4, 5), (4, 5))),
         (lambda n, x, y: n.tensordot(x, y, 1), ((3, 4, 5), (5, 6))),
         (lambda n, x, y: n.tensordot(x, y, ([1, 0], [0, 1])), ((3, 4, 5), (4, 3, 2))),
@@ -165,12 +164,16 @@ def test_errors_are_numpys(twin, body):
 
 
 def test_one_launch_for_a_matrix_and_for_a_vector(launches):
-    a, x = np.asarray(numpy.ones((100, 300))), np.asarray(numpy.ones(300))
+    a, x = np.asarray(numpy.ones((100, 60))), np.asarray(numpy.ones(60))
     assert launches(lambda: a @ a.T) == 1
     assert launches(lambda: (a + 1) @ x) == 1
 
 
 def test_chains_before_a_product_are_computed_once(launches):
-    a = np.ones((100, 300))
-    chain = a + 1
-    assert launches(lambda: (chain @ chain.T, chain)) == 2
+    a = np.asarray(numpy.ones((100, 60)))
+
+    def body():
+        chain = a + 1
+        return chain @ chain.T, chain
+
+    assert launches(body) == 2
