@@ -71,6 +71,10 @@ class Case(abc.ABC):
     def prepare(self, side, *params):
         """Set one side up, warm. Return the function that measures one round."""
 
+    def verify(self, side, *params):
+        """Assert that a side computes what NumPy does, where a case says how; nothing by default."""
+        del side, params
+
     def requirements(self, *params):
         """Return what oxinp must reach on the H200 (`requirement.Requirement`); nothing by default."""
         del params

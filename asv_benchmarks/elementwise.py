@@ -1,7 +1,8 @@
 """Fused elementwise expressions and the stencil: one launch each, as fast as the bytes can move."""
 
 from asv_benchmarks import requirement
-from asv_benchmarks.case import DeviceCase, random_array
+from asv_benchmarks.case import DeviceCase, NotApplicableError, random_array
+from oxinp._api.fronts import HostUfunc
 
 F32_NBYTES = 4
 F64_NBYTES = 8
@@ -42,6 +43,21 @@ class Norm(Elementwise):
         del n
         x, y, z = arrays
         return xp.sqrt(x * x + y * y) / (z + 1)
+
+
+class NormSine(Elementwise):
+    """`sqrt(x*x + y*y) * sin(z)`."""
+
+    def body(self, xp, arrays, n):
+        del n
+        if isinstance(xp.sin, HostUfunc):
+            raise NotApplicableError("waits for kernels: sin")
+        x, y, z = arrays
+        return xp.sqrt(x * x + y * y) * xp.sin(z)
+
+    def requirements(self, n):
+        del n
+        return (requirement.launches(1), requirement.at_most(0.62, "ms"))
 
 
 class Stencil(DeviceCase):

@@ -139,6 +139,7 @@ class Torch(Side):
         # PyTorch spells some of NumPy's functions differently; each is given its closest, fastest equivalent.
         names = types.SimpleNamespace(
             sqrt=torch.sqrt,
+            sin=torch.sin,
             sum=lambda x, axis=None: torch.sum(x) if axis is None else torch.sum(x, dim=axis),
             max=lambda x, axis=None: torch.amax(x) if axis is None else torch.amax(x, dim=axis),
             where=torch.where,

@@ -13,7 +13,7 @@ from picture import write_picture
 from progress import progress
 
 SOFTENING = 0.02
-PAIRS_AT_ONCE = 1 << 22
+PAIRS_AT_ONCE = 1 << 20  # what they take fits into a cache
 
 
 def plummer_sphere(size, seed=1):

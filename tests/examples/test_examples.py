@@ -15,16 +15,6 @@ from asv_benchmarks.example_table import EXAMPLES, FOLDER, MODULES_BESIDE
 from tests.conftest import REQUIRE_GPU
 
 ROOT = Path(__file__).resolve().parents[2]
-# What has no kernel yet, of what the programs do while they compute. It only ever gets less.
-NO_KERNEL_YET = {
-    "black_scholes": {"absolute", "exp", "log", "power"},
-    "heat_sink": {"absolute", "bitwise_and", "bitwise_or", "invert", "ndarray.min", "remainder"},
-    "kmeans": {"maximum", "ndarray.argmin", "power"},
-    "mandelbrot": set(),
-    "nbody": {"power"},
-    "pagerank": {"absolute"},
-    "photograph": {"clip", "exp", "hypot", "ndarray.min", "power"},
-}
 # What makes or draws the data, before and after.
 OPTIONS = {
     "black_scholes": ["--size", "2000", "--steps", "8"],
@@ -63,7 +53,7 @@ def test_computes_what_numpy_computes(name, stats):
     computed = example.solve(ours, given, steps)
     used = set(stats().fallbacks)
     expected = example.solve(plain, problem, steps)
-    assert used <= NO_KERNEL_YET[name]
+    assert used <= example.waits_for
     assert len(computed) == len(expected)
     for result, numpys in zip(computed, expected, strict=True):
         if isinstance(numpys, np.ndarray):
