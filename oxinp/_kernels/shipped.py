@@ -15,7 +15,7 @@ from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.rows import RowsSpec
 from oxinp._kernels.tile import TileSpec
-from oxinp._ptx.types import Type, f32, f64, i32, i64, pred
+from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from oxinp._ptx import Builder, Kernel
     from oxinp._ptx.value import Value
 
-TYPES = (pred, i32, i64, f32, f64)
+TYPES = (pred, i32, i64, f32, f64)  # in every layout
+OTHER_TYPES = (i8, i16, u8, u16, u32, u64, f16, c64, c128)  # in some: their code is that of a type above, or its parts
+SOME = slice(None, None, 5)  # which layouts, and which reductions
 MAX_INPUTS, MAX_OUTPUTS, MAX_INSTRS = 24, 8, 64
 DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448)
 
@@ -71,7 +73,7 @@ def _both(k: Builder, a: Value, b: Value) -> Value:
 
 
 def _at(k: Builder, index: Value, value: Value) -> Value:
-    return k.cast(index, value.type) ^ value if value.type is pred else k.cast(index, value.type) + value
+    return _both(k, k.cast(index, value.type), value)
 
 
 _at.wants_index = True  # type: ignore[attr-defined]
@@ -81,14 +83,11 @@ def _to(type_: Type) -> Any:
     return _CASTS[type_]
 
 
-_CASTS = {type_: (lambda k, a, type_=type_: k.cast(a, type_)) for type_ in TYPES}
+_CASTS = {type_: (lambda k, a, type_=type_: k.cast(a, type_)) for type_ in (*TYPES, *OTHER_TYPES)}
 
 
 def _greatest(k: Builder, a: Value, b: Value) -> Value:
-    if a.type is pred:
-        return a | b
-    value: Value = k.max_nan(a, b) if a.type.is_float else k.max(a, b)
-    return value
+    return a | b if a.type is pred else k.max_nan(a, b)
 
 
 def _operand(layout: _Layout, type_: Type, strides: tuple[int, ...]) -> Operand:
@@ -97,7 +96,7 @@ def _operand(layout: _Layout, type_: Type, strides: tuple[int, ...]) -> Operand:
 
 def _elementwise_problems() -> Iterator[tuple[Any, ...]]:
     for layout in LAYOUTS:
-        for type_ in TYPES:
+        for type_ in (*TYPES, *(OTHER_TYPES if layout in LAYOUTS[SOME] else ())):
             x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
             both = tuple(Instr(_both, type_, (0 if i == 0 else 2 + i, i + 1)) for i in range(2))
             yield layout.shape, (x,), (), (Output(0, out),)
@@ -146,16 +145,24 @@ REDUCTIONS = (
 )
 
 
+def _accumulator(type_: Type) -> Type:
+    """What sums of a type are accumulated in."""
+    if type_.is_integer:
+        return i64 if type_.kind == "i" else u64
+    return {pred: i64, f32: f64, f16: f32}.get(type_, type_)
+
+
 def _reduce_problems() -> Iterator[tuple[Any, ...]]:
-    for shape, axes, strides, alignment in REDUCTIONS:
+    for reduction in REDUCTIONS:
+        shape, axes, strides, alignment = reduction
         kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
         kept = elementwise.contiguous_strides(kept_shape)
-        for type_ in TYPES:
-            total = {pred: i64, i32: i64, f32: f64}.get(type_, type_)
-            result = f32 if type_ is f32 else total
+        for type_ in (*TYPES, *(OTHER_TYPES if reduction in REDUCTIONS[SOME] else ())):
+            total = _accumulator(type_)
+            result = type_ if type_.is_float else total
             x = Operand(type_, strides, max(alignment, type_.nbytes))
-            lowest = -float("inf") if type_.is_float else 0
-            sum_ = ReduceOp("sum", total, 0, _both, is_compensated=type_ is f64)
+            lowest = -float("inf") if type_.is_float or type_.is_complex else 0
+            sum_ = ReduceOp("sum", total, 0, _both, is_compensated=type_ is f64 or type_.is_complex)
             yield shape, axes, (x,), (), 0, sum_, Operand(result, kept), DEVICE
             greatest = ReduceOp("max", type_, lowest if type_ is not pred else False, _greatest)
             yield shape, axes, (x,), (), 0, greatest, Operand(type_, kept), DEVICE

@@ -50,7 +50,7 @@ def test_shipped_specs_cover_what_planning_can_choose():
         assert {spec.chain.index_bits for spec in own} == {32, 64}
         assert {spec.vector for spec in own} >= {1, 2, 4}
         types = {operand.type for spec in own for operand in spec.chain.inputs}
-        assert types >= set(shipped.TYPES)
+        assert types >= {*shipped.TYPES, *shipped.OTHER_TYPES}
     kinds = {operand.kind for spec in specs for operand in spec.chain.inputs}
     assert kinds == {"unit", "strided", "outer", "broadcast", "scalar", "index", "transposed", "stepped"}
     assert {spec.group for spec in specs if type(spec) is RowsSpec} == {1, 2, 4, 8, 16, 32, 256, 1024}
