@@ -197,6 +197,49 @@ def test_numbers():
     assert len({float(x @ y) for _ in range(5)}) == 1
 
 
+@backs("Products of complex numbers round each part once less")
+def test_complex_numbers():
+    rng = numpy.random.default_rng(0)
+    a, b = rng.standard_normal((2, LARGE)) + 1j * rng.standard_normal((2, LARGE))
+    x, y = np.array(a), np.array(b)
+    product = numpy.asarray(x * y)
+    assert (abs(product - a * b) <= 4 * numpy.spacing(abs(a * b))).all()
+    assert numpy.asarray(x / y).tobytes() == (a / b).tobytes()
+    ours, numpys, wide = numpy.asarray(np.sqrt(x)), numpy.sqrt(a), numpy.sqrt(a.astype(numpy.clongdouble))
+    for part in ("real", "imag"):
+        ulp = numpy.spacing(abs(getattr(numpys, part)))
+        assert (abs(getattr(ours, part) - getattr(wide, part)) <= ulp).all()
+        assert (abs(getattr(numpys, part) - getattr(wide, part)) <= 2.5 * ulp).all()
+
+
+@backs("The largest or smallest of complex numbers with NaN")
+def test_largest_of_complex_nan():
+    a = numpy.full(LARGE, 3 - 1j)
+    a[[7, 9000]] = complex(numpy.nan, 1), complex(5, numpy.nan)
+    assert numpy.isnan(numpy.max(a).real)
+    assert numpy.isnan(np.array(a).max())
+
+
+@backs("Sums of float16 round once")
+def test_sums_of_float16():
+    a = numpy.full((2048, 64), 0.5, numpy.float16)
+    a[0] = 2048
+    assert (numpy.sum(a, axis=0) == 2048).all()  # 2048 + 0.5 is 2048 in float16, time and again
+    assert (numpy.asarray(np.array(a).sum(0)) == numpy.float16(2048 + 2047 / 2)).all()
+
+
+@backs("A cast to uint32 of floats that uint32 does not hold")
+def test_casts_to_uint32():
+    a = numpy.full(LARGE, numpy.nan)
+    a[::2] = 3.0
+    with numpy.errstate(invalid="ignore"):
+        numpys = a.astype(numpy.uint32)
+    ours = numpy.asarray(np.array(a).astype(np.uint32))
+    assert (ours[::2] == 3).all()
+    assert (numpys[::2] == 3).all()
+    assert len(set(ours[1::2].tolist())) == 1  # NumPy's are what its loop on this processor makes of NaN
+
+
 @backs("A NaN that the device makes has other bits")
 def test_bits_of_nan():
     zeros = np.zeros(LARGE)

@@ -6,13 +6,14 @@ by imaginary part, and NaN anywhere makes them false.
 
 Source: NumPy, ``loops_arithm_fp.dispatch.c.src`` (products), ``loops.c.src`` (quotients, comparisons, extrema);
 R. L. Smith, Algorithm 116: complex division, CACM 5 (1962); C. F. Borges, Algorithm 1014: an improved algorithm for
-hypot(x, y), TOMS 47 (2020); W. Kahan, Branch cuts for complex elementary functions, 1987 (square roots).
+hypot(x, y), TOMS 47 (2020), and W. Kahan, Branch cuts for complex elementary functions, 1987 (square roots).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oxinp._ptx.math.roots import hypot
 from oxinp._ptx.types import Compound, Type, f32, f64, pred
 from oxinp._ptx.value import Value
 
@@ -90,6 +91,18 @@ def _minimum(k: Builder, a: Any, b: Any) -> Value:
     return k.where(_less_equal(k, a, b) | _is_nan(k, a, a), a, b)
 
 
+# Beyond these, squares are scaled: lower and upper bound of what is not, and the powers of two for either side.
+_SCALES = {f32: (2.0**-45, 2.0**60, 2.0**100, 2.0**-64), f64: (2.0**-450, 2.0**500, 2.0**600, 2.0**-540)}
+
+
+def _root_of_squares(k: Builder, a: Value, b: Value) -> tuple[Value, Value]:
+    """``sqrt(a*a + b*b)`` of ``a >= b >= 0``, and how far the root is above the true one."""
+    root = k.sqrt(k.fma(a, a, b * b))
+    square, a_square = root * root, a * a
+    excess = k.fma(-b, b, square - a_square) + k.fma(root, root, -square) - k.fma(a, a, -a_square)
+    return root, excess / (root + root)
+
+
 def _square_root(k: Builder, z: Any) -> Value:
     """The root with a real part that is not negative, both parts within 1 ulp, special values as in C99, annex G."""
     x, y = k.abs(z.real), k.abs(z.imag)
@@ -133,36 +146,6 @@ def _square_root(k: Builder, z: Any) -> Value:
 
 def _absolute(k: Builder, a: Any) -> Value:
     return hypot(k, a.real, a.imag)
-
-
-# Beyond these, squares are scaled: lower and upper bound of what is not, and the powers of two for either side.
-_SCALES = {f32: (2.0**-45, 2.0**60, 2.0**100, 2.0**-64), f64: (2.0**-450, 2.0**500, 2.0**600, 2.0**-540)}
-
-
-def _root_of_squares(k: Builder, a: Value, b: Value) -> tuple[Value, Value]:
-    """``sqrt(a*a + b*b)`` of ``a >= b >= 0``, and how far the root is above the true one."""
-    root = k.sqrt(k.fma(a, a, b * b))
-    square, a_square = root * root, a * a
-    excess = k.fma(-b, b, square - a_square) + k.fma(root, root, -square) - k.fma(a, a, -a_square)
-    return root, excess / (root + root)
-
-
-def hypot(k: Builder, x: Value, y: Value) -> Value:
-    """``sqrt(x*x + y*y)`` of f32 or f64, within 1 ulp: the root's rounding error is computed and taken off."""
-    low, high, up, down = _SCALES[x.type]
-    x, y = k.abs(x), k.abs(y)
-    large, small = k.max(x, y), k.min(x, y)
-    one = k.const(1, x.type)
-    scale = k.where(large < low, k.const(up, x.type), k.where(large > high, k.const(down, x.type), one))
-    back = k.where(large < low, k.const(1 / up, x.type), k.where(large > high, k.const(1 / down, x.type), one))
-    a, b = large * scale, small * scale
-    root, excess = _root_of_squares(k, a, b)
-    exact = (root - excess) * back
-    # An infinity wins over NaN; 0 would divide 0.
-    sum_ = x + y
-    is_plain = (sum_ > 0) & (large < float("inf"))
-    infinity = k.const(float("inf"), x.type)
-    return k.where(is_plain, exact, k.where(k.compare("eq", large, float("inf")), infinity, sum_))
 
 
 OPERATIONS: dict[str, Callable[..., Value]] = {
