@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 TYPES = (pred, i32, i64, f32, f64)  # in every layout
-OTHER_TYPES = (i8, i16, u8, u16, u32, u64, f16, c64, c128)  # in some: their code is that of a type above, or its parts
-SOME = slice(None, None, 5)  # which layouts, and which reductions
+OTHER_TYPES = (i8, i16, u8, u16, u32, u64, f16, c64, c128)  # in a few: their code is that of those above, or twice it
+EVERY = 5  # of these layouts and reductions, one
 MAX_INPUTS, MAX_OUTPUTS, MAX_INSTRS = 24, 8, 64
 DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448)
 
@@ -96,7 +96,7 @@ def _operand(layout: _Layout, type_: Type, strides: tuple[int, ...]) -> Operand:
 
 def _elementwise_problems() -> Iterator[tuple[Any, ...]]:
     for layout in LAYOUTS:
-        for type_ in (*TYPES, *(OTHER_TYPES if layout in LAYOUTS[SOME] else ())):
+        for type_ in (*TYPES, *(OTHER_TYPES if layout in LAYOUTS[::EVERY] else ())):
             x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
             both = tuple(Instr(_both, type_, (0 if i == 0 else 2 + i, i + 1)) for i in range(2))
             yield layout.shape, (x,), (), (Output(0, out),)
@@ -157,7 +157,7 @@ def _reduce_problems() -> Iterator[tuple[Any, ...]]:
         shape, axes, strides, alignment = reduction
         kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
         kept = elementwise.contiguous_strides(kept_shape)
-        for type_ in (*TYPES, *(OTHER_TYPES if reduction in REDUCTIONS[SOME] else ())):
+        for type_ in (*TYPES, *(OTHER_TYPES if reduction in REDUCTIONS[::EVERY] else ())):
             total = _accumulator(type_)
             result = type_ if type_.is_float else total
             x = Operand(type_, strides, max(alignment, type_.nbytes))
