@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import linecache
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,13 @@ def start(path: str) -> None:
     """
     profile = Profile()
     # Registered before the program's own, and so called after them.
-    atexit.register(_report, profile, path)
+    atexit.register(_report, profile, path, os.getpid())
     profile.start()
 
 
-def _report(profile: Profile, path: str) -> None:
+def _report(profile: Profile, path: str, process: int) -> None:
+    if os.getpid() != process:  # forked by the program: nobody samples there
+        return
     profile.stop()
     if not path:
         sys.stderr.write(as_table(profile))

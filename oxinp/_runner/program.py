@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import code
 import contextlib
 import os
 import runpy
 import sys
 import zipimport
 from collections.abc import Callable
-from importlib.machinery import BuiltinImporter
+from importlib.machinery import BuiltinImporter, SourcelessFileLoader
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,11 @@ def run_script(path: str, arguments: list[str]) -> None:
     """
     sys.argv = [path, *arguments]
     if path == "-":
-        _run_text(sys.stdin.buffer.read(), "<stdin>")
+        if sys.stdin.isatty():
+            _lead_path("", Path.cwd(), "<console>")
+            _enter(code.interact, None, None, _new_main(__loader__=BuiltinImporter).__dict__)
+        else:
+            _run_text(sys.stdin.buffer.read(), "<stdin>")
         return
     filename = os.path.abspath(path)  # noqa: PTH100 - as Python: without following links
     if Path(path).is_dir() or _is_zip(path):
@@ -48,12 +54,15 @@ def run_script(path: str, arguments: list[str]) -> None:
         return
     folder = Path(filename).resolve().parent
     try:
-        source = Path(path).read_bytes()
+        source: Any = Path(path).read_bytes()
     except OSError as error:
         sys.stderr.write(f"{sys.executable}: can't open file {filename!r}: [Errno {error.errno}] {error.strerror}\n")
         sys.exit(2)
     _lead_path(str(folder), folder)
-    loader = finder.UsersLoader("__main__", filename)
+    loader: Any = finder.UsersLoader("__main__", filename)
+    if source.startswith(MAGIC_NUMBER):
+        loader = SourcelessFileLoader("__main__", filename)
+        source = loader.get_code("__main__")
     main = _new_main(__file__=filename, __cached__=None, __loader__=loader)
     _enter(_execute, source, filename, main)
 
@@ -117,9 +126,9 @@ def _new_main(**attributes: Any) -> ModuleType:
     return main
 
 
-def _execute(source: str | bytes, filename: str, main: ModuleType) -> None:
-    code = compile_source(source, filename)
-    exec(code, main.__dict__)  # noqa: S102 - what a runner is for
+def _execute(source: str | bytes | CodeType, filename: str, main: ModuleType) -> None:
+    compiled = source if isinstance(source, CodeType) else compile_source(source, filename)
+    exec(compiled, main.__dict__)  # noqa: S102 - what a runner is for
 
 
 def _enter(run: Callable[..., Any], *arguments: Any) -> None:

@@ -10,11 +10,16 @@ OXINP = (sys.executable, "-m", "oxinp")
 PYTHON = (sys.executable,)
 
 
+def environment(folder, **variables):
+    """Return the environment of a program in a folder, with ``lib`` beside it on the path."""
+    path = os.pathsep.join([str(ROOT), str(folder.parent / "lib")])
+    return {**os.environ, "PYTHONPATH": path, "OXINP_BACKEND": "host", **variables}
+
+
 def run(command, folder, **variables):
-    """Run a command in a folder, with ``lib`` beside it on the path; return what `subprocess.run` does."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder.parent / "lib")]), **variables}
-    environment["OXINP_BACKEND"] = variables.get("OXINP_BACKEND", "host")
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+    """Run a command in a folder; return what `subprocess.run` does."""
+    variables = environment(folder, **variables)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=variables)
 
 
 def both(folder, *arguments):

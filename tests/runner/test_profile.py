@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -151,6 +152,16 @@ def test_counts_are_the_same_without(folder):
     )
     assert plain == watched
     assert "launches=" in plain
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_forked_by_the_program(folder):
+    """One report, of the process that was started."""
+    text = "import os, sys, numpy as np\nx = np.ones(3)\nif not os.fork():\n    sys.exit(0)\nos.wait()\n"
+    write(folder, forks=text)
+    done = run([*OXINP, "--profile", "forks.py"], folder)
+    assert done.returncode == 0
+    assert done.stderr.count("profile: ") == 1
 
 
 def test_without_arrays(folder):

@@ -1,12 +1,15 @@
 """`python -m oxinp` against plain Python, in fresh processes: the same program, the same behaviour."""
 
+import os
+import py_compile
 import re
 import signal
+import subprocess
 import sys
 
 import pytest
 
-from tests.runner.process import OXINP, PYTHON, assert_same_run, both, run
+from tests.runner.process import OXINP, PYTHON, assert_same_run, both, environment, run
 
 SCRIPT = """
 import os.path, numpy.linalg, sys
@@ -127,6 +130,27 @@ def test_ends_as_python_does(folder, arguments, code):
     (folder / "interrupted.py").write_text("import numpy\nraise KeyboardInterrupt\n", encoding="utf-8")
     done = assert_same_run(folder, *arguments)
     assert code in {None, done.returncode}
+
+
+def test_bytecode(folder):
+    (folder / "plain.py").write_text("import sys\nprint(sys.argv, __file__, __name__)\n1 / 0\n", encoding="utf-8")
+    py_compile.compile(str(folder / "plain.py"), str(folder / "plain.pyc"))
+    (folder / "plain.py").unlink()
+    assert assert_same_run(folder, "plain.pyc", "x").returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal as POSIX has it")
+def test_at_a_terminal(folder):
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [*OXINP, "-"], cwd=folder, stdin=theirs, stdout=subprocess.PIPE, env=environment(folder)
+    ) as run:
+        os.write(ours, b"import numpy as np, beside\nprint(np.__name__, beside.np.__name__, __name__)\nexit(3)\n")
+        printed = run.stdout.read()
+    os.close(ours)
+    os.close(theirs)
+    assert b"oxinp oxinp __main__\n" in printed
+    assert run.returncode == 3
 
 
 def test_hook_of_the_program(folder):
