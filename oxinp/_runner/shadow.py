@@ -18,9 +18,10 @@ from oxinp._core.placement import device
 from oxinp._core.storage import Storage
 from oxinp._core.ufunc import types
 
-__all__ = ["Shadows", "Unchecked"]
+__all__ = ["Place", "Shadows", "Unchecked"]
 
 Array = np.ndarray[Any, Any]
+Place = tuple[str, int]  # file and line
 
 
 class Unchecked(Exception):
@@ -34,16 +35,26 @@ class Shadow(NamedTuple):
     ----------
     storage : weakref.ref
     memory : numpy.ndarray, (nbytes,), uint8
+    place : (str, int)
+        The line that touched it last.
     """
 
     storage: ref[Storage]
     memory: Array
+    place: Place
 
 
 class Shadows:
-    """The shadows of the storages that one line has touched so far."""
+    """The shadows of the storages that the present line, of each thread, has touched so far.
+
+    Attributes
+    ----------
+    slack : float
+        How far rounding may put what these lines computed.
+    """
 
     def __init__(self) -> None:
+        self.slack = 0.0
         self._shadows: dict[int, Shadow] = {}
         self._held: list[Storage] = []
 
@@ -56,12 +67,14 @@ class Shadows:
         """Whether an array of NumPy's lies in the memory of a shadow."""
         return any(np.may_share_memory(array, shadow.memory) for shadow in self._shadows.values())
 
-    def view(self, handle: Handle) -> Any:
+    def view(self, handle: Handle, place: Place) -> Any:
         """Return the NumPy array, or scalar, that a handle is in NumPy's world."""
         layout = handle._layout
         if layout.dtype.hasobject:
             raise Unchecked
-        shadow = self.find(handle._storage) or self._enter(handle._storage, _bytes_of(handle._storage))
+        known = self.find(handle._storage)
+        memory = _bytes_of(handle._storage) if known is None else known.memory
+        shadow = self._enter(handle._storage, memory, place)
         array = seen_at(shadow.memory, layout)
         if type(handle) is types.scalar:
             return array[()]
@@ -69,7 +82,7 @@ class Shadows:
             array.flags.writeable = False
         return array
 
-    def add(self, handle: Handle, numpys: Any) -> None:
+    def add(self, handle: Handle, numpys: Any, place: Place) -> None:
         """Give the storage of a result that is new what NumPy's result holds."""
         storage, layout = handle._storage, handle._layout
         if layout.dtype.hasobject:
@@ -77,7 +90,7 @@ class Shadows:
         nbytes = layout_of(storage).nbytes
         memory = np.zeros(nbytes, np.uint8) if nbytes == layout.nbytes else _bytes_of(storage)
         seen_at(memory, layout)[...] = numpys
-        self._enter(storage, memory)
+        self._enter(storage, memory, place)
         if type(handle) is types.scalar:
             self.hold(storage)  # it may be printed and gone; arrays are not held, lest their kernels have to write them
 
@@ -89,20 +102,21 @@ class Shadows:
         """Forget what NumPy has for a storage."""
         self._shadows.pop(id(storage), None)
 
-    def take(self) -> list[tuple[Storage, Array, Array]]:
-        """Forget all shadows; return the storages that somebody still holds, with what they hold here and in NumPy."""
+    def take(self) -> list[tuple[Storage, Array, Array, Place]]:
+        """Forget all; return the storages that somebody still holds, what they hold here and in NumPy, and who did."""
         shadows, self._shadows = self._shadows, {}
         found = []
         for shadow in shadows.values():
             storage = shadow.storage()
             if storage is not None:
                 layout = layout_of(storage)
-                found.append((storage, seen_at(_bytes_of(storage), layout), seen_at(shadow.memory, layout)))
+                ours, numpys = (seen_at(memory, layout) for memory in (_bytes_of(storage), shadow.memory))
+                found.append((storage, ours, numpys, shadow.place))
         self._held.clear()
         return found
 
-    def _enter(self, storage: Storage, memory: Array) -> Shadow:
-        shadow = self._shadows[id(storage)] = Shadow(ref(storage), memory)
+    def _enter(self, storage: Storage, memory: Array, place: Place) -> Shadow:
+        shadow = self._shadows[id(storage)] = Shadow(ref(storage), memory, place)
         return shadow
 
 

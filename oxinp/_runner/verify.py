@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import linecache
 import sys
 import threading
@@ -29,7 +30,7 @@ from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ufunc
 from oxinp._runner import compare, program, twins
 from oxinp._runner.finder import find_frame
-from oxinp._runner.shadow import Shadows, Unchecked
+from oxinp._runner.shadow import Place, Shadows, Unchecked
 
 __all__ = ["Verification", "start"]
 
@@ -66,9 +67,7 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.is_inside = False
-        self.shadows = Shadows()
-        self.slack = 0.0
-        self.place: tuple[str, int] = ("", 0)
+        self.place: Place = ("", 0)
         self.frame_id = 0
         self.instruction = -1
 
@@ -85,6 +84,8 @@ class Verification:
     def __init__(self, rtol: float | None) -> None:
         self._rtol = rtol
         self._state = _State()
+        self._shadows = Shadows()
+        self._lock = threading.RLock()  # for what threads do to an array that they share
         self._lines: set[tuple[str, int]] = set()
         self._num_results = 0
         self._furthest = compare.Distance(False)
@@ -101,28 +102,32 @@ class Verification:
         frame = find_frame(sys._getframe(2))
         if frame is None:
             return ours(*args, **kwargs)
-        if self._is_another_line(frame):
-            self._settle(frame)
-            state.place, state.frame_id = (frame.f_code.co_filename, frame.f_lineno), id(frame)
-        state.instruction = frame.f_lasti
-        if numpys is twins.shown:
-            state.shadows.hold(args[0]._storage)
-            return ours(*args, **kwargs)
-        given = _Given(state.shadows)
-        try:
+        with self._lock:
+            if self._is_another_line(frame):
+                self._settle(frame)
+                state.place, state.frame_id = (frame.f_code.co_filename, frame.f_lineno), id(frame)
+            state.instruction = frame.f_lasti
+            if numpys is twins.shown:
+                self._shadows.hold(args[0]._storage)
+                return ours(*args, **kwargs)
             state.is_inside = True
-            numpy_args = [given.give(value) for value in args]
-            numpy_kwargs = {name: given.give(value) for name, value in kwargs.items()}
-        except Unchecked:
-            state.is_inside = False
-            return self._call_once(ours, args, kwargs)
-        except BaseException:
-            state.is_inside = False
-            raise
+            try:
+                given = self._given(args, kwargs)
+                if given is not None:
+                    return self._call_both(ours, numpys, args, kwargs, given)
+            finally:
+                state.is_inside = False
+        # Without the lock: a function of the user's may wait for another thread.
+        return self._call_once(ours, args, kwargs)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Given | None:
+        """Return what NumPy gets for a call's arguments; None where there is nothing that it could get."""
+        given = _Given(self._shadows, self._state.place)
         try:
-            return self._call_both(ours, numpys, args, kwargs, given, (numpy_args, numpy_kwargs))
-        finally:
-            state.is_inside = False
+            given.give_all(args, kwargs)
+        except Unchecked:
+            return None
+        return given
 
     def finish(self) -> None:
         """Compare what the last line did; say how the program went, and end with 1 if a line differed."""
@@ -148,32 +153,27 @@ class Verification:
             return ours(*args, **kwargs)
         finally:
             for handle in _handles((args, kwargs)):
-                self._state.shadows.drop(handle._storage)
+                self._shadows.drop(handle._storage)
 
     def _call_both(
-        self,
-        ours: Function,
-        numpys: Function,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        given: _Given,
-        numpy_arguments: tuple[list[Any], dict[str, Any]],
+        self, ours: Function, numpys: Function, args: tuple[Any, ...], kwargs: dict[str, Any], given: _Given
     ) -> Any:
         error = numpy_error = our_result = numpy_result = None
         try:
             our_result = ours(*args, **kwargs)
         except _NOT_COMPARED:
             for handle in _handles((args, kwargs)):
-                self._state.shadows.drop(handle._storage)
+                self._shadows.drop(handle._storage)
             raise
         except Exception as raised:  # noqa: BLE001 - whatever it is, it is compared and raised again
             error = raised
-        numpy_args, numpy_kwargs = numpy_arguments
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                numpy_result = numpys(*numpy_args, **numpy_kwargs)
+                numpy_result = numpys(*given.args, **given.kwargs)
         except Unchecked:
+            if error is not None:
+                raise error from None
             return our_result
         except Exception as raised:  # noqa: BLE001
             numpy_error = raised
@@ -184,7 +184,8 @@ class Verification:
             return our_result
         operands = given.arrays()
         # What is written in place is an operand.
-        self._state.slack = max([self._state.slack, *[compare.rounding(operands, each) for each in operands]])
+        slacks = [compare.rounding(operands, each) for each in operands]
+        self._shadows.slack = max([self._shadows.slack, *slacks])
         self._compare(our_result, numpy_result, operands)
         for theirs, copied in given.theirs:
             self._compare_arrays(theirs, copied, compare.rounding(operands, copied))
@@ -226,45 +227,47 @@ class Verification:
         layout, given = ours._layout, np.asarray(numpys)
         if layout.dtype != given.dtype or layout.shape != given.shape:
             self._report(f"oxinp gives {layout.dtype} {layout.shape}, NumPy {given.dtype} {given.shape}")
-        state = self._state
-        state.slack = max(state.slack, compare.rounding(operands, given))
-        known = state.shadows.find(ours._storage)
+        self._shadows.slack = max(self._shadows.slack, compare.rounding(operands, given))
+        known = self._shadows.find(ours._storage)
         if known is not None:
             if layout.size and not np.may_share_memory(given, known.memory):
                 self._report("oxinp gives a view of an argument, NumPy a copy")
             return
-        if given.size and state.shadows.overlaps(given):
+        if given.size and self._shadows.overlaps(given):
             self._report("oxinp gives a copy of an argument, NumPy a view")
         with contextlib.suppress(Unchecked):
-            state.shadows.add(ours, numpys)
+            self._shadows.add(ours, numpys, self._state.place)
 
     def _compare_arrays(
-        self, ours: Any, numpys: Any, slack: float, storage: Storage | None = None, frame: Any = None
+        self, ours: Any, numpys: Any, slack: float, place: Place | None = None, name: Any = str
     ) -> None:
         self._num_results += 1
+        place = place or self._state.place
         found = compare.distance(ours, numpys, self._rtol, slack)
         if found.is_wrong:
-            self._report(found.message, _name_of(storage, frame))
+            self._report(found.message, place, name())
         if found.relative > self._furthest.relative:
-            self._furthest, self._furthest_place = found, self._state.place
+            self._furthest, self._furthest_place = found, place
 
     def _settle(self, frame: FrameType | None) -> None:
-        """Compare what the line that ends here has made and written."""
+        """Compare what the line that has ended made and wrote; the program is in `frame` now."""
         state = self._state
-        if not state.place[1]:
-            return
+        slack, self._shadows.slack = self._shadows.slack, 0.0
         state.is_inside = True
         try:
-            for storage, ours, numpys in state.shadows.take():
-                self._compare_arrays(ours, numpys, max(state.slack, compare.rounding([], numpys)), storage, frame)
+            for storage, ours, numpys, place in self._shadows.take():
+                allowed = max(slack, compare.rounding([], numpys))
+                self._compare_arrays(ours, numpys, allowed, place, functools.partial(_name_of, storage, frame))
+                self._lines.add(place)
         finally:
             state.is_inside = False
-        self._lines.add(state.place)
-        state.slack, state.instruction = 0.0, -1
+        if state.place[1]:
+            self._lines.add(state.place)
+        state.instruction = -1
 
-    def _report(self, message: str, name: str = "") -> None:
+    def _report(self, message: str, place: Place | None = None, name: str = "") -> None:
         """Say which line differs, and end the program."""
-        file, number = self._state.place
+        file, number = place or self._state.place
         source = linecache.getline(file, number).strip()
         text = f"verify: {file}:{number}: {source}\n  {name + ': ' if name else ''}{message}\n"
         sys.stdout.flush()
@@ -278,18 +281,28 @@ class _Given:
 
     Attributes
     ----------
+    args, kwargs
+        What stands for them.
     theirs : list of (numpy.ndarray, numpy.ndarray)
         The program's own NumPy arrays among them, and the copies that NumPy may write to instead.
     """
 
-    def __init__(self, shadows: Shadows) -> None:
+    def __init__(self, shadows: Shadows, place: Place) -> None:
+        self.args: list[Any] = []
+        self.kwargs: dict[str, Any] = {}
         self.theirs: list[tuple[Any, Any]] = []
         self._shadows = shadows
+        self._place = place
         self._arrays: dict[int, Any] = {}
 
     def arrays(self) -> list[Any]:
         """Return the arrays that stand for ours, and the program's own."""
         return [*map(np.asarray, self._arrays.values()), *[copied for _, copied in self.theirs]]
+
+    def give_all(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Find what stands for all arguments; raises Unchecked where nothing can."""
+        self.args = [self.give(value) for value in args]
+        self.kwargs = {name: self.give(value) for name, value in kwargs.items()}
 
     def give(self, value: Any) -> Any:
         """Return what stands for a value; raises Unchecked where nothing can."""
@@ -299,7 +312,7 @@ class _Given:
         if isinstance(value, Handle):
             array = self._arrays.get(id(value))
             if array is None:
-                array = self._arrays[id(value)] = self._shadows.view(value)
+                array = self._arrays[id(value)] = self._shadows.view(value, self._place)
             return array
         if isinstance(value, np.random.Generator):
             return np.random.Generator(copy.deepcopy(value.bit_generator))
@@ -341,7 +354,7 @@ def _public(error: Exception | None) -> type[BaseException] | None:
     return None if error is None else next(base for base in type(error).__mro__ if base.__module__ in _PUBLIC)
 
 
-def _name_of(storage: Storage | None, frame: FrameType | None) -> str:
+def _name_of(storage: Storage, frame: FrameType | None) -> str:
     """Return what the program calls an array, where its next line sees it."""
     scopes = []
     while frame is not None:

@@ -266,6 +266,35 @@ def test_last_line_and_ends(folder):
     assert verified(folder, "last.py").returncode == 5
 
 
+THREADS = """
+import threading
+import numpy as np
+shared = np.zeros((8, 3000))
+def fill(i):
+    for j in range(5):
+        shared[i] = shared[i] + i
+        shared[i] *= 2
+def wrong():
+    global last
+    last = np.cumsum(np.ones(6))
+threads = [threading.Thread(target=fill, args=(i,)) for i in range(8)]
+threads += [threading.Thread(target=wrong)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads(folder):
+    write(folder, threads=THREADS)
+    agrees = verified(folder, "threads.py")
+    assert agrees.returncode == 0, agrees.stderr
+    differs = verified(folder, "threads.py", broken=VALUES)
+    assert differs.returncode == 1
+    assert differs.stderr.splitlines()[0] == f"verify: {folder / 'threads.py'}:11: last = np.cumsum(np.ones(6))"
+
+
 def test_tracebacks_stay(folder):
     write(folder, raises="import numpy as np\ndef f():\n    return np.ones(3).reshape(2)\nf()\n")
     done = verified(folder, "raises.py")
