@@ -49,7 +49,7 @@ _INTEGERS = (
 )
 _OF_FLOATS = (  # functions of one array, with an axis where that says more
     "all amax amin any argmax argmin argsort argpartition(f,1) argwhere around array_repr array_str array2string "
-    "average atleast_1d atleast_2d atleast_3d copy corrcoef count_nonzero cov cumprod cumsum cumulative_prod(v) "
+    "average atleast_1d atleast_2d atleast_3d copy count_nonzero cumprod cumsum cumulative_prod(v) "
     "cumulative_sum(v) diag diagflat diagonal diff ediff1d empty_like(f).shape fix flatnonzero flip fliplr flipud "
     "gradient i0 imag iscomplex iscomplexobj isneginf isposinf isreal isrealobj isfortran matrix_transpose max mean "
     "median min nan_to_num(h) nanargmax(g) nanargmin(g) nancumprod(h) nancumsum(h) nanmax(h) nanmean(h) "
@@ -318,6 +318,11 @@ np.meshgrid(v, w, i, indexing="ij")
 np.meshgrid(v, w, sparse=True)
 np.nan_to_num(h, nan=7.5)
 np.outer(f, v, np.zeros((12, 5)))
+np.block([[s, v[:3, None]], [v[:3], 1.0]])
+np.corrcoef(f).round(9)
+np.cov(f).round(9)
+np.cov(v, w, ddof=0).round(9)
+np.polyval([1, -2, 0.5], f)
 np.pad(f, ((1, 2), (3, 0)), constant_values=7)
 np.pad(f, 2, mode="edge")
 np.pad(v, (2, 4), mode="reflect")
