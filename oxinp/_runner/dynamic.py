@@ -95,5 +95,6 @@ def install() -> None:
     for function, ours in ((_compile, _compile_anything), (_import_module, _import_any_module)):
         ours.__name__ = ours.__qualname__ = function.__name__
         ours.__doc__ = function.__doc__
+        ours.__module__ = function.__module__  # pickles name it
     builtins.compile = _compile_anything
     importlib.import_module = _import_any_module

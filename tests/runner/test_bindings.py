@@ -1,15 +1,17 @@
 """What imports of NumPy and SciPy give, in every way that a program can import."""
 
 import os
+import pickle
 import sys
 import zipfile
 
+import numpy as np
 import pytest
 
 from tests.runner.process import OXINP, ROOT, both, run, write
 
 DYNAMIC = """
-import builtins, doctest, importlib, runpy, sys, timeit
+import builtins, doctest, importlib, pickle, runpy, sys, timeit
 import numpy as np
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -44,6 +46,10 @@ if __name__ == "__main__":
     print(timeit.timeit("assert np.__name__ == 'oxinp'", "import numpy as np", number=2) > 0)
     print(doctest.testmod())
     print(runpy.run_path("beside.py")["np"].__name__, runpy.run_module("beside")["np"].__name__)
+    objects = [np.sum, np.add, np.linalg, np.linalg.inv, np.float64, importlib.import_module, compile]
+    print([pickle.loads(pickle.dumps(each)) is each for each in objects])
+    with open("numpys.pickle", "rb") as file:
+        print(type(pickle.load(file) + np.ones(3)) is np.ndarray)
     print(installed.by_name(), installed.by_text(), compile.__name__, builtins.compile is compile, local())
 """
 
@@ -74,6 +80,7 @@ def folder(tmp_path):
 
 def test_at_run_time(folder):
     write(folder, package__inner="import numpy.linalg as la\nfrom . import other\n", package__other="import numpy\n")
+    (folder / "numpys.pickle").write_bytes(pickle.dumps(np.ones(3)))
     done = run([*OXINP, "dynamic.py"], folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -87,6 +94,8 @@ def test_at_run_time(folder):
         "True",
         "TestResults(failed=0, attempted=2)",
         "oxinp oxinp",
+        str([True] * 7),
+        "True",
         "('numpy', 'numpy') ('numpy', 'numpy') compile True oxinp.linalg",
     ]
 
