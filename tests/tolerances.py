@@ -41,6 +41,38 @@ def sum_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:
     return count * float(np.finfo(x.dtype).eps) * total
 
 
+def prod_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:
+    """n eps |product|, and what underflows."""
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(np.nanprod(x.astype(np.result_type(x.dtype, np.float64)), axis=axis, keepdims=keepdims))
+    count = x.size // max(magnitude.size, 1)
+    info = np.finfo(x.dtype)
+    return 2 * count * float(info.eps) * np.where(np.isfinite(magnitude), magnitude, 0.0) + count * float(info.tiny)
+
+
+def mean_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:
+    """The sum's bound over n, and the rounding of the quotient."""
+    total = sum_bound(x, axis, keepdims)
+    count = max(x.size // max(total.size, 1), 1)
+    return total * (1 / count + 1 / count**2)
+
+
+def var_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:
+    """n eps var + (n eps mean|x|)^2, within which two passes lie (Chan, Golub, LeVeque 1983, section 2)."""
+    with np.errstate(all="ignore"):
+        finite = np.where(np.isfinite(x), x, 0).astype(np.result_type(x.dtype, np.float64))
+        squares = np.mean(np.abs(finite) ** 2, axis=axis, keepdims=keepdims)
+    mean_error = mean_bound(x, axis, keepdims)
+    count = x.size // max(squares.size, 1)
+    return 4 * (count + 4) * float(np.finfo(x.dtype).eps) * squares + mean_error**2
+
+
+def std_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:
+    """The root of the variance's bound."""
+    bound: np.ndarray = np.sqrt(var_bound(x, axis, keepdims))
+    return bound
+
+
 def zero_bound(x: np.ndarray, axis: Axis, keepdims: bool) -> np.ndarray:  # noqa: ARG001 - the rows' one signature
     """Equal values; the sign of a zero is free."""
     return np.float64(0.0)
@@ -50,7 +82,15 @@ REDUCTIONS = {
     row.name: row
     for row in (
         ReductionBound("sum", sum_bound, "the order of summation differs"),
+        ReductionBound("prod", prod_bound, "the order of multiplication differs"),
+        ReductionBound("mean", mean_bound, "the order of summation differs"),
+        ReductionBound("average", mean_bound, "the order of summation differs"),
+        ReductionBound("var", var_bound, "one pass with joined moments against two passes"),
+        ReductionBound("std", std_bound, "one pass with joined moments against two passes"),
         ReductionBound("max", zero_bound, "of +0 and -0 NumPy keeps whichever its vector width meets first"),
         ReductionBound("min", zero_bound, "of +0 and -0 NumPy keeps whichever its vector width meets first"),
     )
 }
+
+SMALL_ULP = {"average": 2, "mean": 2, "nanmean": 2, "nanstd": 4, "nanvar": 4, "std": 4, "var": 4}
+"""How far averages of a few well-conditioned floats may be from NumPy's, which round in another order."""

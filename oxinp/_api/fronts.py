@@ -20,6 +20,8 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.ops.creation import asarray
+from oxinp._core.ops.reduce import reduce
+from oxinp._core.reduction_table import ReductionRow
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
 
@@ -137,3 +139,14 @@ def as_ours(value: Any) -> Any:
     if isinstance(value, GeneratorType):
         raise Unsupported("a generator")
     return value if is_array(value) else asarray(value)
+
+
+def reduced(row: ReductionRow, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, **options: Any) -> Any:
+    """Return the reduction of an array_like; see `ops.reduce.reduce` for the arguments, `np._NoValue` for none."""
+    if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
+        raise Unsupported("a NumPy array to write to, or a subclass to pass through")
+    given = {name: value for name, value in options.items() if value is not np._NoValue}
+    for name in ("where", "mean"):
+        if name in given and type(given[name]) is not bool:
+            given[name] = as_ours(given[name])
+    return reduce(row, as_ours(a), axis, dtype, out, **given)

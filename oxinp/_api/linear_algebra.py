@@ -11,8 +11,9 @@ from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.gufuncs import GUFUNC_OBJECTS
 from oxinp._core.ops import matmul, shape
-from oxinp._core.ops.reduce import SUM, reduce
+from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.views import view
+from oxinp._core.reduction_table import SUM
 
 
 def _checked(a: Any, b: Any, out: Any = None) -> tuple[Any, Any]:

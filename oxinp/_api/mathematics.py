@@ -1,4 +1,4 @@
-"""Mathematical functions: reductions, rounding, limits."""
+"""Mathematical functions: sums, products, extrema, rounding, limits."""
 
 from __future__ import annotations
 
@@ -6,22 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import as_ours, implements
+from oxinp._api.fronts import as_ours, implements, reduced
+from oxinp._core import reduction_table as table
 from oxinp._core import ufuncs
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
-from oxinp._core.ops import reduce as ops
 from oxinp._core.ops.shape import ravel
 
 _NoValue = np._NoValue
-
-
-def _reduced(row: ops.ReductionRow, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, *unsupported: Any) -> Any:
-    if any(value is not _NoValue for value in unsupported):
-        raise Unsupported("`initial` or `where`")
-    if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
-        raise Unsupported("a NumPy array to write to, or a subclass to pass through")
-    return ops.reduce(row, as_ours(a), axis, dtype, out, keepdims=False if keepdims is _NoValue else bool(keepdims))
 
 
 @implements("sum")
@@ -35,7 +27,49 @@ def sum(
     where: Any = _NoValue,
 ) -> Any:
     """See `numpy.sum`."""
-    return _reduced(ops.SUM, a, axis, dtype, out, keepdims, initial, where)
+    return reduced(table.SUM, a, axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("prod")
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    initial: Any = _NoValue,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.prod`."""
+    return reduced(table.PROD, a, axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("nansum")
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    initial: Any = _NoValue,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.nansum`."""
+    return reduced(table.NANSUM, a, axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("nanprod")
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    initial: Any = _NoValue,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.nanprod`."""
+    return reduced(table.NANPROD, a, axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
 
 
 @implements("max", "amax")
@@ -48,7 +82,46 @@ def max(
     where: Any = _NoValue,
 ) -> Any:
     """See `numpy.max`."""
-    return _reduced(ops.MAX, a, axis, None, out, keepdims, initial, where)
+    return reduced(table.MAX, a, axis, None, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("min", "amin")
+def min(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    initial: Any = _NoValue,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.min`."""
+    return reduced(table.MIN, a, axis, None, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("nanmax")
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    initial: Any = _NoValue,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.nanmax`."""
+    return reduced(table.NANMAX, a, axis, None, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("nanmin")
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    initial: Any = _NoValue,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.nanmin`."""
+    return reduced(table.NANMIN, a, axis, None, out, keepdims=keepdims, initial=initial, where=where)
 
 
 @implements("clip")

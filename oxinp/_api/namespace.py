@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 # The chapters are imported for what they enter in `dispatch`.
-from oxinp._api import coverage, creation, linear_algebra, manipulation, mathematics, modules, rebound  # noqa: F401
+from oxinp._api import (  # noqa: F401
+    coverage,
+    creation,
+    linear_algebra,
+    logic,
+    manipulation,
+    mathematics,
+    modules,
+    rebound,
+    statistics,
+)
 from oxinp._api import searching as _searching  # noqa: F401
 from oxinp._api.fronts import host_function, refused
 from oxinp._core import dispatch

@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import as_ours, implements
+from oxinp._api.fronts import as_ours, implements, reduced
+from oxinp._core import reduction_table as table
 from oxinp._core import ufuncs
-from oxinp._core.dtypes import WEAK_TYPES
+from oxinp._core.dtypes import BOOL, INT64, WEAK_TYPES
 from oxinp._core.exchange import holds_arrays, is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype
 from oxinp._core.ops.views import view
+from oxinp._kernels.reducers import LAST
+
+_NoValue = np._NoValue
 
 
 @implements("unique_values", is_hosted=False)
@@ -52,3 +56,47 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
         result = ufuncs.where(condition, choice, result)
     return result
+
+
+@implements("argmax")
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
+    """See `numpy.argmax`."""
+    return reduced(table.ARGMAX, a, axis, None, out, keepdims=keepdims)
+
+
+@implements("argmin")
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
+    """See `numpy.argmin`."""
+    return reduced(table.ARGMIN, a, axis, None, out, keepdims=keepdims)
+
+
+@implements("nanargmax")
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
+    """See `numpy.nanargmax`."""
+    return _of_numbers(table.NANARGMAX, a, axis, out, keepdims)
+
+
+@implements("nanargmin")
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
+    """See `numpy.nanargmin`."""
+    return _of_numbers(table.NANARGMIN, a, axis, out, keepdims)
+
+
+def _of_numbers(row: table.ReductionRow, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+    """Return indices of extrema among what is no number; raise, as NumPy does, where there is none."""
+    if out is not None:
+        raise Unsupported("an output that must stay as it is where there is no number")
+    found = reduced(row, a, axis, keepdims=keepdims)
+    if bool((found == LAST).any()):
+        raise ValueError("All-NaN slice encountered")
+    return found
+
+
+@implements("count_nonzero")
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """See `numpy.count_nonzero`."""
+    number = reduced(table.SUM, astype(as_ours(a), BOOL, copy_wanted=False), axis, INT64, keepdims=keepdims)
+    return int(number) if _COUNTS_ARE_INTS and axis is None and not keepdims else number
+
+
+_COUNTS_ARE_INTS = type(np.count_nonzero(np.ones(1))) is int  # until NumPy 2.3

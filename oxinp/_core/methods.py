@@ -1,7 +1,8 @@
 """THE METHOD TABLE: one row per attribute of `numpy.ndarray`, saying who provides it.
 
-``own`` attributes are written in the class `ndarray` or come from the ufunc table. The rest is made here, from the row:
-what NumPy computes on the host (counted as fallback), what is a view, and what says that it does not exist.
+``own`` attributes are written in the class `ndarray` or come from the tables of ufuncs and reductions. The rest is made
+here, from the row: what NumPy computes on the host (counted as fallback), what is a view, and what says that it does
+not exist.
 """
 
 from __future__ import annotations
@@ -299,16 +300,14 @@ ROWS: tuple[MethodRow, ...] = (
     *_own("T mT base dtype flags itemsize nbytes ndim real shape size strides"),
     *_own("__array__ __array_function__ __array_priority__ __array_ufunc__ __bool__ __complex__ __contains__ __copy__"),
     *_own("__deepcopy__ __doc__ __float__ __format__ __getitem__ __hash__ __index__ __int__ __iter__ __len__ __new__"),
-    *_own(
-        "__reduce__ __repr__ __setitem__ __str__ astype copy fill flatten item max ravel reshape squeeze sum swapaxes"
-    ),
+    *_own("__reduce__ __repr__ __setitem__ __str__ astype copy fill flatten item ravel reshape squeeze swapaxes"),
     *_own("tolist transpose view"),
     *_own("__add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__"),
     *_own("__imatmul__ __matmul__ __rmatmul__"),
     *_own("__itruediv__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__"),
-    # Reductions: `out` is the second argument after self, or the third where there is a dtype.
-    *_host("all any argmax argmin min", 2),
-    *_host("cumprod cumsum mean prod std var", 3),
+    *_own("all any argmax argmin max mean min prod std sum var"),
+    # `out` is the third argument after self.
+    *_host("cumprod cumsum", 3),
     *_host("choose", 2),
     *_host("compress take", 3),
     *_host("argsort argpartition dump dumps nonzero searchsorted tobytes tofile"),

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core import display, fallback
-from oxinp._core.expr import Unsupported
 from oxinp._core.flags import Flags
 from oxinp._core.gufuncs import operator_methods as product_methods
 from oxinp._core.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.methods import array_methods
-from oxinp._core.ops import creation, index, reduce, shape
+from oxinp._core.ops import creation, index, shape
 from oxinp._core.ops.copy import astype, axes_of, copy
 from oxinp._core.ops.views import view, view_at
+from oxinp._core.reduction_methods import reduction_methods
 from oxinp._core.scalar import DeviceScalar
 from oxinp._core.schedule import LOCK
 from oxinp._core.sharing import adopt_host
@@ -40,9 +40,13 @@ class ArrayType(type):
 if TYPE_CHECKING:
     _Operators = Handle
 else:
-    # The special methods of the ufunc table's rows, over methods that NumPy computes.
+    # The special methods of the ufunc table's rows and the reductions, over methods that NumPy computes.
     _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
-    _Operators = type("_Operators", (_HostMethods,), {"__slots__": (), **operator_methods(), **product_methods()})
+    _Operators = type(
+        "_Operators",
+        (_HostMethods,),
+        {"__slots__": (), **operator_methods(), **product_methods(), **reduction_methods()},
+    )
 
 
 class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
@@ -341,29 +345,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             raise ValueError("assignment destination is read-only")
         self[...] = np.asarray(value, self._layout.dtype)[()] if not isinstance(value, Handle) else value
 
-    # -- reductions ----------------------------------------------------------------------------------------------------
-
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Return the sum over `axis`; see `numpy.ndarray.sum`."""
-        return _reduced(reduce.SUM, self, axis, dtype, out, keepdims, kwargs)
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Return the maximum over `axis`; see `numpy.ndarray.max`."""
-        return _reduced(reduce.MAX, self, axis, None, out, keepdims, kwargs)
-
     __hash__ = None  # type: ignore[assignment]
-
-
-def _reduced(row: Any, array: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, kwargs: dict[str, Any]) -> Any:
-    if not kwargs and (out is None or isinstance(out, Handle)):
-        try:
-            return reduce.reduce(row, array, axis, dtype, out, keepdims=bool(keepdims))
-        except Unsupported:
-            pass
-    kwargs |= {"axis": axis, "out": out, "keepdims": keepdims}
-    if dtype is not None:
-        kwargs["dtype"] = dtype
-    return fallback.call(row.numpy, (array,), kwargs, name=row.name, mutates=("out",))
 
 
 def _finalize(array: Any, source: Any) -> Any:

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
 from oxinp._core.operators import operators
-from oxinp._core.ops.reduce import MAX, SUM, reduce
+from oxinp._core.ops.reduce import reduce
+from oxinp._core.reduction_table import BY_UFUNC
 from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operation_of, types
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
-
-_REDUCTIONS = {"add": SUM, "maximum": MAX}
 
 
 class ufunc:  # noqa: N801 - NumPy's name
@@ -71,12 +71,12 @@ class ufunc:  # noqa: N801 - NumPy's name
         self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
     ) -> Any:
         """Reduce over an axis; see `numpy.ufunc.reduce`."""
-        row = _REDUCTIONS.get(self.__name__)
+        row = BY_UFUNC.get(self.__name__)
         if type(out) is tuple:
             out = out[0]
-        if row is not None and not kwargs and type(array) is types.ndarray and (out is None or isinstance(out, Handle)):
+        if row is not None and type(array) is types.ndarray and array.dtype in DEVICE_TYPES:
             try:
-                return reduce(row, array, axis, dtype, out, keepdims=keepdims)
+                return reduce(row, array, axis, dtype, out, keepdims=keepdims, **kwargs)
             except Unsupported:
                 pass
         kwargs |= {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}

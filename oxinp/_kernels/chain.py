@@ -81,7 +81,7 @@ class Chain:
     Attributes
     ----------
     inputs : tuple of OperandSpec
-        Those of the problem, then, if an instruction wants the index, one of kind INDEX.
+        Those of the problem, then, if an instruction wants the index, one of kind INDEX; a reduction may have one more.
     instrs : tuple of Instr
     outputs : tuple of (value number, OperandSpec)
     ndim : int
@@ -100,6 +100,11 @@ class Chain:
     def operands(self) -> tuple[OperandSpec, ...]:
         """Outputs, then inputs."""
         return (*(spec for _, spec in self.outputs), *self.inputs)
+
+    @property
+    def wants_index(self) -> bool:
+        """Whether the input behind the problem's own is the flat index."""
+        return any(instr.wants_index for instr in self.instrs)
 
     @property
     def words(self) -> int:
@@ -152,7 +157,7 @@ class Spot:
             return tuple(self.place.load(0)) * width
         if kind == INDEX:
             k, innermost = self.operand.k, self.operand.ndim - 1
-            return tuple(k.cast(self.moved(innermost, i).place, i64) for i in range(width))
+            return tuple(k.cast(self.moved(innermost, i).place, self.operand.spec.type) for i in range(width))
         return tuple(self.place.load(0, width=width))
 
     def store(self, values: Sequence[Value]) -> None:
@@ -245,19 +250,19 @@ class BoundChain:
         self.k = k
         self.chain = chain
         self._outputs = [BoundOperand(k, f"out{i}", spec, "w") for i, (_, spec) in enumerate(chain.outputs)]
-        self._inputs = [BoundOperand(k, f"in{i}", spec, "r") for i, spec in enumerate(chain.inputs)]
-        for operand in (*self._outputs, *self._inputs):
+        self.inputs = [BoundOperand(k, f"in{i}", spec, "r") for i, spec in enumerate(chain.inputs)]
+        for operand in (*self._outputs, *self.inputs):
             operand.declare_strides(chain.ndim, chain.index_type)
 
     def origin(self) -> Position:
         """Where the loops begin."""
-        return Position(self, [o.spot() for o in self._inputs], [o.spot() for o in self._outputs])
+        return Position(self, [o.spot() for o in self.inputs], [o.spot() for o in self._outputs])
 
     def evaluate(self, inputs: list[Value]) -> list[Value]:
         """All values of one element, numbered as `Instr.args` does."""
         chain = self.chain
-        index = inputs.pop() if chain.inputs and chain.inputs[-1].kind == INDEX else None
         values = list(inputs)
+        index = values.pop() if chain.wants_index else None
         for instr in chain.instrs:
             args = [values[a] for a in instr.args]
             value = instr.lower(self.k, index, *args) if instr.wants_index else instr.lower(self.k, *args)

@@ -13,26 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.accumulate import Runnings, tree
-from oxinp._kernels.chain import (
-    STRIDED,
-    BoundChain,
-    BoundOperand,
-    Chain,
-    Divisor,
-    OperandSpec,
-    Position,
-    Splitter,
-    locate,
-)
+from oxinp._kernels.accumulate import Running, tree
+from oxinp._kernels.chain import Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.reduction import ReductionKernel, ReductionSpec
 from oxinp._ptx import Builder, Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from oxinp._kernels.problem import ReduceOp
-    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
 WARP = 32
@@ -41,36 +28,19 @@ BLOCK = WARP * NUM_WARPS
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnsSpec:
-    """One kernel of the family.
+class ColumnsSpec(ReductionSpec):
+    """One kernel of the family; its loops are the outer kept ones, the reduced ones, then one kept loop.
 
     Attributes
     ----------
-    chain : Chain
-        Without outputs; its loops are the outer kept ones, the reduced ones, then one kept loop.
-    value : int
-        What is reduced.
-    op : ReduceOp
-    num_kept : int
-        Kept loops, the innermost included.
-    type : Type
-        Of the results written: the output's, or `op.acc` for partial results.
     down : int
         Warps that share a column, 8 or 1.
     vector, unroll : int
-    is_split : bool
-        Columns are cut into chunks of rows.
     """
 
-    chain: Chain
-    value: int
-    op: ReduceOp
-    num_kept: int
-    type: Type
     down: int
     vector: int
     unroll: int
-    is_split: bool
 
     @property
     def width(self) -> int:
@@ -84,19 +54,14 @@ def make(spec: ColumnsSpec) -> Kernel:
     return _Columns(spec).build()
 
 
-class _Columns:
+class _Columns(ReductionKernel):
     """The kernel while it is built."""
 
     def __init__(self, spec: ColumnsSpec) -> None:
         self.spec = spec
-        self.type = spec.chain.index_type
         self.innermost = spec.chain.ndim - 1
         self.k = k = Builder("reduce_columns", block=BLOCK)
-        if spec.is_split:
-            k.pointer("result", spec.type, "w")  # the second reduction's
-        self.target = BoundOperand(k, "out", OperandSpec(spec.type, STRIDED, is_shifted=True), "w")
-        self.bound = BoundChain(k, spec.chain)
-        self.target.declare_strides(spec.num_kept, self.type)
+        super().__init__(k, spec)
         self.num_columns, self.num_rows = (k.scalar(name, self.type) for name in ("num_columns", "num_rows"))
         self.tiles = Divisor(k, "num_tiles", self.type)
         if spec.is_split:
@@ -108,12 +73,13 @@ class _Columns:
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         number, tile = self.tiles.divide(k.cast(k.ctaid, self.type))
-        chunk = None
+        shift = None
         begin, end = self.k.const(0, self.type), self.num_rows
         if spec.is_split:
             number, chunk = self.num_chunks.divide(number)
             begin = chunk * self.chunk
             end = k.min(end, begin + self.chunk)
+            shift = chunk * self.chunk_stride
         outer = self.kept.split(number)[: spec.num_kept - 1]
         warp, lane = k.cast(k.warp, self.type), k.cast(k.lane, self.type)
         column = tile * spec.width + lane * spec.vector
@@ -122,17 +88,17 @@ class _Columns:
         else:
             begin = begin + warp
         origin = locate(self.bound.origin(), range(spec.num_kept - 1), outer).moved(self.innermost, column)
-        runnings = Runnings(k, spec.op, spec.vector)
+        runnings = [Running(k, spec.op) for _ in range(spec.vector)]
         with k.when(column < self.num_columns):
             self.run(origin, begin, end, runnings)
             if spec.down == 1:
-                for i, total in enumerate(runnings.totals()):
-                    self.store([*outer, column + i if i else column], chunk, total)
+                for i, running in enumerate(runnings):
+                    self.store([*outer, column + i if i else column], running.total(), shift)
         if spec.down > 1:
-            self.join(tile, outer, chunk, runnings.totals())
+            self.join(tile, outer, shift, [running.total() for running in runnings])
         return k.build()
 
-    def run(self, origin: Position, begin: Value, end: Value, runnings: Runnings) -> None:
+    def run(self, origin: Position, begin: Value, end: Value, runnings: list[Running]) -> None:
         """Take rows from `begin` to `end`, `down` apart."""
         k, spec = self.k, self.spec
         step = spec.down * spec.unroll
@@ -141,22 +107,24 @@ class _Columns:
             k.break_if(row + (step - spec.down) >= end)
             first = row.get()
             places = [self.place(origin, first + spec.down * i if i else first) for i in range(spec.unroll)]
-            loaded = [place.load(spec.vector) for place in places]
-            runnings.add([self.chosen(p, v) for p, v in zip(places, loaded, strict=True)])
+            self.take(places, runnings)
             row.set(first + step)
         with k.range(row.get(), end, spec.down) as last:
-            place = self.place(origin, last)
-            runnings.add([self.chosen(place, place.load(spec.vector))])
+            self.take([self.place(origin, last)], runnings)
+
+    def take(self, places: list[Position], runnings: list[Running]) -> None:
+        """Take several rows, all loaded before the first is used."""
+        width = self.spec.vector
+        loaded = [place.load(width) for place in places]
+        rows = [self.elements(place, values, width) for place, values in zip(places, loaded, strict=True)]
+        for running, *column in zip(runnings, *rows, strict=True):
+            running.take(column)
 
     def place(self, origin: Position, row: Value) -> Position:
         """Position of a row."""
         return locate(origin, range(self.spec.num_kept - 1, self.innermost), self.reduced.split(row))
 
-    def chosen(self, place: Position, loaded: list[Sequence[Value]]) -> list[Value]:
-        """What is reduced, from loaded inputs."""
-        return [values[self.spec.value] for values in place.evaluate(loaded, self.spec.vector)]
-
-    def join(self, tile: Value, outer: list[Value], chunk: Value | None, totals: list[Value]) -> None:
+    def join(self, tile: Value, outer: list[Value], shift: Value | None, totals: list[Value]) -> None:
         """Combine the warps' values: they lie in shared memory by warp and column, and a thread takes a column."""
         k, spec = self.k, self.spec
         partial = k.shared(spec.op.acc, (NUM_WARPS, spec.width))
@@ -165,14 +133,5 @@ class _Columns:
         own = k.tid + 0
         column = tile * spec.width + k.cast(own, self.type)
         with k.when((own < spec.width) & (column < self.num_columns)):
-            total = tree(k, spec.op, [partial[i * spec.width + own] for i in range(NUM_WARPS)])
-            self.store([*outer, column], chunk, total)
-
-    def store(self, indices: list[Value], chunk: Value | None, total: Value) -> None:
-        """Write one result."""
-        spot = self.target.spot()
-        for loop, index in enumerate(indices):
-            spot = spot.moved(loop, index)
-        if chunk is not None:
-            spot = spot.shifted(chunk * self.chunk_stride)
-        spot.store([self.k.cast(total, self.spec.type)])
+            total = tree(k, spec.op.combine, [partial[i * spec.width + own] for i in range(NUM_WARPS)])
+            self.store([*outer, column], total, shift)

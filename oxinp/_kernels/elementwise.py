@@ -213,10 +213,10 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
-    """How each array, then the flat index if the nest has one more operand, moves through the nest."""
+    """How each array, then what indices the nest has as more operands, moves through the nest."""
     specs = []
     for i, (strides, shift) in enumerate(zip(nest.strides, nest.shifts, strict=True)):
-        if i == len(arrays):
+        if i >= len(arrays):
             specs.append(OperandSpec(i64, INDEX, shift != 0))
             continue
         kind = UNIT if strides[-1] == 1 else OUTER if strides[-1] == 0 else STRIDED

@@ -8,8 +8,8 @@ shape.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,31 +92,56 @@ class Output:
     operand: Operand
 
 
+class Element(NamedTuple):
+    """What a reduction takes of one element: a value of its chain and, if asked for, where it lies and if it counts."""
+
+    value: Any
+    index: Any = None
+    is_valid: Any = None
+
+
 @dataclass(frozen=True, slots=True)
 class ReduceOp:
-    """How a reduction combines values.
+    """How a reduction makes one value of many.
+
+    Elements are *lifted* into accumulators, which are *combined* into one, which is *finished*.
 
     Attributes
     ----------
     name : str
     acc : Type
-        Type of accumulators; values are cast to it as NumPy casts. A `Compound` that is no complex type takes values
-        that are of it already.
+        Type of accumulators, a `Compound` where they have several parts.
     identity : bool, int, float, complex or tuple
-        What combines to the other operand; the result over no elements. Of a `Compound` that is no complex type, a
-        tuple.
+        What combines to the other accumulator; finished, the result over no elements. Of a `Compound` that is no
+        complex type, a tuple.
     combine : callable
-        ``combine(k, a, b)``, commutative; which values it meets in which order is fixed by layout and geometry.
-    is_compensated : bool
-        `combine` is a floating-point addition: threads keep its rounding errors beside their sums (TwoSum, Knuth,
-        TAOCP 2, 4.2.2), so that only the tree above them rounds.
+        ``combine(k, a, b)``, commutative; which accumulators it meets in which order is fixed by layout and geometry.
+    lift : callable or None
+        ``lift(k, value)``, an element's accumulator; None casts to `acc` as NumPy casts.
+    gather : callable or None
+        ``gather(k, elements)``, the accumulator of the several `Element` that a thread has at hand, where that is
+        better found at once than by combining what each is lifted to.
+    finish : callable or None
+        ``finish(k, accumulator, *parameters)``, the result before it is cast to the output's type.
+    num_parameters : int
+        How many of the problem's last inputs, all scalars, are parameters of `finish` rather than of the chain.
+    wants_index : bool
+        Elements have to say their index: flat, in C order over the reduced dimensions.
     """
 
     name: str
     acc: Type
     identity: Any
     combine: Callable[..., Any]
-    is_compensated: bool = False
+    lift: Callable[..., Any] | None = None
+    gather: Callable[..., Any] | None = None
+    finish: Callable[..., Any] | None = None
+    num_parameters: int = 0
+    wants_index: bool = False
+
+    def joining(self) -> ReduceOp:
+        """The reduction of accumulators that an earlier pass left."""
+        return replace(self, lift=None, gather=None, wants_index=False)
 
 
 @dataclass(frozen=True, slots=True)

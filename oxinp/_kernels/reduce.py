@@ -19,7 +19,7 @@ from oxinp._kernels.elementwise import (
 )
 from oxinp._kernels.problem import Instr, Launch, Nest, Operand, Output, ScalarOperand, collapse
 from oxinp._kernels.rows import RowsSpec
-from oxinp._ptx.types import u64
+from oxinp._ptx.types import i32, pred, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ BLOCKS_PER_SM = 8  # blocks that a split aims at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
 UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
-MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together
+MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together (of predicates half)
 MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
 SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
@@ -48,7 +48,8 @@ class ReducePlan:
     ----------
     launches : tuple of Launch
         None where there is no result. One: its parameters are the output pointer and the inputs. Two: the first takes
-        the output pointer, the scratch pointer, then the inputs; the second the output and the scratch pointer only.
+        the output pointer, the scratch pointer, then the inputs; the second the output, the scratch pointer, and those
+        last inputs that are parameters of the reduction.
     scratch_nbytes : int
         0 if there is one launch. Contents need not be kept or set.
     """
@@ -80,6 +81,7 @@ class _Problem:
     inputs: tuple[Operand | ScalarOperand, ...]
     instrs: tuple[Instr, ...]
     value: int
+    mask: int | None
     op: ReduceOp
     output: Operand
     num_sms: int
@@ -98,13 +100,28 @@ class _Problem:
         specs = iter(classify(self.arrays, nest))
         inputs = [next(specs) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in self.inputs]
         bits = max(index_bits(nest), index_bits(self.kept))
-        return Chain((*inputs, *specs), self.instrs, (), len(nest.shape), bits)
+        indices = [*specs]
+        if self.op.wants_index and bits == 32:
+            indices[-1] = replace(indices[-1], type=i32)
+        return Chain((*inputs, *indices), self.instrs, (), len(nest.shape), bits)
 
     def target(self, num_chunks: int) -> tuple[Type, tuple[int, ...]]:
         """Type, and strides and shift as constants, of what the first pass writes."""
         i = -1 if num_chunks > 1 else -2
         type_ = self.op.acc if num_chunks > 1 else self.output.type
         return type_, (*self.kept.strides[i], self.kept.shifts[i])
+
+    def spec(self, chain: Chain, num_chunks: int) -> dict[str, Any]:
+        """The fields that the Specs of all families have."""
+        return {
+            "chain": chain,
+            "value": self.value,
+            "mask": self.mask,
+            "op": self.op,
+            "num_kept": len(self.kept.shape),
+            "type": self.target(num_chunks)[0],
+            "is_split": num_chunks > 1,
+        }
 
 
 def plan(
@@ -116,6 +133,8 @@ def plan(
     op: ReduceOp,
     output: Operand,
     device: Device,
+    *,
+    mask: int | None = None,
 ) -> ReducePlan:
     """Return the kernels that reduce one value of a chain over some axes.
 
@@ -126,13 +145,15 @@ def plan(
     axes : tuple of int
         Reduced dimensions, not negative.
     inputs, instrs : sequences
-        As for `elementwise.plan`.
+        As for `elementwise.plan`; the last inputs may be parameters of `op`.
     value : int
         Number of the value that is reduced.
     op : ReduceOp
     output : Operand
         Strides over the kept dimensions, in order. Must not overlap an input.
     device : Device
+    mask : int or None
+        Number of the value, a `pred`, that says which elements count.
 
     Notes
     -----
@@ -144,7 +165,7 @@ def plan(
         return ReducePlan(())
     if 0 in shape:
         return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
-    passes = choose(shape, axes, inputs, instrs, value, op, output, device)
+    passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
     launches = tuple(Launch(each.family.make(each.spec), each.grid, each.constants) for each in passes)
     num_partial = passes[0].num_chunks * math.prod(kept_shape) if len(passes) > 1 else 0
     return ReducePlan(launches, num_partial * op.acc.nbytes)
@@ -159,18 +180,21 @@ def choose(
     op: ReduceOp,
     output: Operand,
     device: Device,
+    *,
+    mask: int | None = None,
 ) -> list[_Pass]:
     """Return the one or two passes of a reduction of at least one element to at least one result."""
     first = _choose_pass(
-        _collapse(shape, axes, tuple(inputs), tuple(instrs), value, op, output, device.num_sms, may_split=True)
+        _collapse(shape, axes, tuple(inputs), tuple(instrs), value, mask, op, output, device.num_sms, may_split=True)
     )
     if first.num_chunks == 1:
         return [first]
     # Partial results lie by chunk, then in C order of the kept dimensions.
     kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
     partial = Operand(op.acc, (math.prod(kept_shape), *contiguous_strides(kept_shape)))
+    again = (partial, *inputs[len(inputs) - op.num_parameters :])
     joined = _collapse(
-        (first.num_chunks, *kept_shape), (0,), (partial,), (), 0, op, output, device.num_sms, may_split=False
+        (first.num_chunks, *kept_shape), (0,), again, (), 0, None, op.joining(), output, device.num_sms, may_split=False
     )
     return [first, _choose_pass(joined)]
 
@@ -181,6 +205,7 @@ def _collapse(
     inputs: tuple[Operand | ScalarOperand, ...],
     instrs: tuple[Instr, ...],
     value: int,
+    mask: int | None,
     op: ReduceOp,
     output: Operand,
     num_sms: int,
@@ -192,11 +217,14 @@ def _collapse(
     strides = [array.strides for array in arrays]
     if any(instr.wants_index for instr in instrs):
         strides.append(contiguous_strides(shape))
+    if op.wants_index:
+        steps = dict(zip(sorted(axes), contiguous_strides([shape[d] for d in sorted(axes)]), strict=True))
+        strides.append(tuple(steps.get(d, 0) for d in range(len(shape))))
     kept_shape = [shape[d] for d in kept_dims]
     kept_strides = [[s[d] for d in kept_dims] for s in strides]
     kept = collapse(kept_shape, [*kept_strides, output.strides, contiguous_strides(kept_shape)])
     reduced = collapse([shape[d] for d in axes], [[s[d] for d in axes] for s in strides])
-    return _Problem(kept, reduced, arrays, inputs, instrs, value, op, output, num_sms, may_split)
+    return _Problem(kept, reduced, arrays, inputs, instrs, value, mask, op, output, num_sms, may_split)
 
 
 def _choose_pass(problem: _Problem) -> _Pass:
@@ -236,11 +264,8 @@ def _rows(problem: _Problem) -> _Pass:
     num_units = problem.reduced.size // vector
     group, count, at_once, chunk = _share_rows(problem, num_units, unroll(chain, vector, NBYTES_IN_FLIGHT))
     num_chunks = -(-num_units // max(chunk, 1)) or 1
-    type_, place = problem.target(num_chunks)
-    num_kept = len(problem.kept.shape)
-    spec = RowsSpec(
-        chain, problem.value, problem.op, num_kept, type_, group, vector, count, at_once, is_split=num_chunks > 1
-    )
+    _, place = problem.target(num_chunks)
+    spec = RowsSpec(**problem.spec(chain, num_chunks), group=group, vector=vector, unroll=count, at_once=at_once)
     bits = chain.index_bits
     constants = (
         *chain.constants(nest_of_operands(chain, nest)),
@@ -260,10 +285,12 @@ def _rows(problem: _Problem) -> _Pass:
 def _share_rows(problem: _Problem, num_units: int, count: int) -> tuple[int, int, int, int]:
     """Threads per row, units that one loads before it uses the first, rows at once, units of a chunk."""
     num_rows = problem.kept.size
+    has_predicates = any(array.type is pred for array in problem.arrays)
     if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
         group = _power_of_two(-(-num_units // UNITS_PER_LANE))
         own = _power_of_two(-(-num_units // group))
-        return group, own, min(MAX_ROWS_AT_ONCE, max(1, count // own)), num_units
+        most = MAX_ROWS_AT_ONCE // 2 if has_predicates else MAX_ROWS_AT_ONCE
+        return group, own, min(most, max(1, count // own)), num_units
     chunk = num_units
     if num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= problem.num_sms * rows.BLOCK:
         group = rows.WARP
@@ -295,9 +322,8 @@ def _columns(problem: _Problem) -> _Pass:
     num_blocks = num_tiles * (problem.kept.size // num_columns)
     chunk = _chunk(problem, num_rows, num_blocks, down * count) if down > 1 else num_rows
     num_chunks = -(-num_rows // chunk)
-    type_, place = problem.target(num_chunks)
-    num_kept = len(problem.kept.shape)
-    spec = ColumnsSpec(chain, problem.value, problem.op, num_kept, type_, down, vector, count, is_split=num_chunks > 1)
+    _, place = problem.target(num_chunks)
+    spec = ColumnsSpec(**problem.spec(chain, num_chunks), down=down, vector=vector, unroll=count)
     bits = chain.index_bits
     split = (chunk, problem.kept.size, *Divisor.constants(num_chunks, bits))
     constants = (
@@ -331,9 +357,10 @@ def _fill(
 ) -> Launch:
     """Write the identity everywhere; the inputs' parameters are taken and not used."""
 
-    def identity(k: Builder) -> Value:
-        return k.cast(k.const(op.identity, op.acc), output.type)
+    def identity(k: Builder, *parameters: Value) -> Value:
+        total = k.const(op.identity, op.acc)
+        return k.cast(total if op.finish is None else op.finish(k, total, *parameters), output.type)
 
     unused = [ScalarOperand(u64) if isinstance(x, Operand) else x for x in inputs]
-    instr = Instr(identity, output.type, ())
+    instr = Instr(identity, output.type, tuple(range(len(unused) - op.num_parameters, len(unused))))
     return elementwise.plan(kept_shape, unused, [instr], [Output(len(unused), output)], device)

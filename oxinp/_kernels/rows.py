@@ -2,8 +2,8 @@
 
 Data layout: the reduced loops are the inner ones; the innermost is cut into units of `vector` elements, and a row's
 units are numbered in order. Who owns what: a group (a warp, or a block) owns one row or, if split, one chunk of a row's
-units; a thread every `group`-th of them. Algorithm: threads run over their units, `unroll` loads ahead, with one
-running value per element of the vector; then a tree over the vector, the warp, the block. Chunks leave partial results,
+units; a thread every `group`-th of them. Algorithm: threads run over their units, `unroll` loads ahead, into one
+running value; then a tree over the warp, the block. Chunks leave partial results,
 which a second reduction joins. Bytes per element: those of the inputs, once.
 """
 
@@ -13,26 +13,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.accumulate import Runnings, tree
-from oxinp._kernels.chain import (
-    STRIDED,
-    BoundChain,
-    BoundOperand,
-    Chain,
-    Divisor,
-    OperandSpec,
-    Position,
-    Splitter,
-    locate,
-)
+from oxinp._kernels.accumulate import Running
+from oxinp._kernels.chain import Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.reduction import ReductionKernel, ReductionSpec
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.problem import ReduceOp
-    from oxinp._ptx.types import Type
+    from oxinp._kernels.problem import Element
     from oxinp._ptx.value import Value
 
 WARP = 32
@@ -40,39 +30,22 @@ BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RowsSpec:
-    """One kernel of the family.
+class RowsSpec(ReductionSpec):
+    """One kernel of the family; its loops are the kept ones, then the reduced ones.
 
     Attributes
     ----------
-    chain : Chain
-        Without outputs; its loops are the kept ones, then the reduced ones.
-    value : int
-        What is reduced.
-    op : ReduceOp
-    num_kept : int
-        Kept loops.
-    type : Type
-        Of the results written: the output's, or `op.acc` for partial results.
     group : int
         Threads per row: a power of two up to 32, or the whole block of that size.
     vector, unroll : int
     at_once : int
         Rows that a group up to a warp takes together, if each is no more than `unroll` rounds; else 0.
-    is_split : bool
-        Rows are cut into chunks.
     """
 
-    chain: Chain
-    value: int
-    op: ReduceOp
-    num_kept: int
-    type: Type
     group: int
     vector: int
     unroll: int
     at_once: int
-    is_split: bool
 
     @property
     def block(self) -> int:
@@ -86,18 +59,13 @@ def make(spec: RowsSpec) -> Kernel:
     return _Rows(spec).build()
 
 
-class _Rows:
+class _Rows(ReductionKernel):
     """The kernel while it is built."""
 
     def __init__(self, spec: RowsSpec) -> None:
         self.spec = spec
-        self.type = spec.chain.index_type
         self.k = k = Builder("reduce_rows", block=spec.block)
-        if spec.is_split:
-            k.pointer("result", spec.type, "w")  # the second reduction's
-        self.target = BoundOperand(k, "out", OperandSpec(spec.type, STRIDED, is_shifted=True), "w")
-        self.bound = BoundChain(k, spec.chain)
-        self.target.declare_strides(spec.num_kept, self.type)
+        super().__init__(k, spec)
         self.num_rows, self.num_units, self.num_rest = (
             k.scalar(name, self.type) for name in ("num_rows", "num_units", "num_rest")
         )
@@ -134,12 +102,12 @@ class _Rows:
             begin = chunk * self.chunk + thread
             end = k.min(end, (chunk + 1) * self.chunk)
             num_rest = k.where(chunk == 0, num_rest, nothing)
-        runnings = Runnings(k, spec.op, spec.vector)
-        self.run(origin, begin, end, runnings)
-        self.take_rest(origin, thread, num_rest, runnings)
-        total = self.join(tree(k, spec.op, runnings.totals()))
+        running = Running(k, spec.op)
+        self.run(origin, begin, end, running)
+        self.take_rest(origin, thread, num_rest, running)
+        total = self.join(running.total())
         with k.when((thread == 0) & has_row):
-            self.store(kept, total, chunk)
+            self.store(kept, total, None if chunk is None else chunk * self.num_rows)
 
     def reduce_short_rows(self) -> None:
         """The work of a group on several rows: all their units are loaded before the first is used."""
@@ -156,30 +124,20 @@ class _Rows:
             places = [self.place(origin, k.min(unit, self.num_units - 1)) for unit in units]
             gathered.append((row, kept, origin, places, [place.load(spec.vector) for place in places]))
         for row, kept, origin, places, loaded in gathered:
-            runnings = Runnings(k, spec.op, spec.vector)
-            values = [self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)]
-            runnings.add(values, [unit < self.num_units for unit in units])
-            self.take_rest(origin, thread, self.num_rest, runnings)
-            total = self.join(tree(k, spec.op, runnings.totals()))
+            running = Running(k, spec.op)
+            running.take(self.taken(places, loaded, [unit < self.num_units for unit in units]))
+            self.take_rest(origin, thread, self.num_rest, running)
+            total = self.join(running.total())
             with k.when((thread == 0) & (row < self.num_rows)):
-                self.store(kept, total, None)
+                self.store(kept, total)
 
-    def take_rest(self, origin: Position, thread: Value, num_rest: Value, runnings: Runnings) -> None:
+    def take_rest(self, origin: Position, thread: Value, num_rest: Value, running: Running) -> None:
         """Take the elements behind the last full unit."""
         k, spec = self.k, self.spec
         if spec.vector > 1:
             with k.range(thread, num_rest, spec.group) as i:
                 place = origin.moved(spec.chain.ndim - 1, self.num_units * spec.vector + i)
-                runnings.add_first(self.chosen(place, place.load(1), 1)[0])
-
-    def store(self, kept: list[Value], total: Value, chunk: Value | None) -> None:
-        """Write one result."""
-        spot = self.target.spot()
-        for loop, index in enumerate(kept):
-            spot = spot.moved(loop, index)
-        if chunk is not None:
-            spot = spot.shifted(chunk * self.num_rows)
-        spot.store([self.k.cast(total, self.spec.type)])
+                running.take(self.elements(place, place.load(1), 1))
 
     def join(self, total: Value) -> Value:
         """Combine the group's values."""
@@ -191,7 +149,7 @@ class _Rows:
 
         return warp_reduce(k, total, combine, group) if group <= WARP else block_reduce(k, total, combine)
 
-    def run(self, origin: Position, begin: Value, end: Value, runnings: Runnings) -> None:
+    def run(self, origin: Position, begin: Value, end: Value, running: Running) -> None:
         """Take the units from `begin` to `end`, the group's threads apart.
 
         Full rounds first; the last round loads the last unit where a thread has none left, and leaves it out.
@@ -204,14 +162,13 @@ class _Rows:
             first = unit.get()
             places = self.places(origin, first)
             loaded = [place.load(spec.vector) for place in places]
-            runnings.add([self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)])
+            running.take(self.taken(places, loaded))
             unit.set(first + step)
         with k.when(unit < end):
             units = [unit + spec.group * i if i else unit.get() for i in range(spec.unroll)]
             places = [self.place(origin, k.min(u, end - 1)) for u in units]
             loaded = [place.load(spec.vector) for place in places]
-            rounds = [self.chosen(p, v, spec.vector) for p, v in zip(places, loaded, strict=True)]
-            runnings.add(rounds, [u < end for u in units])
+            running.take(self.taken(places, loaded, [u < end for u in units]))
 
     def places(self, origin: Position, first: Value) -> list[Position]:
         """Positions of `unroll` units, `group` apart."""
@@ -228,6 +185,11 @@ class _Rows:
         indices = [*outer, inner * spec.vector if spec.vector > 1 else inner]
         return locate(origin, range(spec.num_kept, spec.chain.ndim), indices)
 
-    def chosen(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
-        """What is reduced, from loaded inputs."""
-        return [values[self.spec.value] for values in place.evaluate(loaded, width)]
+    def taken(
+        self, places: list[Position], loaded: list[list[Sequence[Value]]], valid: Sequence[Value | None] = ()
+    ) -> list[Element]:
+        """The elements of several loaded units; those of units that are not `valid` do not count."""
+        width = self.spec.vector
+        flags = valid or (None,) * len(places)
+        units = [self.elements(p, v, width, flag) for p, v, flag in zip(places, loaded, flags, strict=True)]
+        return [element for unit in units for element in unit]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import columns, elementwise, linear, reduce, rows, tile
+from oxinp._kernels import columns, elementwise, linear, reduce, reducers, rows, tile
 from oxinp._kernels.columns import ColumnsSpec
 from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
@@ -149,7 +149,12 @@ def _accumulator(type_: Type) -> Type:
     """What sums of a type are accumulated in."""
     if type_.is_integer:
         return i64 if type_.kind == "i" else u64
-    return {pred: i64, f32: f64, f16: f32}.get(type_, type_)
+    return {pred: i64, f16: f32}.get(type_, type_)
+
+
+def _variance(k: Builder, count: Value, squares: Value, ddof: Value) -> Value:
+    del k
+    return squares / (count - ddof)
 
 
 def _reduce_problems() -> Iterator[tuple[Any, ...]]:
@@ -162,14 +167,27 @@ def _reduce_problems() -> Iterator[tuple[Any, ...]]:
             result = type_ if type_.is_float else total
             x = Operand(type_, strides, max(alignment, type_.nbytes))
             lowest = -float("inf") if type_.is_float or type_.is_complex else 0
-            sum_ = ReduceOp("sum", total, 0, _both, is_compensated=type_ is f64 or type_.is_complex)
+            is_narrow = type_.bits < 32 and not type_.is_float
+            sum_ = reducers.narrow_sum(total) if is_narrow else ReduceOp("sum", total, 0, _both)
+            if total.is_float or total.is_complex:
+                sum_ = reducers.compensated_sum(total)
             yield shape, axes, (x,), (), 0, sum_, Operand(result, kept), DEVICE
             greatest = ReduceOp("max", type_, lowest if type_ is not pred else False, _greatest)
             yield shape, axes, (x,), (), 0, greatest, Operand(type_, kept), DEVICE
+            if not type_.is_complex:
+                where = reducers.extremum_at(type_, lowest, is_max=True)
+                yield shape, axes, (x,), (), 0, where, Operand(i64, kept), DEVICE
+        for type_ in (f32, f64, *((c64, c128) if reduction in REDUCTIONS[::EVERY] else ())):
+            x = Operand(type_, strides, max(alignment, type_.nbytes))
+            real = type_.parts[0]
+            variance = reducers.moments(_variance, len(type_.parts))
+            yield shape, axes, (x, ScalarOperand(f64)), (), 0, variance, Operand(real, kept), DEVICE
+            mean = reducers.mean(type_, is_masked=False)
+            yield shape, axes, (x, ScalarOperand(f64)), (), 0, mean, Operand(type_, kept), DEVICE
         x = Operand(f64, strides, max(alignment, 8))
         inputs = (*([x] * (MAX_INPUTS - 1)), ScalarOperand(f64))
         instrs = tuple(Instr(_both, f64, (max(0, MAX_INPUTS + i - 3), i % MAX_INPUTS)) for i in range(MAX_INSTRS))
-        op = ReduceOp("sum", f64, 0.0, _both, is_compensated=True)
+        op = reducers.compensated_sum(f64)
         yield shape, axes, inputs, instrs, MAX_INPUTS + MAX_INSTRS - 1, op, Operand(f64, kept), DEVICE
 
 

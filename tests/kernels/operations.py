@@ -3,6 +3,7 @@
 import numpy as np
 
 from oxinp._kernels.problem import ReduceOp
+from oxinp._kernels.reducers import compensated_sum
 from oxinp._ptx.types import from_dtype
 
 ACCUMULATORS = {"b": "i8", "i": "i8", "u": "u8", "f": "f8", "c": "c16"}
@@ -19,7 +20,9 @@ def greatest(k, a, b):
 def sum_op(dtype):
     """Return the sum of an array of `dtype` as NumPy types it."""
     accumulator = np.dtype(ACCUMULATORS[dtype.kind])
-    return ReduceOp("sum", from_dtype(accumulator), 0, add, is_compensated=dtype.char in "dD")
+    if accumulator.kind in "fc":
+        return compensated_sum(from_dtype(accumulator))
+    return ReduceOp("sum", from_dtype(accumulator), 0, add)
 
 
 def max_op(dtype):

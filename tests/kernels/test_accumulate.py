@@ -4,26 +4,27 @@ import struct
 import numpy as np
 import pytest
 
-from oxinp._kernels.accumulate import Runnings, tree
-from oxinp._kernels.problem import Launch, ReduceOp
+from oxinp._kernels.accumulate import Running, tree
+from oxinp._kernels.problem import Element, Launch, ReduceOp
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f64, u32
 from tests.kernels.machine import machine
-from tests.kernels.operations import sum_op
+from tests.kernels.operations import add, sum_op
 
 COMPENSATED = sum_op(np.dtype("f8"))
-PLAIN = ReduceOp("sum", f64, 0, COMPENSATED.combine)
+PLAIN = ReduceOp("sum", f64, 0, add)
 
 
 def running_sum(op, values):
     """Sum by one thread, in order."""
     k = Builder("running_sum", block=32)
     out, x, n = k.pointer("out", f64, "w"), k.pointer("x", f64, "r"), k.scalar("n", u32)
-    runnings = Runnings(k, op, 1)
+    running = Running(k, op)
     with k.range(0, n) as i:
-        runnings.add([[x[i]]])
+        running.take([Element(x[i])])
     with k.when(k.tid == 0):
-        out[0] = runnings.totals()[0]
+        total = running.total()
+        out[0] = total if op.finish is None else op.finish(k, total)
     here = machine()
     target, source = here.upload(np.zeros(1)), here.upload(values)
     here.launch(Launch(k.build(), (1, 1, 1), (len(values),)), [target, source])
@@ -50,5 +51,4 @@ def test_a_compensated_sum_ends_where_a_plain_one_does(values):
 
 
 def test_a_tree_combines_neighbours_first():
-    op = ReduceOp("join", f64, 0, lambda _, a, b: f"({a}{b})")
-    assert tree(None, op, list("abcdefg")) == "(((ab)(cd))((ef)g))"
+    assert tree(None, lambda _, a, b: f"({a}{b})", list("abcdefg")) == "(((ab)(cd))((ef)g))"

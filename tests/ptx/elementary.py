@@ -95,9 +95,6 @@ FUNCTIONS = (
     Elementary("arctan", mpmath.atan, "atan(x)", (0.41421356, 2.41421356, 2.0**30, 2.0**60)),
     Elementary("arctan2", mpmath.atan2, "atan2(x, y)", num_args=2),
     Elementary("hypot", mpmath.hypot, "hypot(x, y)", num_args=2),
-    Elementary("arcsinh", mpmath.asinh, "asinh(x)", (2.0**14, 2.0**30, 2.904258)),
-    Elementary("arccosh", mpmath.acosh, "acosh(x)", (1, 2.0**14, 2.0**30)),
-    Elementary("arctanh", mpmath.atanh, "atanh(x)", (1,)),
     Elementary("cbrt", exact_cbrt, "cbrt(x)", (2.0**-60, 2.0**-900)),
 )
 

@@ -15,11 +15,12 @@ from oxinp._core.handle import Handle, expression
 from oxinp._core.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype, copy
-from oxinp._core.ops.reduce import SUM, reduce
+from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.shape import reshape
 from oxinp._core.ops.views import view
 from oxinp._core.placement import device
 from oxinp._core.programs import on_device
+from oxinp._core.reduction_table import SUM
 from oxinp._core.ufunc import wrap
 from oxinp._core.ufuncs import UFUNC_OBJECTS
 from oxinp._kernels import matmul as kernels

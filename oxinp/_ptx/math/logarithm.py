@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.floats import (
     FORMATS,
-    Sum,
     as_float,
     elementary,
     polynomial,
@@ -86,39 +85,16 @@ def halves(k: Builder, f: Value) -> tuple[Value, Value]:
     return half_square, s * ratio
 
 
-def natural(k: Builder, f: Value, number: Value, low: Value | None = None) -> Value:
-    """``n log(2) + log(1 + f) + low``, low being small."""
+def natural(k: Builder, f: Value, number: Value) -> Value:
+    """``n log(2) + log(1 + f)``."""
     multiple = as_float(k, number, f.type)
-    rest: Value
     if f.type is f32:
-        tail = polynomial(k, f, LOG_F32)
-        rest = k.fma(f * f, tail, f) if low is None else f + k.fma(f * f, tail, low)
-        rest = k.fma(multiple, 0.6931471824645996, rest)
-        return rest
+        total: Value = k.fma(multiple, 0.6931471824645996, k.fma(f * f, polynomial(k, f, LOG_F32), f))
+        return total
     half_square, correction = halves(k, f)
     ln2, ln2_low = LN2[f.type]
-    rest = k.fma(multiple, ln2_low, correction if low is None else correction + low)
-    return multiple * ln2 - ((half_square - rest) - f)
-
-
-def log_of_sum(k: Builder, u: Sum, is_large: Value | None = None) -> Value:
-    """``log(1 + u)`` for ``u >= 0``, infinity included; ``log(2 u)`` where `is_large` holds."""
-    is_above = u.high > 1
-    more, less = k.where(is_above, u.high, 1.0), k.where(is_above, 1.0, u.high)
-    total = more + less
-    rest = (more - total) + less
-    if is_large is not None:
-        total, rest = k.where(is_large, u.high, total), k.where(is_large, 0.0, rest)
-    f, number = split(k, total)
-    # where this is no more the exact factor, there is no rest
-    factor = power_of_two(k, -k.min(number, 100), f.type)
-    first = rest * factor
-    near = f + first
-    # f is 0 or far above the rest; the derivative of log(1 + f) is needed to a few bits
-    low = k.fma(u.low, factor, (f - near) + first) * k.fma(near, near, 1.0 - near)
-    if is_large is not None:
-        number = number + k.where(is_large, k.const(1, number.type), 0)
-    return k.where(total < float("inf"), natural(k, near, number, low), total)
+    low: Value = k.fma(multiple, ln2_low, correction)
+    return multiple * ln2 - ((half_square - low) - f)
 
 
 def with_limits(k: Builder, x: Value, result: Value) -> Value:

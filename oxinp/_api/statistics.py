@@ -1,0 +1,126 @@
+"""Statistics: averages, variances, ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import implements, reduced
+from oxinp._core import reduction_table as table
+from oxinp._core.ufuncs import UFUNC_OBJECTS
+
+_NoValue = np._NoValue
+
+
+@implements("mean")
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    *,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.mean`."""
+    return reduced(table.MEAN, a, axis, dtype, out, keepdims=keepdims, where=where)
+
+
+@implements("nanmean")
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NoValue,
+    *,
+    where: Any = _NoValue,
+) -> Any:
+    """See `numpy.nanmean`."""
+    return reduced(table.NANMEAN, a, axis, dtype, out, keepdims=keepdims, where=where)
+
+
+def _spread(
+    row: table.ReductionRow, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, correction: Any, **options: Any
+) -> Any:
+    if correction is not _NoValue:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    return reduced(row, a, axis, dtype, out, ddof=ddof, **options)
+
+
+@implements("var")
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = _NoValue,
+    *,
+    where: Any = _NoValue,
+    mean: Any = _NoValue,
+    correction: Any = _NoValue,
+) -> Any:
+    """See `numpy.var`."""
+    return _spread(table.VAR, a, axis, dtype, out, ddof, correction, keepdims=keepdims, where=where, mean=mean)
+
+
+@implements("std")
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = _NoValue,
+    *,
+    where: Any = _NoValue,
+    mean: Any = _NoValue,
+    correction: Any = _NoValue,
+) -> Any:
+    """See `numpy.std`."""
+    return _spread(table.STD, a, axis, dtype, out, ddof, correction, keepdims=keepdims, where=where, mean=mean)
+
+
+@implements("nanvar")
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = _NoValue,
+    *,
+    where: Any = _NoValue,
+    mean: Any = _NoValue,
+    correction: Any = _NoValue,
+) -> Any:
+    """See `numpy.nanvar`."""
+    return _spread(table.NANVAR, a, axis, dtype, out, ddof, correction, keepdims=keepdims, where=where, mean=mean)
+
+
+@implements("nanstd")
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = _NoValue,
+    *,
+    where: Any = _NoValue,
+    mean: Any = _NoValue,
+    correction: Any = _NoValue,
+) -> Any:
+    """See `numpy.nanstd`."""
+    return _spread(table.NANSTD, a, axis, dtype, out, ddof, correction, keepdims=keepdims, where=where, mean=mean)
+
+
+@implements("ptp")
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NoValue) -> Any:
+    """See `numpy.ptp`."""
+    high, low = (reduced(row, a, axis, None, None, keepdims=keepdims) for row in (table.MAX, table.MIN))
+    return UFUNC_OBJECTS["subtract"](high, low, out=out)
