@@ -168,8 +168,7 @@ ROWS: tuple[CoverageRow, ...] = (
     ],
     *_rows(
         "sets",
-        composed="unique_values",
-        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse",
+        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
     ),
     CoverageRow("in1d", "sets", HOST, until="2.3"),
     *_rows(

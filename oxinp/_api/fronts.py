@@ -20,8 +20,12 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.ops.creation import asarray
+<<<<<<< HEAD
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import ReductionRow
+=======
+from oxinp._core.subclass import SUBCLASSES, call_function, leader
+>>>>>>> 96240fa (Users' classes over ndarray: views, results, protocols, pickles; unique_values sorted)
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
 
@@ -89,6 +93,8 @@ def host_function(numpys: Function, name: str, mutates: tuple[Mutated, ...] = OU
     """Return a function that NumPy computes on the host, counted as `name`: ``cumsum``, ``linalg.svd``."""
 
     def front(*args: Any, **kwargs: Any) -> Any:
+        if SUBCLASSES and (result := call_function(numpys, args, kwargs)) is not NotImplemented:
+            return result
         result = call(numpys, args, kwargs, name=name, mutates=mutates)
         return HostUfunc.of(result) if type(result) is np.ufunc else result
 
@@ -118,6 +124,8 @@ class HostUfunc(ufunc):
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if SUBCLASSES and leader((*args, *kwargs.values())) is not None:
+            return self._row.numpy(*args, **kwargs)  # which asks users' classes
         return call(self._row.numpy, args, kwargs, name=self.__name__)
 
     def __reduce__(self) -> Any:

@@ -31,7 +31,7 @@ _rows = coverage.rows()
 
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"ndarray": ndarray, "ufunc": ufunc}
-_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
+_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load", "unique_values"), "oxinp._api.classes")
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 
 for _row in _rows.values():

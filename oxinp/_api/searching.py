@@ -12,19 +12,12 @@ from oxinp._core import ufuncs
 from oxinp._core.dtypes import BOOL, INT64, WEAK_TYPES
 from oxinp._core.exchange import holds_arrays, is_array
 from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import call
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype
 from oxinp._core.ops.views import view
 from oxinp._kernels.reducers import LAST
 
 _NoValue = np._NoValue
-
-
-@implements("unique_values", is_hosted=False)
-def unique_values(x: Any, /) -> Any:
-    """See `numpy.unique_values`; sorted, as in NumPy before 2.3, whose order later on is nobody's to rely on."""
-    return call(np.unique, (x,), {"equal_nan": False}, name="unique_values")
 
 
 @implements("where")

@@ -18,6 +18,7 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
 from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.handle import Handle
+from oxinp._core.subclass import SUBCLASSES, call_function, compute
 from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
 
@@ -44,6 +45,15 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     out = kwargs.get("out", ())
     if not all(_is_known(type(x)) for x in (*inputs, *out)):
         return NotImplemented
+    if SUBCLASSES:
+
+        def computed(*inputs: Any, **kwargs: Any) -> Any:
+            return array_ufunc(ufunc, method, inputs, kwargs)
+
+        given = {key: value if key != "out" or len(value) > 1 else value[0] for key, value in kwargs.items()}
+        result = compute(ufunc, lambda *inputs, **kwargs: computed(*inputs, **_with_outputs(kwargs)), inputs, given)
+        if result is not NotImplemented:
+            return result
     ours = _UFUNCS.get(ufunc) if method != "at" and not any(map(_is_subclass, inputs)) else None
     if ours is not None and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
@@ -59,10 +69,21 @@ def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, .
     """
     if not all(issubclass(kind, Handle | np.ndarray) for kind in kinds):
         return NotImplemented
+    if SUBCLASSES:
+        kinds = (Handle,)
+        result = compute(function, lambda *args, **kwargs: array_function(function, kinds, args, kwargs), args, kwargs)
+        if result is not NotImplemented:
+            return result
     ours = functions.get(function)
     if ours is not None:
         return ours(*args, **kwargs)
     return call(function, args, kwargs, name=name_of(function), mutates=mutates.get(function, OUT))
+
+
+def _with_outputs(kwargs: dict[str, Any]) -> dict[str, Any]:
+    if "out" in kwargs and type(kwargs["out"]) is not tuple:
+        kwargs["out"] = (kwargs["out"],)
+    return kwargs
 
 
 def _is_subclass(value: Any) -> bool:
@@ -84,6 +105,8 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
+        if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
+            return result
         if last == -1:
             last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
         if len(args) <= last and "out" not in kwargs and not REPORTS:
@@ -113,6 +136,8 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
     """
 
     def looked(*args: Any, **kwargs: Any) -> Any:
+        if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
+            return result
         read = [*([] if all_arguments else args[1:]), *kwargs.values()]
         if not any(is_array(value) or holds_arrays(value) for value in read):
             stand_ins = StandIns()

@@ -8,13 +8,16 @@ import numpy as np
 
 from oxinp._core.handle import Handle, fetch
 from oxinp._core.ops.index import getitem
-
-NEW_LINE = "\n" + " " * len("array(")
+from oxinp._core.ufunc import types
 
 
 def to_repr(array: Handle) -> str:
     """Return what `numpy.array_repr` gives."""
     shown, cut = _shown(array)
+    name = "array"
+    if type(array) is not types.ndarray:  # NumPy calls an array of a user's class by its class
+        name = type(array).__name__
+        shown = shown.view(type(name, (np.ndarray,), {}))
     if not cut:
         return np.array_repr(shown)
     with np.printoptions(threshold=0):
@@ -27,7 +30,11 @@ def to_repr(array: Handle) -> str:
     # NumPy breaks the line before what would not fit on it, which is not as long for the elements that are shown.
     last_line = len(body) - (body.rfind("\n") + 1)
     fits = last_line + len(extras) + 1 <= np.get_printoptions()["linewidth"]
-    return f"{body}{' ' if fits else NEW_LINE}{extras}"
+    return f"{body}{' ' if fits else _new_line(name)}{extras}"
+
+
+def _new_line(name: str) -> str:
+    return "\n" + " " * len(f"{name}(")
 
 
 def to_str(array: Handle) -> str:

@@ -15,6 +15,7 @@ from oxinp._core.layout import Layout
 from oxinp._core.ops import matmul
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import view
+from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ufunc
@@ -67,6 +68,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             out = out[0]
         if out is None and len(args) == numpy_ufunc.nin + 1:
             *args, out = args  # type: ignore[assignment]
+        if SUBCLASSES and leader((*args, out)) is not None:
+            return numpy_ufunc(*args, **kwargs, **({} if out is None else {"out": out}))  # which asks users' classes
         operands = [operand(value) for value in args]
         given = {**kwargs, **({} if out is None else {"out": out})}
         if any(value is NotImplemented for value in operands):

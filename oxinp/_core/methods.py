@@ -22,6 +22,7 @@ from oxinp._core.handle import Handle, fetch, host_layout
 from oxinp._core.ops.views import view
 from oxinp._core.sharing import lend
 from oxinp._core.storage import is_pinned, is_shared, make_storage
+from oxinp._core.subclass import make
 from oxinp._core.ufunc import types, wrap_host
 
 OWN = "own"
@@ -228,7 +229,8 @@ def _array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool 
     """Return a NumPy array as ours; see `numpy.ndarray.__array_wrap__`."""
     if return_scalar and array.ndim == 0:
         return array[()]
-    return types.from_host(array) if isinstance(array, np.ndarray) else array
+    ours = types.from_host(array) if isinstance(array, np.ndarray) else array
+    return ours if type(self) is types.ndarray else make(ours, type(self), self)
 
 
 def _interop() -> Any:
@@ -253,6 +255,10 @@ def _setstate(self: Any, state: Any) -> None:
     held.__setstate__(state)
     made = wrap_host(held)
     self._storage, self._layout, self._view, self._cache = made._storage, made._layout, None, None
+
+
+def _array_finalize(self: Any, obj: Any, /) -> None:
+    """Do nothing: what users' classes inherit; see `numpy.ndarray.__array_finalize__`."""
 
 
 def _delitem(self: Any, key: Any) -> None:  # noqa: ARG001 - a method
@@ -345,7 +351,7 @@ ROWS: tuple[MethodRow, ...] = (
     _made("to_device", VIEW, _to_device),
     _made("__array_namespace__", VIEW, _array_namespace),
     _made("__array_wrap__", VIEW, _array_wrap),
-    _made("__array_finalize__", VIEW, None),
+    _made("__array_finalize__", VIEW, _array_finalize),
     _made("__delitem__", VIEW, _delitem),
     _made("__sizeof__", VIEW, _sizeof),
     _made("__class_getitem__", VIEW, classmethod(GenericAlias)),

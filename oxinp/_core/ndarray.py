@@ -21,6 +21,7 @@ from oxinp._core.scalar import DeviceScalar
 from oxinp._core.schedule import LOCK
 from oxinp._core.sharing import adopt_host
 from oxinp._core.storage import is_shared
+from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
 from oxinp._core.ufunc import types, wrap_host
 from oxinp._core.ufuncs import operator_methods
 
@@ -28,7 +29,18 @@ _NumpyArray = np.ndarray
 
 
 class ArrayType(type):
-    """Makes ``isinstance(numpy_array, oxinp.ndarray)`` true: programs test for arrays, not for whose they are."""
+    """Makes ``isinstance(numpy_array, oxinp.ndarray)`` true: programs test for arrays, not for whose they are.
+
+    Users' classes get `Dressed` for their base in the place of `ndarray`.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **keywords: Any) -> Any:
+        dressed = types.dressed
+        if dressed is None:
+            return super().__new__(cls, name, bases, body, **keywords)
+        made = super().__new__(cls, name, tuple(dressed if b is ndarray else b for b in bases), body, **keywords)
+        SUBCLASSES.add(made)
+        return made
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type.__instancecheck__(cls, instance) or (cls is ndarray and isinstance(instance, _NumpyArray))
@@ -79,11 +91,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: Any = None,
     ) -> Any:
         if buffer is None and strides is None and not offset:
-            return creation.empty(shape, dtype, order or "C")
-        if isinstance(buffer, Handle):
-            return view(buffer, lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
-        made = np.ndarray(shape, dtype, buffer, offset, strides, order)
-        return wrap_host(made) if buffer is None else adopt_host(made, buffer)
+            made = creation.empty(shape, dtype, order or "C")
+        elif isinstance(buffer, Handle):
+            made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
+        else:
+            held = np.ndarray(shape, dtype, buffer, offset, strides, order)
+            made = wrap_host(held) if buffer is None else adopt_host(held, buffer)
+        return made if cls is ndarray else make(made, cls, None)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -335,9 +349,15 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Return a view, with another dtype if given; see `numpy.ndarray.view`."""
-        if dtype is None or dtype is ndarray or type is ndarray:
-            return view_at(self, self._layout)
-        return view(self, lambda seen: seen.view(dtype))
+        if isinstance(dtype, ArrayType) or dtype is _NumpyArray:
+            dtype, type = None, dtype
+        if type is None:
+            return view_at(self, self._layout) if dtype is None else view(self, lambda seen: seen.view(dtype))
+        seen = view_at(plain(self), self._layout)
+        if dtype is not None:
+            seen = view(seen, lambda array: array.view(dtype))
+        seen._view = (self, seen._view[1])
+        return make(seen, type, self) if type in SUBCLASSES else seen
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""
@@ -358,3 +378,4 @@ def _finalize(array: Any, source: Any) -> Any:
 
 types.ndarray = ndarray
 types.finalize = _finalize
+types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

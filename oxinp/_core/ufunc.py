@@ -26,6 +26,7 @@ class _Types:
 
     ndarray: Any = None
     scalar: Any = None
+    dressed: Any = None  # the class between ndarray and users' classes
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
     fall_back: Any = None  # fallback.call

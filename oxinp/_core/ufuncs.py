@@ -11,8 +11,13 @@ from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
 from oxinp._core.operators import operators
+<<<<<<< HEAD
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import BY_UFUNC
+=======
+from oxinp._core.ops.reduce import MAX, SUM, reduce
+from oxinp._core.subclass import SUBCLASSES, leader
+>>>>>>> 96240fa (Users' classes over ndarray: views, results, protocols, pickles; unique_values sorted)
 from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operation_of, types
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 
@@ -32,6 +37,8 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         numpy_ufunc = self._row.numpy
+        if SUBCLASSES and leader((*args, *kwargs.values(), *(out if type(out) is tuple else (out,)))) is not None:
+            return numpy_ufunc(*args, **kwargs, **({} if out is None else {"out": out}))  # which asks users' classes
         if len(args) != numpy_ufunc.nin:
             if len(args) == numpy_ufunc.nin + 1 and out is None:
                 *args, out = args  # type: ignore[assignment]
@@ -100,6 +107,9 @@ class ufunc:  # noqa: N801 - NumPy's name
         call(self._row.numpy.at, args, {}, name=f"{self.__name__}.at", mutates=(0,))
 
     def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if SUBCLASSES and leader((*args, kwargs.get("out"))) is not None:
+            given = {key: value for key, value in kwargs.items() if value is not None}
+            return getattr(self._row.numpy, method)(*args, **given)
         name = f"{self.__name__}.{method}"
         return call(getattr(self._row.numpy, method), args, kwargs, name=name, mutates=("out",))
 

@@ -1,0 +1,220 @@
+"""Users' classes that inherit from `ndarray`: what is computed from them is of their class again, as in NumPy.
+
+Arrays that are plain pay nothing: `ArrayType` puts `Dressed`, whose methods dress what those of `ndarray` return,
+between a user's class and `ndarray`, and functions ask for users' classes only if there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from oxinp._core.handle import Handle
+from oxinp._core.ufunc import types
+
+_new = object.__new__
+
+SUBCLASSES: set[type] = set()
+"""Every class of a user's."""
+
+# THE TABLE OF EXCEPTIONS. Functions of NumPy's whose results are plain arrays unless `subok=True` says otherwise, and
+# those that give an array of the user's class where others give a scalar.
+_PLAIN_RESULTS = set(
+    map(
+        np.__dict__.get,
+        """
+        append argwhere array asarray ascontiguousarray asfortranarray bincount block broadcast_arrays broadcast_to
+        column_stack concatenate convolve copy correlate cov corrcoef cross digitize dstack einsum flatnonzero histogram
+        histogram2d hstack interp isin lexsort nonzero outer pad polyfit searchsorted select stack tensordot tril triu
+        vstack where
+        """.split(),  # noqa: SIM905 - readable as it is
+    )
+)
+_ARRAY_RESULTS = set(
+    map(
+        np.__dict__.get,
+        """
+        all amax amin any average max mean median min nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar prod
+        ptp std sum var
+        """.split(),  # noqa: SIM905 - readable as it is
+    )
+)
+
+
+def make(array: Any, kind: type, source: Any) -> Any:
+    """Return an array of a user's class in place of a plain one that nobody else holds, finalised."""
+    made: Any = _new(kind)
+    made._layout = array._layout
+    made._storage = array._storage
+    made._view = array._view
+    made._cache = array._cache
+    return types.finalize(made, source)
+
+
+def plain(value: Any) -> Any:
+    """Return a plain view of an instance of a user's class; anything else as it is."""
+    if type(value) not in SUBCLASSES:
+        return value
+    view = _new(types.ndarray)
+    view._layout = value._layout
+    view._storage = value._storage
+    view._cache = value._cache
+    view._view = (value, value._view is None or value._view[1])
+    return view
+
+
+def leader(values: Iterable[Any]) -> Any:
+    """Return the value whose class results get: the first one of the highest priority of users' classes, or None."""
+    found = None
+    for value in values:
+        if type(value) in SUBCLASSES and (found is None or value.__array_priority__ > found.__array_priority__):
+            found = value
+    return found
+
+
+class Undressing:
+    """The arguments of one call without users' classes, and its results with them."""
+
+    __slots__ = ("_originals", "leader")
+
+    def __init__(self, first: Any) -> None:
+        self.leader = first
+        self._originals: dict[int, tuple[Any, Any]] = {}
+
+    def undress(self, value: Any) -> Any:
+        """Return a value with plain arrays for those of users' classes, also in lists, tuples and dicts."""
+        if type(value) in (list, tuple):
+            parts = [self.undress(part) for part in value]
+            return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value
+        if type(value) is dict:
+            return {key: self.undress(part) for key, part in value.items()}
+        undressed = plain(value)
+        if isinstance(value, Handle):
+            self._originals[id(undressed)] = undressed, value
+        return undressed
+
+    def dress(self, result: Any, *, is_plain: bool = False, is_ufunc: bool = False) -> Any:
+        """Return a result of the leader's class, or the very argument that it is."""
+        if type(result) in (list, tuple):
+            return type(result)([self.dress(part, is_plain=is_plain, is_ufunc=is_ufunc) for part in result])
+        original = self._originals.get(id(result))
+        if original is not None and (not is_plain or original[0] is original[1]):
+            return original[1]
+        return result if is_plain else dressed(result, self.leader, is_ufunc=is_ufunc)
+
+
+def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
+    """Return a result in the class of `source`, if it is an array or, of a ufunc, a scalar."""
+    if is_ufunc and (isinstance(result, np.generic) or type(result) is types.scalar):
+        result = types.from_host(np.asarray(result))
+    if type(result) is not types.ndarray:
+        return result
+    wrap = type(source).__array_wrap__
+    if is_ufunc and wrap is not types.ndarray.__array_wrap__:
+        return wrap(source, result, None, False)
+    return make(result, type(source), source)
+
+
+def overrides(kind: type, name: str) -> bool:
+    """Whether a user's class has a protocol method of its own."""
+    return getattr(kind, name) is not getattr(types.ndarray, name)
+
+
+def call_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of NumPy's for arguments that may be of users' classes; NotImplemented if none is."""
+    values = [*args, *kwargs.values()]
+    first = leader([part for value in values for part in (value if type(value) in (list, tuple) else (value,))])
+    if first is None:
+        return NotImplemented
+    if overrides(type(first), "__array_function__"):
+        return function(*args, **kwargs)  # NumPy asks it
+    return types.array_function(function, (type(first),), args, kwargs)
+
+
+def compute(
+    function: Callable[..., Any], computed: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Do what `function` of NumPy's does by `computed`, on plain arrays; NotImplemented if no class is a user's."""
+    values = [*args, *kwargs.values()]
+    first = leader([part for value in values for part in (value if type(value) in (list, tuple) else (value,))])
+    if first is None:
+        return NotImplemented
+    call = Undressing(first)
+    result = computed(*map(call.undress, args), **call.undress(kwargs))
+    is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
+    return call.dress(result, is_plain=not kwargs.get("subok", function not in _PLAIN_RESULTS), is_ufunc=is_ufunc)
+
+
+# -- what users' classes inherit ---------------------------------------------------------------------------------------
+
+_UNARY = "neg pos abs invert"
+_BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
+_OPERATORS = [
+    *(f"__{name}__" for name in f"{_UNARY} {_BINARY} eq ne lt le gt ge".split()),
+    *(f"__{prefix}{name}__" for name in _BINARY.split() for prefix in "ri" if prefix + name != "idivmod"),
+]
+_REDUCTIONS = ["sum", "prod", "mean", "std", "var", "min", "max", "any", "all"]
+_METHODS = """
+argmax argmin argpartition argsort astype byteswap choose clip compress conj conjugate copy cumprod cumsum diagonal dot
+flatten ravel repeat reshape round squeeze take trace __copy__ __deepcopy__ __getitem__
+""".split()  # noqa: SIM905
+
+
+def _operator(name: str, base: Callable[..., Any]) -> Callable[..., Any]:
+    numpys = getattr(NDArrayOperatorsMixin, name, None)
+
+    def operate(self: Any, *other: Any) -> Any:
+        first = leader((self, *other))
+        if numpys is not None and any(
+            overrides(type(x), "__array_ufunc__") for x in (self, *other) if type(x) in SUBCLASSES
+        ):
+            return numpys(self, *other)  # by way of NumPy's ufunc, which asks them
+        result = base(self, *map(plain, other))
+        return result if result is self or result is NotImplemented else _each(result, first, is_ufunc=True)
+
+    return operate
+
+
+def _method(base: Callable[..., Any], *, is_ufunc: bool = False) -> Callable[..., Any]:
+    def dress(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = base(self, *args, **kwargs)
+        given = (*args, *kwargs.values())
+        return result if any(result is value for value in given) else _each(result, self, is_ufunc=is_ufunc)
+
+    return dress
+
+
+def _each(result: Any, source: Any, *, is_ufunc: bool) -> Any:
+    if type(result) is tuple:
+        return tuple(dressed(part, source, is_ufunc=is_ufunc) for part in result)
+    return dressed(result, source, is_ufunc=is_ufunc)
+
+
+def _reduce(self: Any) -> Any:
+    """Return what `numpy.ndarray.__reduce__` does, whose state `__setstate__` takes."""
+    reduced: Any = np.asarray(self).__reduce__()
+    return _reconstruct, (type(self), *reduced[1][1:]), reduced[2]
+
+
+def _reconstruct(kind: Any, shape: Any, code: Any) -> Any:
+    return types.ndarray.__new__(kind, shape, code)
+
+
+def dressed_methods(base: Any) -> dict[str, Any]:
+    """Return the body of the class between `ndarray` and users' classes."""
+    body: dict[str, Any] = {"__slots__": (), "__reduce__": _reduce, "__hash__": None}
+    groups = (
+        {name: _operator(name, getattr(base, name)) for name in _OPERATORS},
+        {name: _method(getattr(base, name), is_ufunc=True) for name in _REDUCTIONS},
+        {name: _method(getattr(base, name)) for name in _METHODS},
+    )
+    body["imag"] = property(lambda self: dressed(base.imag.fget(self), self), base.imag.fset, doc=base.imag.__doc__)
+    for methods in groups:
+        for name, method in methods.items():
+            numpys = getattr(base, name)
+            method.__name__, method.__qualname__, method.__doc__ = name, f"ndarray.{name}", numpys.__doc__
+            body[name] = method
+    return body
