@@ -76,10 +76,6 @@ _new_capsule = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctype
 _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _set_name = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# Those that a capsule's destructor uses: the capsule has no references any more, and must get none.
-_dying_is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-_dying_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
-_set_destructor = _python("PyCapsule_SetDestructor", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 _FREE_ADDRESS = ctypes.cast(_free, ctypes.c_void_p).value
 
@@ -114,40 +110,43 @@ class Tensor(NamedTuple):
 class _Export(NamedTuple):
     owner: Any  # what keeps the memory
     deleter: int  # address of the structure's field
-    capsule: int  # address of the capsule, which may be gone once it was consumed
 
 
-_exports: dict[int, _Export] = {}  # by the address of the structure
+# Both by the address of the structure. A capsule that nobody consumed cannot tell of its end: its destructor may run
+# while an exception is on its way, when no Python code may. So it is held here, and looked for now and then.
+_exports: dict[int, _Export] = {}
+_capsules: dict[int, Any] = {}
 
 
 def _delete(address: int) -> None:
     """Let go of an exported tensor; runs in any thread."""
+    _capsules.pop(address, None)
     if _exports.pop(address, None) is not None:
         _free(address)
 
 
-def _destroy(capsule: int) -> None:
-    """Let go of the tensor of a capsule that nobody consumed."""
-    for name in _NAMES.values():
-        if _dying_is_valid(capsule, name):
-            _delete(_dying_pointer(capsule, name))
+def sweep() -> None:
+    """Let go of the tensors of capsules that nobody consumed and nobody holds."""
+    for address in tuple(_capsules):
+        capsule = _capsules.get(address)
+        if not any(_is_valid(capsule, name) for name in _NAMES.values()):
+            _capsules.pop(address, None)  # consumed: the deleter will be called
+        elif sys.getrefcount(capsule) <= _REFERENCES_OF_OURS:
+            del capsule
+            _delete(address)
 
 
-_c_delete, _c_destroy = _Deleter(_delete), _Deleter(_destroy)
+_REFERENCES_OF_OURS = 3  # the table's, the variable's, and the argument that asks
+
+_c_delete = _Deleter(_delete)
 _DELETE_ADDRESS = ctypes.cast(_c_delete, ctypes.c_void_p).value
-_DESTROY_ADDRESS = ctypes.cast(_c_destroy, ctypes.c_void_p).value
 
 
 @atexit.register
 def _leave_to_c() -> None:
     """Let what is still out be freed without Python, which is about to end."""
-    for address, export in tuple(_exports.items()):
+    for export in tuple(_exports.values()):
         ctypes.c_void_p.from_address(export.deleter).value = _FREE_ADDRESS
-        if any(
-            _dying_is_valid(export.capsule, name) and _dying_pointer(export.capsule, name) == address
-            for name in _NAMES.values()
-        ):
-            _set_destructor(export.capsule, None)
 
 
 def make_capsule(tensor: Tensor, owner: Any, *, is_versioned: bool) -> Any:
@@ -157,10 +156,11 @@ def make_capsule(tensor: Tensor, owner: Any, *, is_versioned: bool) -> Any:
     ----------
     tensor : Tensor
     owner : object
-        Kept until the consumer, or the capsule if nobody consumes it, lets go.
+        Kept until the consumer lets go, or, if nobody consumes the capsule, the first `sweep` after its end.
     is_versioned : bool
         Whether the structure says its version, and with it the tensor's flags.
     """
+    sweep()
     structure = _STRUCTURES[is_versioned]
     ndim = len(tensor.shape)
     size = ctypes.sizeof(structure)
@@ -183,8 +183,8 @@ def make_capsule(tensor: Tensor, owner: Any, *, is_versioned: bool) -> Any:
     if is_versioned:
         managed.major, managed.minor = _VERSION
         managed.flags = tensor.flags
-    capsule = _new_capsule(address, _NAMES[is_versioned], _DESTROY_ADDRESS)
-    _exports[address] = _Export(owner, address + structure.deleter.offset, id(capsule))
+    _exports[address] = _Export(owner, address + structure.deleter.offset)
+    capsule = _capsules[address] = _new_capsule(address, _NAMES[is_versioned], None)
     return capsule
 
 

@@ -21,6 +21,9 @@ from oxinp._core.ops.views import view_at
 from oxinp._core.sharing import adopt_device, adopt_host, lend, share
 from oxinp._core.storage import is_pinned
 from oxinp._core.ufunc import types, wrap_host
+from oxinp._runtime import hooks
+
+hooks.before_out_of_memory.append(dlpack.sweep)
 
 Device = tuple[int, int]
 _CPU: Device = (dlpack.CPU, 0)

@@ -160,7 +160,9 @@ class TestPinned:
 
     def test_dlpack_is_the_memory(self):
         x = oxinp.ones(N)
+        memory = x.data  # on a GPU, too, this keeps it on the host
         seen = np.from_dlpack(x)
+        assert seen.ctypes.data == np.asarray(memory).ctypes.data
         x += 1
         assert seen[5] == 2
         if seen.flags.writeable:
@@ -524,6 +526,26 @@ class TestExports:
             x.__dlpack__()
             x.__dlpack__(max_version=(1, 1))
         gc.collect()
+        assert len(dlpack._exports) == 1  # until somebody looks
+        dlpack.sweep()
+        assert not dlpack._exports
+
+    def test_a_capsule_that_somebody_holds(self):
+        capsules = [oxinp.ones(N).__dlpack__(), oxinp.ones(N).__dlpack__(max_version=(1, 1))]
+        dlpack.sweep()
+        assert len(dlpack._exports) == 2
+        owners = [dlpack.consume(capsule)[1] for capsule in capsules]
+        del capsules
+        dlpack.sweep()
+        assert len(dlpack._exports) == 2
+        assert not dlpack._capsules
+        del owners
+        assert not dlpack._exports
+
+    def test_a_consumer_that_raises(self):
+        with pytest.raises((BufferError, RuntimeError), match="device"):
+            np.from_dlpack(oxinp.ones(N))
+        dlpack.sweep()
         assert not dlpack._exports
 
     def test_a_capsule_is_consumed_once(self):
