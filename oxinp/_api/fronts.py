@@ -20,12 +20,9 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.ops.creation import asarray
-<<<<<<< HEAD
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import ReductionRow
-=======
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
->>>>>>> 96240fa (Users' classes over ndarray: views, results, protocols, pickles; unique_values sorted)
 from oxinp._core.ufunc_table import UfuncRow
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
 

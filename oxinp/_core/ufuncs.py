@@ -11,13 +11,9 @@ from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
 from oxinp._core.operators import operators
-<<<<<<< HEAD
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import BY_UFUNC
-=======
-from oxinp._core.ops.reduce import MAX, SUM, reduce
 from oxinp._core.subclass import SUBCLASSES, leader
->>>>>>> 96240fa (Users' classes over ndarray: views, results, protocols, pickles; unique_values sorted)
 from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operation_of, types
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 
