@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from oxinp._api.fronts import describe
+from oxinp._api.rebound import rebound
+from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.ufunc import types
 
@@ -27,6 +30,9 @@ class Indexed:
         self.__doc__ = self._numpys.__doc__
 
     def __getitem__(self, key: Any) -> Any:
+        if self._name in _GRIDS:
+            with contextlib.suppress(Unsupported):
+                return _grid(self._numpys, key)
         return call(self._numpys.__getitem__, (key,), {}, name=self._name)
 
     def __getattr__(self, name: str) -> Any:
@@ -37,6 +43,10 @@ class Indexed:
 
     def __reduce__(self) -> Any:
         return Indexed, (self._name,)
+
+
+_GRIDS = ("mgrid", "ogrid")
+_grid = rebound(type(np.mgrid).__getitem__)
 
 
 class vectorize(np.vectorize):  # noqa: N801 - NumPy's name

@@ -77,9 +77,9 @@ ROWS: tuple[CoverageRow, ...] = (
         "creation",
         native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
         "frombuffer full full_like ones ones_like zeros zeros_like",
-        composed="diagflat eye identity linspace logspace meshgrid tri tril triu",
+        composed="diagflat eye identity linspace logspace meshgrid mgrid ogrid tri tril triu",
         host="asarray_chkfinite asmatrix bmat fromfile fromiter fromregex fromstring genfromtxt geomspace load "
-        "loadtxt mgrid ogrid require vander",
+        "loadtxt require vander",
         own="matrix",
     ),
     CoverageRow("fromfunction", "creation", COMPOSED),

@@ -19,8 +19,8 @@ from oxinp._core.exchange import StandIns
 from oxinp._core.ndarray import ndarray
 
 _MAKE_ARRAYS = (
-    "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity linspace ones "
-    "ones_like zeros zeros_like"
+    "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity indices "
+    "linspace ones ones_like zeros zeros_like"
 )
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
@@ -84,7 +84,8 @@ def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType
     return copied
 
 
-def _rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
+def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy's that is written in Python, over our arrays."""
     bound: list[Callable[..., Any]] = []
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -99,6 +100,6 @@ def _rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
 
 for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
     for _name in _listed.split():
-        implements(_name, is_hosted=_stays)(_rebound(getattr(np, _name)))
+        implements(_name, is_hosted=_stays)(rebound(getattr(np, _name)))
 for _name in _OF_LINALG.split():
-    implements(f"linalg.{_name}", is_hosted=False)(_rebound(getattr(np.linalg, _name)))
+    implements(f"linalg.{_name}", is_hosted=False)(rebound(getattr(np.linalg, _name)))

@@ -182,6 +182,9 @@ np.median(f, axis=0, overwrite_input=True)
 np.meshgrid(v, w)
 np.meshgrid(v, w, copy=False)
 np.mgrid[0:3, 1:3]
+np.mgrid[0:1:5j, -1:1]
+np.mgrid[2:9:3]
+np.mgrid[-1:1:3j]
 np.moveaxis(f, 0, 1)
 np.nan_to_num(h, copy=False)
 np.ndenumerate(f).__class__.__name__
@@ -189,6 +192,7 @@ list(np.ndenumerate(f))
 [float(x) for x in np.nditer(f)]
 [x.shape for x in np.nested_iters(f, [[0], [1]])[0]]
 np.ogrid[0:3, 1:3]
+np.ogrid[0:1:5j, -1:1:3j]
 np.ones((2, 3), order="F").strides
 np.outer(v, w)
 np.pad(f, 1)
