@@ -5,16 +5,15 @@ The driver gets one C function for all of them, which lives as long as the proce
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from _driver.stream import Stream
-
-__all__ = ["ENTRY", "HostFunction", "call_in_stream"]
+__all__ = ["ENTRY", "HostFunction", "once"]
 
 _functions: dict[int, Callable[[], object]] = {}
 _numbers = itertools.count(1)
@@ -58,15 +57,9 @@ class HostFunction:
         functions.pop(self.number, None)  # at exit this module's names may be gone: the table came along
 
 
-def call_in_stream(stream: Stream, function: Callable[[], object]) -> None:
-    """Have a Python function called once, when a stream comes to it; the stream waits for it to return.
-
-    Parameters
-    ----------
-    stream : Stream
-    function : Callable
-        It runs in a thread of the driver's and must not call the driver. What it raises goes to `sys.unraisablehook`.
-    """
+@contextlib.contextmanager
+def once(function: Callable[[], object]) -> Iterator[int]:
+    """Give the number of a function that is called once and forgotten; now, if the block that asks for it fails."""
     number = next(_numbers)
 
     def call() -> None:
@@ -75,7 +68,7 @@ def call_in_stream(stream: Stream, function: Callable[[], object]) -> None:
 
     _functions[number] = call
     try:
-        stream.driver.cuLaunchHostFunc(stream.handle, ENTRY, number)
+        yield number
     except BaseException:
         _functions.pop(number, None)
         raise

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
+from _driver.callback import ENTRY, once
 from _driver.enums import StreamFlag
 from _driver.event import Event
 from _driver.handle import Handle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _driver.context import Context
 
 __all__ = ["Stream"]
@@ -81,6 +84,18 @@ class Stream(Handle):
             event = Event(self.context)
         event.record(self.handle)
         return event
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Have a Python function called once, when the stream comes to it; the stream waits for it to return.
+
+        Parameters
+        ----------
+        function : Callable
+            It runs in a thread of the driver's and must not call the driver. What it raises goes to
+            `sys.unraisablehook`.
+        """
+        with once(function) as number:
+            self.driver.cuLaunchHostFunc(self.handle, ENTRY, number)
 
     def _destroy(self, handle: int) -> None:
         if self.is_owned:

@@ -109,14 +109,21 @@ class AddressRange(Handle):
         self.driver.cuMemMap(ptr, nbytes, 0, memory.handle, 0)
         self.mapped[offset] = memory
         try:
-            numbers = dict.fromkeys([self.context.device.handle, *[device.handle for device in devices]])
-            wanted = [
-                MemAccessDesc(MemLocation(LocationType.DEVICE, number), AccessFlag.READWRITE) for number in numbers
-            ]
-            self.driver.cuMemSetAccess(ptr, nbytes, (MemAccessDesc * len(wanted))(*wanted), len(wanted))
+            self._allow(ptr, nbytes, devices)
         except BaseException:
             self.unmap(offset)
             raise
+
+    def share(self, devices: Iterable[Device]) -> None:
+        """Let other devices use what lies behind the range now."""
+        wanted = list(devices)
+        for offset, memory in self.mapped.items():
+            self._allow(self.handle + offset, memory.nbytes, wanted)
+
+    def _allow(self, ptr: int, nbytes: int, devices: Iterable[Device]) -> None:
+        numbers = dict.fromkeys([self.context.device.handle, *[device.handle for device in devices]])
+        wanted = [MemAccessDesc(MemLocation(LocationType.DEVICE, number), AccessFlag.READWRITE) for number in numbers]
+        self.driver.cuMemSetAccess(ptr, nbytes, (MemAccessDesc * len(wanted))(*wanted), len(wanted))
 
     def commit(self, offset: int, nbytes: int) -> None:
         """Put new memory behind part of the range."""

@@ -19,6 +19,7 @@ Options:
 --strict         : raise FallbackError where NumPy would have to do the work on the host
 --backend NAME   : auto, cuda, emulator or host; also OXINP_BACKEND
 --profile[=FILE] : say at the end what each line cost; into FILE as JSON
+--trace FILE     : write what the device did when into FILE, for chrome://tracing
 --verify[=RTOL]  : run NumPy beside; end with 1 at the first line whose result differs
 -h, --help       : print this
 -V, --version    : print the version of oxinp
@@ -52,7 +53,11 @@ def set_backend(name: str) -> None:
 
 
 # Options that may have a value: the module whose `start` takes it, or "", before the program begins.
-TOOLS = {"--profile": "oxinp._runner.profile_report", "--verify": "oxinp._runner.verify"}
+TOOLS = {
+    "--profile": "oxinp._runner.profile_report",
+    "--trace": "oxinp._runner.trace",
+    "--verify": "oxinp._runner.verify",
+}
 
 
 def main(arguments: list[str]) -> None:
@@ -60,7 +65,10 @@ def main(arguments: list[str]) -> None:
     rest = list(arguments)
     tools: dict[str, str] = {}
     before = {name: getattr(config, name) for name in ("backend", "fallback")}
-    takers: dict[str, Callable[[str], None]] = {"--backend": set_backend}
+    takers: dict[str, Callable[[str], None]] = {
+        "--backend": set_backend,
+        "--trace": lambda path: tools.update({"--trace": path}),
+    }
     while rest:
         option, *rest = rest
         name, is_joined, value = option.partition("=")

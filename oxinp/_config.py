@@ -215,6 +215,10 @@ class Config:
         object.__setattr__(self, name, _checked(row, value, name))
         object.__setattr__(self, "version", self.version + 1)
 
+    def renew(self) -> None:
+        """Let every decision that was kept under the present `version` be taken anew."""
+        object.__setattr__(self, "version", self.version + 1)
+
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a setting cannot be deleted: {name}")
 

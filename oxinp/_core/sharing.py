@@ -27,6 +27,7 @@ from oxinp._core.ops.views import NumpyArray
 from oxinp._core.placement import device
 from oxinp._core.storage import SHARED, Pin, Storage, is_pinned, is_shared, make_storage, next_mask
 from oxinp._core.ufunc import types
+from oxinp._runtime import hooks
 
 _new = object.__new__
 _BYTE = np.dtype("V1")
@@ -214,6 +215,35 @@ def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -
 
 def _moved(layout: Layout, offset: int) -> Layout:
     return Layout.at(layout.dtype, layout.shape, layout.strides, offset)
+
+
+def borrow(handle: Handle) -> Any:
+    """Return the Buffer that an array's elements lie in, for one use that is queued next, and may write to it.
+
+    Everything that is pending and reads it is launched first.
+    """
+    storage = handle._storage
+    with schedule.LOCK:
+        if is_pinned(storage):
+            raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
+        device_value(storage)
+        value = schedule.materialise(storage)
+        schedule.flush_readers(value)
+        storage.host = None
+        storage.stale = None
+        return value[1][0]
+
+
+def _address(value: Any, is_kept: bool) -> hooks.DeviceAddress | None:
+    if not isinstance(value, Handle):
+        return None
+    buffer = share(value) if is_kept else borrow(value)
+    layout = value._layout
+    low, high = layout.byte_bounds if layout.size else (0, 0)
+    return hooks.DeviceAddress(buffer.ptr + layout.offset, high - low, layout.is_contiguous, buffer)
+
+
+hooks.addresses.append(_address)
 
 
 def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:

@@ -11,7 +11,7 @@ in use at the peak; rounding and the steps it grows by add 1 to 4 %.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Protocol
+from typing import Any, Protocol
 
 __all__ = ["Arena", "Ranges", "Space"]
 
@@ -46,6 +46,10 @@ class Space(Protocol):
 
     def wait(self) -> None:
         """Wait until the device is done with everything."""
+        ...
+
+    def let_in(self, device: Any, /) -> None:
+        """Let another device use it."""
         ...
 
 
@@ -126,14 +130,15 @@ class Arena:
 
     Attributes
     ----------
+    space : Space
     committed_nbytes : int
         Memory behind the range.
     """
 
-    __slots__ = ("_chunks", "_end", "_free", "_holes", "_space", "_unit", "committed_nbytes")
+    __slots__ = ("_chunks", "_end", "_free", "_holes", "_unit", "committed_nbytes", "space")
 
     def __init__(self, space: Space, unit: int) -> None:
-        self._space = space
+        self.space = space
         self._unit = unit
         self._free = Ranges()
         self._holes = Ranges()  # addresses whose memory was given back
@@ -149,11 +154,11 @@ class Arena:
     def take(self, nbytes: int) -> int | None:
         """Return the address of free memory; None where there is no piece that large."""
         offset = self._free.take(nbytes)
-        return None if offset is None else self._space.ptr + offset
+        return None if offset is None else self.space.ptr + offset
 
     def give(self, ptr: int, nbytes: int) -> None:
         """Take back what `take` gave."""
-        self._free.add(ptr - self._space.ptr, nbytes)
+        self._free.add(ptr - self.space.ptr, nbytes)
 
     def missing(self, nbytes: int) -> int:
         """Return by how much at least the arena must grow before it has that much in one piece."""
@@ -171,7 +176,7 @@ class Arena:
         if offset is None:
             offset = self._end
         try:
-            self._space.commit(offset, nbytes)
+            self.space.commit(offset, nbytes)
         except BaseException:
             if is_hole:
                 self._holes.add(offset, nbytes)
@@ -189,9 +194,9 @@ class Arena:
             if not self._free.cut(offset, nbytes):
                 continue
             if not has_waited:
-                self._space.wait()
+                self.space.wait()
                 has_waited = True
-            self._space.decommit(offset)
+            self.space.decommit(offset)
             del self._chunks[offset]
             self._holes.add(offset, nbytes)
             self.committed_nbytes -= nbytes

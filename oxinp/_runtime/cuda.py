@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
-from _driver import errors
+from _driver import errors, peer
 from _driver.context import Context
 from _driver.device import Device, list_devices
 from _driver.event import Event
@@ -18,7 +18,7 @@ from _driver.launch import Launcher
 from _driver.link import link
 from _driver.memory import DeviceMemory, PinnedMemory
 from _driver.module import Function, Module
-from _driver.virtual import AddressRange, granularity
+from _driver.virtual import AddressRange, PhysicalMemory, granularity
 from oxinp._config import config
 from oxinp._runtime import hooks
 from oxinp._runtime.arena import Arena
@@ -51,8 +51,8 @@ _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 
 
-def open_backend() -> CudaBackend:
-    """Return the backend for the first GPU that is new enough.
+def open_backend(ordinal: int | None = None) -> CudaBackend:
+    """Return the backend for a GPU, for the first that is new enough if none is named.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def open_backend() -> CudaBackend:
         There is none, or it cannot be used; says why and what would help.
     """
     try:
-        devices = list_devices()
+        devices = list_devices() if ordinal is None else [Device(ordinal)]
         for device in devices:
             if device.compute_capability >= MINIMUM_CC:
                 return CudaBackend(Context(device))
@@ -115,6 +115,7 @@ class CudaBackend:
         self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
         self._functions_by_text: WeakValueDictionary[tuple[str, str], Function] = WeakValueDictionary()
         self._loading = Lock()
+        self._reached: set[Device] = set()
         self._cache = CubinCache(config.cache_dir)
         workers = _default_workers() if num_staging_workers is None else num_staging_workers
         self._ring = StagingRing(_Port(context, self._memory), workers) if workers else None
@@ -126,6 +127,23 @@ class CudaBackend:
     def cache_trouble(self) -> str | None:
         """Why compiled kernels are not kept on disk, or None."""
         return self._cubins().trouble
+
+    def reach(self, other: CudaBackend) -> bool:
+        """Let kernels here use the memory of another device's arrays; False where the two cannot."""
+        if other is self or other.device in self._reached:
+            return True
+        if not peer.can_access(self.device, other.device):
+            return False
+        peer.enable(self.context, other.context)
+        other.pool.let_in(self.device)
+        self._reached.add(other.device)
+        return True
+
+    def follow(self, other: CudaBackend) -> None:
+        """Let the current stream wait for what is queued on another device's."""
+        done = Event(other.context, has_timing=False)
+        done.record(other.stream)
+        self.context.driver.cuStreamWaitEvent(self.stream, done.handle, 0)
 
     def use_stream(self, stream: int) -> None:
         """Let everything from now on go to a stream, given by its handle; 0 is the default stream."""
@@ -172,7 +190,7 @@ class CudaBackend:
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
         launch: Launch = Launcher(
-            self._functions.get(kernel) or self._load(kernel),
+            self.function(kernel),
             grid,
             kernel.block,
             kernel.shared_nbytes,
@@ -193,6 +211,10 @@ class CudaBackend:
             settle()
 
         return launch_and_wait
+
+    def function(self, kernel: Kernel) -> Function:
+        """Return a kernel as the driver has it, compiled and loaded here if it is not yet."""
+        return self._functions.get(kernel) or self._load(kernel)
 
     def synchronize(self) -> None:
         """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""
@@ -297,7 +319,20 @@ class CudaBackend:
 class _Space(AddressRange):
     """Addresses of a device as an arena sees them."""
 
-    __slots__ = ()
+    __slots__ = ("guests",)
+
+    def __init__(self, context: Context, nbytes: int) -> None:
+        super().__init__(context, nbytes)
+        self.guests: list[Device] = []  # other devices that use it
+
+    def commit(self, offset: int, nbytes: int) -> None:
+        """Put memory behind part of it."""
+        self.map(offset, PhysicalMemory(self.context, nbytes), self.guests)
+
+    def let_in(self, device: Device) -> None:
+        """Let another device use it."""
+        self.guests.append(device)
+        self.share(self.guests)
 
     def decommit(self, offset: int) -> None:
         """Take the memory at an offset away."""

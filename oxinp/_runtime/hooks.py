@@ -5,12 +5,40 @@ The lists are read each time, in order. A callable takes no argument and its res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["before_out_of_memory", "before_synchronize"]
+__all__ = ["addresses", "before_out_of_memory", "before_synchronize"]
+
+addresses: list[Callable[[Any, bool], DeviceAddress | None]] = []
+"""Asked for where an array's elements are in device memory, for kernels that are not ours to use them.
+
+A callable takes an object, and whether the memory has to stay the array's own for good; it returns None for what it
+does not know. Small arrays are moved to the device, pending ones computed.
+"""
+
+
+class DeviceAddress(NamedTuple):
+    """Where the elements of an array are.
+
+    Attributes
+    ----------
+    ptr : int
+    nbytes : int
+        Bytes from the first element to the end of the last.
+    is_contiguous : bool
+        They follow each other in C order.
+    owner : object
+        What keeps the memory.
+    """
+
+    ptr: int
+    nbytes: int
+    is_contiguous: bool
+    owner: Any
+
 
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""

@@ -105,6 +105,8 @@ class Pool:
         "_cut_nbytes",
         "_driver_allocate",
         "_driver_free",
+        "_guests",
+        "_kept",
         "_lists",
         "_lock",
         "_make_arena",
@@ -142,6 +144,8 @@ class Pool:
         self._relieving: set[int] = set()  # threads that are inside the out-of-memory hooks
         self._streams: dict[Hashable, _Lists] = {}
         self._retired: list[_Lists] = []
+        self._kept: list[_Lists] = []
+        self._guests: list[Hashable] = []
         self.used_nbytes = 0
         self.peak_nbytes = 0
         self.driver_allocations = 0
@@ -153,7 +157,7 @@ class Pool:
         """What the driver has given, in use or not."""
         if self._make_arena is None:
             return self._cut_nbytes
-        arenas = [lists.arena for lists in (*self._streams.values(), *self._retired)]
+        arenas = [lists.arena for lists in self._all_lists()]
         return sum(arena.committed_nbytes for arena in arenas if arena is not None)
 
     def select_stream(self, stream: Hashable) -> None:
@@ -170,9 +174,34 @@ class Pool:
                 lists = self._retired.pop()
             else:
                 lists = _Lists(None if self._make_arena is None else self._make_arena())
+                if lists.arena is not None:
+                    for device in self._guests:
+                        lists.arena.space.let_in(device)
             lists = self._streams.setdefault(stream, lists)
         self._lists = lists
         self._by_request = lists.by_request
+
+    def _all_lists(self) -> list[_Lists]:
+        return [*self._streams.values(), *self._retired, *self._kept]
+
+    def keep_stream(self, stream: Hashable) -> _Lists | None:
+        """Forget a stream, but keep all its memory as it is until `let_go`: a graph uses it at each launch."""
+        lists = self._streams.pop(stream, None)
+        if lists is not None:
+            self._kept.append(lists)
+        return lists
+
+    def let_go(self, lists: _Lists) -> None:
+        """Take back what `keep_stream` gave; the work that used it is done."""
+        self._kept.remove(lists)
+        self._retired.append(lists)
+
+    def let_in(self, device: Hashable) -> None:
+        """Let another device use the memory, now and later."""
+        self._guests.append(device)
+        for lists in self._all_lists():
+            if lists.arena is not None:
+                lists.arena.space.let_in(device)
 
     def retire_stream(self, stream: Hashable) -> None:
         """Forget a stream that is gone, and whose work is done; the next new one takes over its memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._runtime import cubins  # noqa: F401 - it loads OpenSSL, for which the first kernel is a worse place
@@ -13,7 +13,7 @@ from oxinp._runtime.backend import BackendUnavailable
 if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend
 
-__all__ = ["current", "why_host"]
+__all__ = ["current", "current_device", "opened", "use_device", "why_host"]
 
 # Imported when first wanted: the import of oxinp pays for neither, and the driver stays untouched until there is work.
 _MODULES = {"cuda": "oxinp._runtime.cuda", "emulator": "oxinp._runtime.emulator"}
@@ -22,6 +22,7 @@ _lock = RLock()
 _opened: dict[str, Backend] = {}
 _failures: dict[str, tuple[int, BackendUnavailable]] = {}  # with the config.version they happened under
 _decided: tuple[int, Backend | None] = (-1, None)  # config.version and what was decided under it
+_ordinal: int | None = None  # of the GPU that was chosen, None for the first that will do
 
 
 def current() -> Backend | None:
@@ -34,6 +35,25 @@ def current() -> Backend | None:
     """
     version, backend = _decided
     return backend if version == config.version else _decide()
+
+
+def current_device() -> int | None:
+    """Return the ordinal of the GPU that was chosen, None where none was: then it is the first that will do."""
+    return _ordinal
+
+
+def use_device(ordinal: int | None) -> None:
+    """Let everything from now on go to another GPU, which `current` opens; None for the first that will do."""
+    global _ordinal
+    with _lock:
+        if ordinal != _ordinal:
+            _ordinal = ordinal
+            config.renew()
+
+
+def opened() -> list[Backend]:
+    """Return every backend that is open."""
+    return list(_opened.values())
 
 
 def why_host() -> str | None:
@@ -64,16 +84,26 @@ def _decide() -> Backend | None:
 
 
 def _open(name: str, version: int) -> Backend:
-    if name in _opened:
-        return _opened[name]
+    key = name if name != "cuda" or _ordinal is None else f"cuda:{_ordinal}"
+    if key in _opened:
+        return _opened[key]
     failed_version, failure = _failures.get(name, (-1, None))
     if failure is not None and failed_version == version:
         raise failure.with_traceback(None)
     try:
-        backend: Backend = importlib.import_module(_MODULES[name]).open_backend()
+        module = importlib.import_module(_MODULES[name])
+        backend: Backend = module.open_backend() if key == name else _open_device(module)
     except BackendUnavailable as error:
         _failures[name] = (version, error)
         raise
     _failures.pop(name, None)
-    _opened[name] = backend
+    _opened[key] = backend
     return backend
+
+
+def _open_device(module: Any) -> Backend:
+    """Return the backend of the GPU that was chosen, which may be the one that is open already."""
+    for backend in _opened.values():
+        if backend.dlpack_device is not None and backend.dlpack_device[1] == _ordinal:
+            return backend
+    return module.open_backend(_ordinal)  # type: ignore[no-any-return]

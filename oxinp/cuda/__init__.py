@@ -1,4 +1,4 @@
-"""The device behind the arrays: what ran on it, waiting for it, its memory, streams and events.
+"""The device behind the arrays: what ran on it, waiting for it, its memory, streams, events, graphs and own kernels.
 
 Everything here also works where there is no GPU, and means there what is true there: nothing was launched, nothing has
 to be waited for, and events measure the host's time. The exceptions of the driver, `CudaError` and those below it, are
@@ -6,6 +6,9 @@ here under their own names.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from _driver import errors as _errors
 from _driver.errors import *  # noqa: F403 - the exceptions are listed once, there
@@ -16,13 +19,27 @@ from oxinp._runtime.memory import MemoryStats
 from oxinp.cuda.event import Event
 from oxinp.cuda.stream import Stream
 
+# ruff: noqa: F405 - what is loaded when it is first used is named in `_LAZY`
+
 __all__ = [  # noqa: PLE0604 - and so are their names
     "BackendUnavailable",
+    "Device",
     "Event",
+    "Graph",
     "MemoryStats",
+    "RawKernel",
     "Stream",
+    "best_device",
+    "current_device",
+    "debug",
     "is_available",
+    "limit_memory",
+    "list_devices",
     "memory_stats",
+    "pinned_array",
+    "pinned_empty",
+    "profiler",
+    "reset_peak",
     "reset_stats",
     "stats",
     "synchronize",
@@ -84,23 +101,29 @@ def is_available() -> bool:
     return backend is not None and backend.name == "cuda"
 
 
-def memory_stats() -> MemoryStats:
-    """Return how much device memory arrays use, the pool keeps, and the device has; zeros where there is no device.
+_LAZY = {
+    "Device": "oxinp.cuda.device",
+    "Graph": "oxinp.cuda.graph",
+    "RawKernel": "oxinp.cuda.raw_kernel",
+    "best_device": "oxinp.cuda.device",
+    "current_device": "oxinp.cuda.device",
+    "debug": "oxinp.cuda.debug",
+    "limit_memory": "oxinp.cuda.memory",
+    "list_devices": "oxinp.cuda.device",
+    "memory_stats": "oxinp.cuda.memory",
+    "pinned_array": "oxinp.cuda.memory",
+    "pinned_empty": "oxinp.cuda.memory",
+    "profiler": "oxinp.cuda.profiler",
+    "reset_peak": "oxinp.cuda.memory",
+    "trim": "oxinp.cuda.memory",
+}
+"""Where the names are that few programs need; they are loaded when they are first used."""
 
-    Returns
-    -------
-    MemoryStats
-        With the attributes `used_nbytes`, `cached_nbytes`, `peak_nbytes`, `free_nbytes`, `total_nbytes`,
-        `driver_allocations` and `num_blocks`.
-    """
-    backend = _runtime.current()
-    if backend is None:
-        return MemoryStats(0, 0, 0, 0, 0, 0, 0)
-    return backend.memory_stats()
 
-
-def trim() -> None:
-    """Give the memory that is kept for reuse back to the driver; arrays keep theirs."""
-    backend = _runtime.current()
-    if backend is not None:
-        backend.trim()
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(_LAZY[name])
+    value = module if _LAZY[name].endswith(f".{name}") else getattr(module, name)
+    globals()[name] = value
+    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from oxinp import _runtime
 from oxinp._runtime import hooks
@@ -10,7 +10,7 @@ from oxinp._runtime import hooks
 if TYPE_CHECKING:
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["cuda_backend", "flush"]
+__all__ = ["address_of", "cuda_backend", "flush"]
 
 
 def cuda_backend() -> CudaBackend | None:
@@ -23,3 +23,29 @@ def flush() -> None:
     """Launch everything that is pending on the current stream, without waiting for it."""
     for hook in tuple(hooks.before_synchronize):
         hook()
+
+
+def address_of(value: Any, *, is_kept: bool = False) -> hooks.DeviceAddress | None:
+    """Return where an array's elements are in device memory, None for what is no array.
+
+    Parameters
+    ----------
+    value : object
+        An array of ours, or of others that have `__cuda_array_interface__`.
+    is_kept : bool
+        The memory has to stay the array's own for good.
+    """
+    for ask in hooks.addresses:
+        found = ask(value, is_kept)
+        if found is not None:
+            return found
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        return None
+    shape, strides = interface["shape"], interface.get("strides")
+    nbytes = int(interface["typestr"][2:])
+    dense, size = [], nbytes
+    for extent in reversed(shape):
+        dense.insert(0, size)
+        size *= extent
+    return hooks.DeviceAddress(interface["data"][0], size, strides is None or tuple(strides) == tuple(dense), value)

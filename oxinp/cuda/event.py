@@ -76,6 +76,11 @@ class Event:
             mark.record(backend.stream if stream is None else stream.handle)
         return self
 
+    def delay(self, stream: Stream) -> None:
+        """Let what is queued on a stream from now on wait for the mark; does not wait here."""
+        if isinstance(self._mark, DriverEvent):
+            self._mark.driver.cuStreamWaitEvent(stream.handle, self._mark.handle, 0)
+
     def synchronize(self) -> None:
         """Wait until the work before the mark is done; returns at once if there is no mark."""
         if self._mark is not None:

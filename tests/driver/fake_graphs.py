@@ -32,11 +32,11 @@ class FakeGraphs:
         Nodes by handle, of graphs by handle.
     executables : dict of int to dict of int to FakeNode
     capturing : dict of int to int
-        Graphs by the stream that is captured into them.
+        Modes by the stream that is captured.
     """
 
     def init_graphs(self):
-        self.graphs, self.executables, self.capturing = {}, {}, {}
+        self.graphs, self.executables, self.capturing, self.captured = {}, {}, {}, {}
         self.graph_launches = []
 
     def _call_host(self, function, number):
@@ -165,16 +165,25 @@ class FakeGraphs:
         elif node.kind == 4:
             self._run(node.params)
 
-    # Capture: nothing of what the stream is given is noted, only that it captures
+    # Capture: of what the stream is given, launches become nodes
 
     def do_cuStreamBeginCapture_v2(self, result, stream, mode):
         if not result:
             self.capturing[stream] = mode
+            self.captured[stream] = []
+
+    def capture_launch(self, stream, launch):
+        """Take a launch if its stream is captured; return whether it is."""
+        if stream in self.capturing:
+            self.captured[stream].append(launch)
+        return stream in self.capturing
 
     def do_cuStreamEndCapture(self, result, stream, address):
         self.capturing.pop(stream, None)
         if not result:
             self.do_cuGraphCreate(0, address, 0)
+            nodes = {next(self._handles): FakeNode(0, launch, ()) for launch in self.captured.pop(stream, ())}
+            self.graphs[ctypes.c_void_p.from_address(address).value] = nodes
 
     def do_cuStreamIsCapturing(self, result, stream, address):
         _store(address, ctypes.c_int, int(stream in self.capturing))

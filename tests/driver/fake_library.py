@@ -411,7 +411,9 @@ class FakeLibrary(FakeGraphs):
         _store(address, ctypes.c_int, {4: 40, 3: 16}.get(attribute, 0))
 
     def do_cuLaunchKernelEx(self, result, *arguments):
-        self.launches.append(Launch(*arguments))
+        launch = Launch(*arguments)
+        if not self.capture_launch(launch.stream, launch):
+            self.launches.append(launch)
 
     def do_cuTensorMapEncodeTiled(self, result, address, kind, rank, ptr, shape, strides, box, steps, *modes):
         arrays = [(ctypes.c_uint64 * rank).from_address(a) for a in (shape, strides)]

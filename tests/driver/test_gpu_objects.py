@@ -8,7 +8,7 @@ import time
 import pytest
 
 from _driver import debug, errors, occupancy, peer, topology
-from _driver.callback import _functions, call_in_stream
+from _driver.callback import _functions
 from _driver.context import Context
 from _driver.copy import Place, copy_2d, copy_3d, copy_peer, copy_peer_3d
 from _driver.device import ATTRIBUTES, Device, best_device, list_devices
@@ -160,7 +160,7 @@ def test_an_exception_inside_a_capture(context):
 
 def test_a_python_function_in_a_stream(context):
     stream, called = Stream(context), threading.Event()
-    call_in_stream(stream, called.set)
+    stream.call(called.set)
     stream.synchronize()
     assert called.is_set()
     assert not _functions

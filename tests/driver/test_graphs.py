@@ -4,7 +4,7 @@ import gc
 import pytest
 
 from _driver import errors
-from _driver.callback import _functions, call_in_stream
+from _driver.callback import _functions
 from _driver.copy import Place
 from _driver.graph import Graph, capture, is_capturing
 from _driver.launch import Launcher
@@ -181,11 +181,11 @@ def test_a_spoilt_capture_says_so_and_leaves_nothing(context, fake):
 
 def test_a_python_function_in_a_stream_is_called_once_and_forgotten(context, fake):
     called = []
-    call_in_stream(Stream(context), lambda: called.append(1))
+    Stream(context).call(lambda: called.append(1))
     assert called == [1]
     assert not _functions
     fake.results["cuLaunchHostFunc"] = 1
     fake.do_cuLaunchHostFunc = lambda *_: None
     with pytest.raises(errors.InvalidValue):
-        call_in_stream(Stream(context), lambda: None)
+        Stream(context).call(lambda: None)
     assert not _functions

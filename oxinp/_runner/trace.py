@@ -1,0 +1,39 @@
+"""A trace of the program: what the device did when, for chrome://tracing or Perfetto."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+
+from oxinp.cuda.profiler import Profile
+
+__all__ = ["start"]
+
+
+def start(path: str) -> None:
+    """Trace the program from now on; write the trace when Python ends.
+
+    Parameters
+    ----------
+    path : str
+        The file to write JSON to.
+
+    Raises
+    ------
+    ValueError
+        There is no name.
+    """
+    if not path:
+        raise ValueError("a file to write the trace to is needed")
+    profile = Profile()
+    # Registered before the program's own, and so called after them.
+    atexit.register(_write, profile, path)
+    profile.__enter__()
+
+
+def _write(profile: Profile, path: str) -> None:
+    profile.__exit__(None, None, None)
+    try:
+        profile.write(path)
+    except OSError as error:
+        sys.stderr.write(f"cannot write the trace to {path!r}: [Errno {error.errno}] {error.strerror}\n")

@@ -1,0 +1,174 @@
+"""Devices: the GPUs of the machine, and which of them arrays go to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from _driver import device as driver_device
+from _driver import errors
+from _driver.memory import DeviceMemory
+from oxinp._runtime import select
+from oxinp.cuda import current
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from oxinp._runtime.cuda import CudaBackend
+
+__all__ = ["Device", "MemoryInfo", "best_device", "current_device", "list_devices"]
+
+
+class MemoryInfo(NamedTuple):
+    """Memory of a device, all processes considered, in bytes."""
+
+    free_nbytes: int
+    total_nbytes: int
+
+
+class Device:
+    """A GPU; inside ``with device:`` new arrays and all array operations go to it, in the whole process.
+
+    What is pending when the device changes goes to the old one, and the new one waits for the old one. Arrays stay
+    where they are and can be used on either: kernels read and write the other's memory over the link between the two.
+
+    Parameters
+    ----------
+    ordinal : int
+        Counted from 0, as CUDA_VISIBLE_DEVICES leaves and orders them.
+
+    Raises
+    ------
+    DeviceNotFound
+        There is none of that number.
+    Unavailable
+        There is no GPU, or none can be used; says why.
+
+    Examples
+    --------
+    >>> import oxinp.cuda
+    >>> for device in oxinp.cuda.list_devices() if oxinp.cuda.is_available() else []:
+    ...     with device:
+    ...         pass
+    """
+
+    __slots__ = ("_device", "_previous")
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self._device = driver_device.Device(ordinal)
+        self._previous: list[int | None] = []
+
+    @property
+    def ordinal(self) -> int:
+        """Its number."""
+        return self._device.ordinal
+
+    @property
+    def name(self) -> str:
+        """What the driver calls it."""
+        return self._device.name
+
+    @property
+    def uuid(self) -> str:
+        """What tells it from every other GPU, as nvidia-smi prints it."""
+        return self._device.uuid
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Major and minor."""
+        return self._device.compute_capability
+
+    @property
+    def total_nbytes(self) -> int:
+        """Size of its memory."""
+        return self._device.total_nbytes
+
+    @property
+    def pci_address(self) -> str:
+        """Where it is on the bus, "0000:1b:00.0"."""
+        return self._device.pci_address
+
+    def attributes(self) -> dict[str, int]:
+        """Return its properties by name: sizes in bytes, rates in kHz, 0 and 1 for no and yes."""
+        return self._device.attributes()
+
+    def memory_info(self) -> MemoryInfo:
+        """Return the free and the total bytes of its memory, all processes considered."""
+        with self:
+            backend = current.cuda_backend()
+            assert backend is not None
+            return MemoryInfo(*DeviceMemory(backend.context).info())
+
+    def __enter__(self) -> Self:
+        current.flush()
+        self._previous.append(select.current_device())
+        try:
+            _change(self.ordinal)
+        except BaseException:
+            self._previous.pop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            current.flush()
+        finally:
+            _change(self._previous.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return self._device == other._device if isinstance(other, Device) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._device)
+
+    def __repr__(self) -> str:
+        return f"<Device {self.ordinal}: {self.name}>"
+
+
+def list_devices() -> list[Device]:
+    """Return every GPU that the process can see; none where there is no GPU."""
+    try:
+        return [Device(device.ordinal) for device in driver_device.list_devices()]
+    except errors.Unavailable:
+        return []
+
+
+def best_device() -> Device:
+    """Return the GPU with the newest architecture, of these the one with the most multiprocessors, then memory.
+
+    Raises
+    ------
+    Unavailable
+        There is none; says why.
+    """
+    return Device(driver_device.best_device().ordinal)
+
+
+def current_device() -> Device | None:
+    """Return the GPU that arrays go to, None where there is none."""
+    backend = current.cuda_backend()
+    return None if backend is None else Device(backend.device.ordinal)
+
+
+def _change(ordinal: int | None) -> None:
+    """Make another device current, which waits for the work of the present one; undone where the two cannot meet."""
+    before, old = select.current_device(), current.cuda_backend()
+    select.use_device(ordinal)
+    try:
+        new = current.cuda_backend()
+        if new is not None and old is not None and new is not old:
+            _connect(new, old)
+            new.follow(old)
+            new.context.make_current()
+    except BaseException:
+        select.use_device(before)
+        raise
+
+
+def _connect(new: CudaBackend, old: CudaBackend) -> None:
+    if new.reach(old) and old.reach(new):
+        return
+    if old.pool.used_nbytes or new.pool.used_nbytes:
+        raise errors.PeerError(
+            f"{old.device} and {new.device} cannot reach each other's memory, so arrays of the one cannot be used on "
+            "the other: delete the arrays before changing the device, or use one process per device."
+        )

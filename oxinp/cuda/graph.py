@@ -1,0 +1,176 @@
+"""Graphs: array operations that are recorded once and launched as a whole again and again."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from _driver import errors
+from _driver import graph as driver_graph
+from _driver.stream import Stream as DriverStream
+from oxinp._runtime.counters import stats
+from oxinp.cuda import current
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from oxinp._runtime.cuda import CudaBackend
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """Work of the device that was captured, and can be launched for a fraction of what its pieces cost.
+
+    Made by `capture`.
+
+    Attributes
+    ----------
+    num_kernels : int
+        Kernels that each launch runs.
+
+    Notes
+    -----
+    A graph names memory, not arrays. Arrays given to `capture` keep their memory, and what the block assigns to them is
+    written there, so that each launch goes on from where the last one ended. Other arrays that the block reads have to
+    stay alive as long as the graph; what it makes has its own memory, which each launch writes anew.
+
+    Examples
+    --------
+    >>> import oxinp as np
+    >>> if np.cuda.is_available():
+    ...     u = np.zeros(1_000_000)
+    ...     with np.cuda.Graph.capture(u) as step:
+    ...         u += 1
+    ...     for _ in range(100):
+    ...         step.launch()
+    ...     float(u[0])
+    """
+
+    def __init__(self) -> None:
+        self.num_kernels = 0
+        self._graph: driver_graph.Graph | None = None
+        self._executable: driver_graph.Executable | None = None
+        self._backend: CudaBackend | None = None
+        self._memory: Any = None
+        self._arrays: tuple[Any, ...] = ()
+
+    @classmethod
+    @contextlib.contextmanager
+    def capture(cls, *arrays: Any) -> Iterator[Graph]:
+        """Record what the device would do in a `with` block, instead of doing it.
+
+        Parameters
+        ----------
+        *arrays : ndarray
+            Those that the block changes and a later launch has to find changed.
+
+        Yields
+        ------
+        Graph
+            Complete after the block.
+
+        Raises
+        ------
+        NotSupported
+            There is no GPU to launch it on.
+        CaptureError
+            The block reads from the device, or copies from the host to it: neither can be replayed. Or it did nothing
+            on the device, as operations on small arrays do.
+        """
+        backend = current.cuda_backend()
+        if backend is None:
+            raise errors.NotSupported("graphs need a GPU: oxinp.cuda.is_available() is False here")
+        graph = cls()
+        graph._arrays = arrays
+        for array in arrays:
+            current.address_of(array, is_kept=True)
+        current.flush()
+        with graph._recording(backend):
+            yield graph
+            current.flush()
+        if not graph.num_kernels:
+            graph.close()
+            raise errors.CaptureError(
+                "nothing was captured: the block gave the device no work. Operations on arrays below "
+                "oxinp.config.offload_threshold bytes run on the host."
+            )
+
+    def launch(self) -> None:
+        """Queue all of it on the current stream, after everything that is pending; does not wait for it.
+
+        Raises
+        ------
+        InvalidHandle
+            The graph is closed.
+        """
+        graph, backend = self._graph, self._backend
+        if graph is None or backend is None:
+            raise errors.InvalidHandle("this Graph is closed, or its capture has not ended")
+        current.flush()
+        if self._executable is None:
+            self._executable = graph.instantiate()
+        self._executable.launch(backend.stream)
+        stats.launches += self.num_kernels
+
+    def write_dot(self, path: str | os.PathLike[str], *, is_verbose: bool = False) -> None:
+        """Write what it does in the DOT language, for Graphviz to draw; with all parameters if `is_verbose`."""
+        if self._graph is None:
+            raise errors.InvalidHandle("this Graph is closed, or its capture has not ended")
+        self._graph.write_dot(path, is_verbose=is_verbose)
+
+    def close(self) -> None:
+        """Give it and its memory back, once what it does is done; more than once does nothing."""
+        backend, memory = self._backend, self._memory
+        self._memory = None
+        if backend is not None and memory is not None:
+            backend.context.synchronize()
+            backend.pool.let_go(memory)
+        for made in (self._executable, self._graph):
+            if made is not None:
+                made.close()
+        self._graph = self._executable = None
+        self._arrays = ()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at exit anything may be gone; a lost context has nothing to give back
+            self.close()
+
+    @contextlib.contextmanager
+    def _recording(self, backend: CudaBackend) -> Iterator[None]:
+        """Send the backend's work to a stream of its own that is captured, and keep the memory it takes."""
+        stream = DriverStream(backend.context)
+        before, launches = backend.stream, stats.launches
+        backend.use_stream(stream.handle)
+        backend.wait_for(before)
+        try:
+            # Relaxed: the pool may have to grow meanwhile, and kernels to be loaded.
+            with driver_graph.capture(stream, "relaxed") as captured, _refusing_transfers(backend):
+                yield
+            self._graph, self._backend = captured, backend
+            captured.kept.append(stream)
+            self.num_kernels = sum(node.kind == "kernel" for node in captured.nodes())
+        finally:
+            backend.use_stream(before)
+            self._memory = backend.pool.keep_stream(stream.handle)
+            self._backend = backend
+            stats.launches = launches
+
+
+@contextlib.contextmanager
+def _refusing_transfers(backend: CudaBackend) -> Iterator[None]:
+    """Raise where the host would read from the device or write to it: a replay would not do it again."""
+
+    def refuse(*_: object) -> None:
+        raise errors.CaptureError(
+            "the host can neither read from the device nor write to it while a graph is captured: move it out of the "
+            "block, and give arrays that change to Graph.capture"
+        )
+
+    methods = vars(backend)
+    methods.update(upload=refuse, download=refuse)
+    try:
+        yield
+    finally:
+        del methods["upload"], methods["download"]

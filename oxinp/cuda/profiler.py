@@ -1,0 +1,229 @@
+"""The profiler: what ran when, on the device and between it and the host, as chrome://tracing and Perfetto show it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from _driver.event import Event as DriverEvent
+from oxinp import _runtime
+from oxinp._config import config
+from oxinp._runtime import counters
+from oxinp.cuda import current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Self
+
+    from oxinp._runtime.backend import Backend
+
+__all__ = ["Profile", "Span", "profile"]
+
+_OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
+_MICRO = 1e6
+
+
+class Span(NamedTuple):
+    """Something that took time.
+
+    Attributes
+    ----------
+    kind : {"kernel", "copy", "allocation", "fallback"}
+    name : str
+    begin, seconds : float
+        Seconds since the profile began, and how long; of kernels on the device's own clock, else the host's. An
+        allocation and a fallback are moments.
+    nbytes : int
+        Moved or allocated, 0 for others.
+    line : str
+        The user's, "file:line", that computed, copied or allocated it.
+    """
+
+    kind: str
+    name: str
+    begin: float
+    seconds: float
+    nbytes: int
+    line: str
+
+
+class Profile:
+    """What the device does inside ``with Profile() as profile:``.
+
+    Attributes
+    ----------
+    spans : list of Span
+        After the block, in order of their beginning.
+
+    Notes
+    -----
+    Every kernel is launched between two events while a profile is open, which costs a few microseconds each and keeps
+    kernels from overlapping with what is queued next to them; nothing outside the block gets slower. Kernels of
+    captured graphs are not seen.
+
+    Examples
+    --------
+    >>> import oxinp as np
+    >>> with np.config.override(backend="emulator"), np.cuda.profiler.profile() as profile:
+    ...     total = float((np.ones(100_000) + 1).sum())
+    >>> any(span.kind == "kernel" for span in profile.spans)
+    True
+    """
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self._kernels: list[tuple[str, Any, Any, str]] = []
+        self._backend: Backend | None = None
+        self._start = 0.0
+        self._origin: Any = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        backend = self._backend = _runtime.current()
+        if backend is not None:
+            if "launcher" in vars(backend):
+                raise RuntimeError("another profile is open: end it first")
+            backend.synchronize()
+            self._origin = backend.record_event()
+            vars(backend).update(self._wrapped(backend))
+        self._start = time.perf_counter()
+        _fallbacks.append(self)
+        if len(_fallbacks) == 1 and not _is_watching:
+            _is_watching.append(True)
+            counters.watch(_tell)
+        config.renew()  # programs take new launchers
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _fallbacks.remove(self)
+        backend = self._backend
+        try:
+            current.flush()
+        finally:
+            if backend is not None:
+                for name in ("launcher", "allocate", "upload", "download", "copy"):
+                    vars(backend).pop(name, None)
+                if backend.name == "cuda":
+                    backend.allocate = backend.pool.allocate  # type: ignore[method-assign]
+            config.renew()
+        if backend is not None:
+            with contextlib.suppress(Exception) if any(exception) else contextlib.nullcontext():
+                backend.synchronize()
+                for name, start, stop, line in self._kernels:
+                    begin = self._origin.elapsed_ms(start) / 1e3
+                    self.spans.append(Span("kernel", name, begin, start.elapsed_ms(stop) / 1e3, 0, line))
+        self._kernels.clear()
+        self.spans.sort(key=lambda span: span.begin)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the spans as the trace-event format has them: kernels in one row, the host's doings in another."""
+        rows = {"kernel": 1, "copy": 2, "allocation": 3, "fallback": 4}
+        found: list[dict[str, Any]] = [
+            {"ph": "M", "pid": 0, "tid": tid, "name": "thread_name", "args": {"name": name}}
+            for tid, name in enumerate(("kernels", "copies", "allocations", "fallbacks"), 1)
+        ]
+        for span in self.spans:
+            event = {
+                "name": span.name,
+                "cat": span.kind,
+                "pid": 0,
+                "tid": rows[span.kind],
+                "ts": span.begin * _MICRO,
+                "args": {"line": span.line, "nbytes": span.nbytes},
+            }
+            is_moment = span.kind in {"allocation", "fallback"}
+            event |= {"ph": "i", "s": "t"} if is_moment else {"ph": "X", "dur": span.seconds * _MICRO}
+            found.append(event)
+        return found
+
+    def write(self, path: str | Path) -> None:
+        """Write the profile as JSON, for chrome://tracing or https://ui.perfetto.dev."""
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - a name, a path or a descriptor
+            json.dump({"traceEvents": self.events(), "displayTimeUnit": "ms"}, file)
+
+    def summary(self) -> str:
+        """Return a table: how often each kernel and copy ran, how long in all, the longest first."""
+        totals: dict[tuple[str, str], tuple[int, float, int]] = {}
+        for span in self.spans:
+            count, seconds, nbytes = totals.get((span.kind, span.name), (0, 0.0, 0))
+            totals[span.kind, span.name] = count + 1, seconds + span.seconds, nbytes + span.nbytes
+        rows = [("what", "name", "count", "ms", "bytes")]
+        for (kind, name), (count, seconds, nbytes) in sorted(totals.items(), key=lambda item: -item[1][1]):
+            rows.append((kind, name, str(count), f"{seconds * 1e3:.3f}", str(nbytes)))
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+    def _wrapped(self, backend: Backend) -> dict[str, Callable[..., Any]]:
+        make, allocate = backend.launcher, backend.allocate
+
+        def launcher(kernel: Any, *rest: Any) -> Callable[..., None]:
+            launch = make(kernel, *rest)
+
+            def launch_between_events(*varying: Any) -> None:
+                start = _mark(backend)
+                launch(*varying)
+                with self._lock:
+                    self._kernels.append((kernel.name, start, _mark(backend), _user_line()))
+
+            return launch_between_events
+
+        def allocate_noted(nbytes: int) -> Any:
+            self.add("allocation", "allocate", time.perf_counter(), 0.0, nbytes)
+            return allocate(nbytes)
+
+        def timed(name: str) -> Callable[..., Any]:
+            call = getattr(backend, name)
+
+            def noted(*args: Any) -> Any:
+                begin = time.perf_counter()
+                result = call(*args)
+                nbytes = args[2] if name == "copy" else next(arg.nbytes for arg in args if hasattr(arg, "nbytes"))
+                self.add("copy", _COPIES[name], begin, time.perf_counter() - begin, nbytes)
+                return result
+
+            return noted
+
+        return {"launcher": launcher, "allocate": allocate_noted, **{name: timed(name) for name in _COPIES}}
+
+    def add(self, kind: str, name: str, begin: float, seconds: float, nbytes: int) -> None:
+        """Note something that the host did, given by its `time.perf_counter`."""
+        span = Span(kind, name, begin - self._start, seconds, nbytes, _user_line())
+        with self._lock:
+            self.spans.append(span)
+
+
+_COPIES = {"upload": "host to device", "download": "device to host", "copy": "on the device"}
+
+profile = Profile
+
+_fallbacks: list[Profile] = []
+_is_watching: list[bool] = []
+
+
+def _tell(name: str, amount: int) -> None:
+    """Note a fallback: they are counted with NumPy's name and 0."""
+    if not amount:
+        for open_profile in _fallbacks:
+            open_profile.add("fallback", f"numpy.{name}", time.perf_counter(), 0.0, 0)
+
+
+def _mark(backend: Any) -> Any:
+    if backend.name != "cuda":
+        return backend.record_event()
+    event = DriverEvent(backend.context)
+    event.record(backend.stream)
+    return event
+
+
+def _user_line() -> str:
+    """Return the innermost line outside this library."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

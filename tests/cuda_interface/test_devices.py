@@ -1,0 +1,285 @@
+"""Devices, graphs, streams and memory of `oxinp.cuda`, over a driver without a GPU."""
+
+import gc
+import math
+
+import numpy as np
+import pytest
+
+import oxinp
+from _driver import driver
+from oxinp import _runtime, cuda
+from oxinp._runtime import hooks, select
+from oxinp.cuda import current
+from tests.driver.fake_library import FakeLibrary
+
+MIB = 1 << 20
+
+
+def evaluated(x):
+    oxinp.evaluate(x)
+    return x
+
+
+@pytest.fixture
+def library(monkeypatch, config):
+    """A driver of two devices behind the backend in use; nothing it launches computes anything."""
+    library = FakeLibrary(num_devices=2, results={"cuPointerGetAttribute": 1})
+    monkeypatch.setattr(driver, "_loaded", driver.start(library))
+    monkeypatch.setattr(select, "_opened", {})
+    monkeypatch.setattr(select, "_failures", {})
+    monkeypatch.setattr(select, "_decided", (-1, None))
+    monkeypatch.setattr(hooks, "before_synchronize", list(hooks.before_synchronize))
+    monkeypatch.setattr(cuda.current_device.__globals__["select"], "_ordinal", None)
+    config.backend = "cuda"
+    config.cache_dir = ""
+    yield library
+    select.use_device(None)
+
+
+# Devices
+
+
+def test_a_device_is_current_inside_with(library):
+    first = _runtime.current()
+    assert cuda.current_device() == cuda.Device(0)
+    with cuda.Device(1) as device:
+        second = _runtime.current()
+        assert second is not first
+        assert second.device.ordinal == device.ordinal == 1
+        assert cuda.current_device() == device
+        with cuda.Device(0):
+            assert _runtime.current() is first
+        assert _runtime.current() is second
+    assert _runtime.current() is first
+    with cuda.Device(1):
+        assert _runtime.current() is second  # it is not opened twice
+    assert library.count()["cuDevicePrimaryCtxRetain"] == 2
+
+
+def test_the_new_device_waits_for_the_old_one_and_both_reach_each_other(library):
+    first = _runtime.current()
+    library.calls.clear()
+    with cuda.Device(1):
+        second = _runtime.current()
+        event, _ = library.arguments("cuEventRecord")
+        assert library.made_in["cuEventRecord"] == first.context.handle
+        assert library.arguments("cuStreamWaitEvent")[1] == event
+        assert library.made_in["cuStreamWaitEvent"] == second.context.handle
+        assert len(library.peers) == 2
+    assert library.made_in["cuEventRecord"] == second.context.handle
+    assert library.made_in["cuStreamWaitEvent"] == first.context.handle
+
+
+def test_work_goes_to_the_device_that_is_current(library, config):
+    config.offload_threshold = 0
+    with cuda.Device(1):
+        x = oxinp.ones(1000) + 1
+        oxinp.evaluate(x)
+        assert library.made_in["cuModuleGetFunction"] == _runtime.current().context.handle
+        used = _runtime.current().pool.used_nbytes
+        assert used >= 8000
+    assert _runtime.current().pool.used_nbytes == 0
+    before = len(library.launches)
+    oxinp.evaluate(x + 1)  # memory of the one, used by the other
+    assert len(library.launches) == before + 1
+
+
+def test_an_exception_inside_gives_the_device_back(library):
+    first = _runtime.current()
+    with pytest.raises(KeyError), cuda.Device(1):
+        raise KeyError("inside")
+    assert _runtime.current() is first
+    with pytest.raises(cuda.DeviceNotFound, match="no device 999"):
+        cuda.Device(999)
+    assert library.num_devices == 2
+
+
+def test_devices_that_cannot_meet(library, config):
+    config.offload_threshold = 0
+    library.can_access_peers = False
+    with cuda.Device(1):
+        pass  # no arrays yet: nothing can go wrong
+    kept = evaluated(oxinp.ones(1000) + 1)
+    first = _runtime.current()
+    with pytest.raises(cuda.PeerError, match="delete the arrays"), cuda.Device(1):
+        pytest.fail("the device cannot be entered")
+    assert _runtime.current() is first
+    del kept
+
+
+@pytest.mark.usefixtures("library")
+def test_properties_of_devices():
+    first, second = cuda.list_devices()
+    assert (first.ordinal, second.ordinal) == (0, 1)
+    assert first.name == "Fake GPU"
+    assert first.compute_capability == (9, 0)
+    assert first.total_nbytes == 140 << 30
+    assert first.pci_address == "0000:1b:00.0"
+    assert first.uuid.startswith("GPU-")
+    assert first.attributes()["num_sms"] == 132
+    assert second.memory_info() == (100 << 30, 140 << 30)
+    assert cuda.best_device() in {first, second}
+    assert repr(second) == "<Device 1: Fake GPU>"
+    assert len({first, second, cuda.Device(1)}) == 2
+
+
+def test_without_a_gpu(config):
+    config.backend = "host"
+    assert cuda.current_device() is None
+    assert "no GPU in use" in cuda.debug.snapshot()
+
+
+# Streams and events
+
+
+def test_streams_wait_copy_call_and_close(library):
+    stream, called = cuda.Stream(), []
+    event = cuda.Event().record()
+    stream.wait(event)
+    assert library.arguments("cuStreamWaitEvent")[0] == stream.handle
+    pinned = cuda.pinned_array(np.arange(4.0))
+    x = oxinp.empty(4)
+    stream.copy(x, pinned)
+    assert library.arguments("cuMemcpyHtoDAsync_v2")[2:] == (32, stream.handle)
+    back = cuda.pinned_empty(4)
+    stream.copy(back, x)
+    assert back.tolist() == [0.0, 1.0, 2.0, 3.0]
+    stream.call(lambda: called.append(1))
+    assert called == [1]
+    with pytest.raises(ValueError, match="one size"):
+        stream.copy(x, np.empty(5))
+    with pytest.raises(ValueError, match="at least one array on the device"):
+        stream.copy(back, pinned)
+    handle = stream.handle
+    stream.close()
+    stream.close()
+    assert library.arguments("cuStreamDestroy_v2") == (handle,)
+    with pytest.raises(cuda.InvalidHandle, match="this Stream is closed"):
+        _ = stream.handle
+    with pytest.raises(cuda.InvalidHandle), stream:
+        pytest.fail("a closed stream cannot be entered")
+
+
+@pytest.mark.usefixtures("library")
+def test_a_stream_that_is_current_cannot_be_closed():
+    stream = cuda.Stream()
+    with stream, pytest.raises(RuntimeError, match="leave its"):
+        stream.close()
+    stream.close()
+
+
+@pytest.mark.usefixtures("library")
+def test_the_memory_of_a_stream_that_is_gone_serves_the_next():
+    stream = cuda.Stream()
+    with stream:
+        ptr = _runtime.current().allocate(4096).ptr
+    del stream
+    gc.collect()
+    with cuda.Stream():
+        assert _runtime.current().allocate(4096).ptr == ptr
+
+
+def test_copies_without_a_gpu(config):
+    config.backend = "host"
+    x = oxinp.zeros(3)
+    with cuda.Stream() as stream:
+        stream.copy(x, np.arange(3.0))
+        stream.call(lambda: None)
+    assert x.tolist() == [0.0, 1.0, 2.0]
+    assert cuda.pinned_empty((2, 3), "i4").shape == (2, 3)
+
+
+# Memory
+
+
+@pytest.mark.usefixtures("library")
+def test_memory_limit_and_peak():
+    backend = _runtime.current()
+    cuda.limit_memory(2 * MIB)
+    assert cuda.memory_stats().limit_nbytes == 2 * MIB
+    with pytest.raises(MemoryError, match="pool may hold"):
+        backend.allocate(4 * MIB)
+    cuda.limit_memory(None)
+    del_me = backend.allocate(4 * MIB)
+    del del_me
+    assert cuda.memory_stats().peak_nbytes == 4 * MIB
+    cuda.reset_peak()
+    assert cuda.memory_stats().peak_nbytes == 0
+    with pytest.raises(ValueError, match="nbytes=-1"):
+        cuda.limit_memory(-1)
+
+
+@pytest.mark.usefixtures("library")
+def test_leaked_memory_is_seen(config):
+    config.offload_threshold = 0
+    with cuda.debug.MemoryLeakDetector() as detector:
+        kept = evaluated(oxinp.ones(1000) + 1)
+        oxinp.evaluate(oxinp.ones(1000) + 2)
+    assert detector.nbytes == kept._storage.value[1][0]._block.nbytes
+    assert "pool:" in cuda.debug.snapshot()
+
+
+# Graphs
+
+
+def test_a_graph_is_captured_and_launched(library, config, stats):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros(1000) + 1)
+    backend = _runtime.current()
+    launches = stats().launches
+    with cuda.Graph.capture(x) as graph:
+        assert backend.stream in library.capturing
+        for _ in range(3):
+            x += 1
+            oxinp.evaluate(x)
+    assert backend.stream == 0
+    assert not library.capturing
+    assert graph.num_kernels == 3
+    (nodes,) = library.graphs.values()
+    ptr = current.address_of(x).ptr  # where it was: every launch goes on from the last
+    assert {int.from_bytes(node.params.params[:8], "little") for node in nodes.values()} == {ptr}
+    assert stats().launches == launches  # what is captured has not run
+    graph.launch()
+    graph.launch()
+    assert [stream for _, stream in library.graph_launches] == [0, 0]
+    assert library.count()["cuGraphInstantiateWithFlags"] == 1
+    assert stats().launches == launches + 6
+    graph.close()
+    graph.close()
+    assert not library.executables
+    with pytest.raises(cuda.InvalidHandle, match="this Graph is closed"):
+        graph.launch()
+
+
+@pytest.mark.usefixtures("library")
+def test_the_memory_of_a_graph_is_its_own_until_it_is_closed(config):
+    config.offload_threshold = 0
+    backend = _runtime.current()
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with cuda.Graph.capture(x) as graph:
+        oxinp.evaluate(x * 2)
+    held = backend.pool.stats().cached_nbytes
+    cuda.trim()
+    assert backend.pool.stats().cached_nbytes == held > 0
+    graph.close()
+    cuda.trim()
+    assert backend.pool.stats().cached_nbytes == 0
+
+
+def test_what_cannot_be_captured(library, config):
+    config.offload_threshold = 0
+    backend = _runtime.current()
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with pytest.raises(cuda.CaptureError, match="can neither read"), cuda.Graph.capture(x):
+        float(x[0])
+    with pytest.raises(cuda.CaptureError, match="nothing was captured"), cuda.Graph.capture(x):
+        math.sqrt(2)
+    with pytest.raises(KeyError), cuda.Graph.capture(x):
+        raise KeyError("inside")
+    assert backend.stream == 0
+    assert not library.capturing
+    assert float(x[0]) is not None  # reading works again
+    config.backend = "emulator"
+    with pytest.raises(cuda.NotSupported, match="graphs need a GPU"), cuda.Graph.capture():
+        pytest.fail("there is no GPU")
