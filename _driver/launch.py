@@ -74,52 +74,57 @@ class LaunchLog:
 
     Nothing is written at a launch but its number, into a variable of the launcher's own: the log asks the launchers,
     each at last when it goes.
+
+    Attributes
+    ----------
+    launches : int
+        Launches by those that were given no counter of their own.
     """
 
-    __slots__ = ("_counter", "_gone", "_launchers", "_settled")
+    __slots__ = ("_counters", "_gone", "_launchers", "_settled", "launches")
 
     MOST = 8
     """More names than this help nobody."""
 
     def __init__(self) -> None:
-        self._counter: LaunchCounter = _NoCounter()
-        self._launchers: dict[ref[Callable[..., None]], tuple[str, Callable[[], int]]] = {}
-        self._gone: deque[tuple[int, str]] = deque(maxlen=self.MOST)
-        self._settled = 0
+        self.launches = 0
+        self._counters: list[LaunchCounter] = []
+        self._settled: list[int] = []  # what each counter was when the device was last waited for
+        self._launchers: dict[ref[Callable[..., None]], tuple[str, Callable[[], int], int]] = {}
+        self._gone: deque[tuple[str, int, int]] = deque(maxlen=self.MOST)
 
     def add(self, launch: Callable[..., None], name: str, last: Callable[[], int], counter: LaunchCounter) -> None:
         """Remember a launcher: its kernel, and a function that gives what its counter was after its last launch."""
-        self._launchers[ref(launch, self._let_go)] = name, last
-        self._counter = counter
+        place = next((place for place, known in enumerate(self._counters) if known is counter), len(self._counters))
+        if place == len(self._counters):
+            self._counters.append(counter)
+            self._settled.append(counter.launches)
+        self._launchers[ref(launch, self._let_go)] = name, last, place
 
     def _let_go(self, launcher: ref[Callable[..., None]]) -> None:
-        name, last = self._launchers.pop(launcher)
-        self._gone.append((last(), name))
+        name, last, place = self._launchers.pop(launcher)
+        self._gone.append((name, last(), place))
 
     def settle(self) -> None:
         """Forget what was launched so far: the device has been waited for, and is well."""
-        self._settled = self._counter.launches
+        self._settled[:] = [counter.launches for counter in self._counters]
 
     def suspects(self) -> tuple[str, ...]:
         """Return the names of the kernels launched since, the last one first."""
-        now = self._counter.launches
-        settled = self._settled if self._settled <= now else 0  # somebody has set the counter back
-        launched = [*self._gone, *[(last(), name) for name, last in list(self._launchers.values())]]
-        recent = sorted(((number, name) for number, name in launched if settled < number <= now), reverse=True)
-        return tuple(dict.fromkeys(name for _, name in recent))[: self.MOST]
+        launched = [*self._gone, *[(name, last(), place) for name, last, place in list(self._launchers.values())]]
+        recent = []
+        for name, number, place in launched:
+            now, settled = self._counters[place].launches, self._settled[place]
+            # A counter below what it was has been set back by somebody.
+            if (settled if settled <= now else 0) < number <= now:
+                recent.append((number, name))
+        return tuple(dict.fromkeys(name for _, name in sorted(recent, reverse=True)))[: self.MOST]
 
 
 class CurrentStream(Protocol):
     """Something that knows the handle of the stream to launch on; it may change from launch to launch."""
 
     stream: int
-
-
-class _NoCounter:
-    __slots__ = ("launches",)
-
-    def __init__(self) -> None:
-        self.launches = 0
 
 
 class _OneStream:
@@ -300,7 +305,7 @@ class Launcher:
             self.config.attributes = ctypes.addressof(self._attributes)
             self.config.num_attributes = len(attributes)
         function.reserve_dynamic_shared(shared_nbytes)
-        counter = _NoCounter() if counter is None else counter
+        counter = function.module.context.launches if counter is None else counter
         self.pack: Callable[..., None] = functools.partial(varying.pack_into, self._buffer, 0)
         self.launch = self._prepare(current, counter)
 

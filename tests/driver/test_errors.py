@@ -127,6 +127,20 @@ def test_a_fault_names_the_kernel_and_everything_later_says_so(row, opened):
     assert not library.calls
 
 
+def test_launchers_without_a_counter_are_told_apart_too(opened):
+    context, library = opened
+    good, bad = launcher(context, "good", None), launcher(context, "bad", None)
+    good(1)
+    context.synchronize()
+    bad(1)
+    counted = launcher(context, "counted", Counter())
+    library.results["cuCtxSynchronize"] = 700
+    with pytest.raises(errors.DeviceFault) as caught:
+        context.synchronize()
+    assert caught.value.kernels == ("bad",)
+    del counted
+
+
 def test_several_suspects_are_named_last_first_and_once(opened):
     context, library = opened
     counter = Counter()
