@@ -140,6 +140,7 @@ class Torch(Side):
         names = types.SimpleNamespace(
             sqrt=torch.sqrt,
             sin=torch.sin,
+            matmul=torch.matmul,
             sum=lambda x, axis=None: torch.sum(x) if axis is None else torch.sum(x, dim=axis),
             max=lambda x, axis=None: torch.amax(x) if axis is None else torch.amax(x, dim=axis),
             where=torch.where,
