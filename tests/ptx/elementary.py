@@ -16,18 +16,26 @@ BLOCK = 256
 
 
 class Elementary(NamedTuple):
-    """One function: NumPy's name, the exact one, CUDA's in double precision, arguments worth a closer look."""
+    """One function: NumPy's name, the exact one, CUDA's in double precision, arguments worth a closer look.
+
+    The result of one that `cancels` may be far smaller than its larger argument, whose last place counts then.
+    """
 
     name: str
     exact: Callable
     cuda: str
     anchors: tuple = ()
     num_args: int = 1
+    cancels: bool = False
 
     @property
     def numpy(self):
         """NumPy's ufunc."""
         return getattr(np, self.name)
+
+    def unit(self, args):
+        """Numbers whose last places count, besides those of results."""
+        return np.abs(np.fmax(*args)).astype(np.float64) if self.cancels else np.zeros(len(args[0]))
 
     @property
     def ours(self):
@@ -70,10 +78,23 @@ def exact_power(x, y):
     return -value if x < 0 and mpmath.fmod(y, 2) != 0 else value
 
 
+def exact_logaddexp(x, y):
+    """The larger one, and what the smaller one adds."""
+    return max(x, y) + mpmath.log1p(mpmath.exp(-abs(x - y)))
+
+
+def exact_logaddexp2(x, y):
+    """The same to base 2."""
+    return max(x, y) + mpmath.log1p(mpmath.power(2, -abs(x - y))) / mpmath.log(2)
+
+
 def exact_cbrt(x):
     """The real cube root."""
     return mpmath.sign(x) * mpmath.cbrt(abs(x))
 
+
+CUDA_LOGADDEXP = "(x == y ? x + 0.6931471805599453 : fmax(x, y) + log1p(exp(-fabs(x - y))))"
+CUDA_LOGADDEXP2 = "(x == y ? x + 1 : fmax(x, y) + log1p(exp2(-fabs(x - y))) * 1.4426950408889634)"
 
 FUNCTIONS = (
     Elementary("exp", mpmath.exp, "exp(x)", (*EXP_ENDS, LN2 / 2)),
@@ -95,6 +116,11 @@ FUNCTIONS = (
     Elementary("arctan", mpmath.atan, "atan(x)", (0.41421356, 2.41421356, 2.0**30, 2.0**60)),
     Elementary("arctan2", mpmath.atan2, "atan2(x, y)", num_args=2),
     Elementary("hypot", mpmath.hypot, "hypot(x, y)", num_args=2),
+    Elementary("logaddexp", exact_logaddexp, CUDA_LOGADDEXP, num_args=2, cancels=True),
+    Elementary("logaddexp2", exact_logaddexp2, CUDA_LOGADDEXP2, num_args=2, cancels=True),
+    Elementary("arcsinh", mpmath.asinh, "asinh(x)", (2.0**14, 2.0**30, 2.904258)),
+    Elementary("arccosh", mpmath.acosh, "acosh(x)", (1, 2.0**14, 2.0**30)),
+    Elementary("arctanh", mpmath.atanh, "atanh(x)", (1,)),
     Elementary("cbrt", exact_cbrt, "cbrt(x)", (2.0**-60, 2.0**-900)),
 )
 
@@ -142,7 +168,7 @@ def exact_values(function, *args):
         numpys = function.numpy(*[arg.astype(np.float64) for arg in args])
     plain = np.isfinite(numpys) | np.isinf(numpys)
     for arg in args:
-        plain &= np.isfinite(arg) & (arg != 0)
+        plain &= np.isfinite(arg) & ((arg != 0) | function.cancels)
     result = [float(value) for value in numpys]
     for i in np.flatnonzero(plain):
         if numpys[i] == 0 and not function.exact(*[mpmath.mpf(float(arg[i])) for arg in args]):
@@ -156,14 +182,14 @@ def _is_pole(value, args, i):
     return np.isinf(value) and all(abs(float(arg[i])) == 1 for arg in args)
 
 
-def distance(got, exact, dtype):
-    """Units in the last place of `dtype`, at the true value, between a result and the true one; infinite if wrong."""
+def distance(got, exact, dtype, unit=0.0):
+    """Units in the last place of `dtype`, at the true value or `unit`, between a result and the true one."""
     info = np.finfo(dtype)
     if isinstance(exact, float) and (exact == 0 or not libm.isfinite(exact)):
         return 0.0 if same_special(got, exact) else libm.inf
-    if libm.isnan(got) or (got != 0 and (got > 0) != (exact > 0)) or (got == 0 and np.signbit(got) != (exact < 0)):
+    if libm.isnan(got) or (np.signbit(got) != (exact < 0) and not unit):
         return libm.inf
-    exponent = int(mpmath.floor(mpmath.log(abs(exact), 2)))
+    exponent = int(mpmath.floor(mpmath.log(max(abs(exact), unit), 2)))
     beyond = mpmath.mpf(2) ** info.maxexp
     if abs(exact) >= beyond:
         exact = mpmath.sign(exact) * beyond
@@ -188,8 +214,9 @@ def distances32(got, args, function):
         wide = got.astype(np.float64)
         value = np.where(np.isinf(wide), np.copysign(beyond, wide), wide)
         capped = np.copysign(np.minimum(np.abs(exact), beyond), exact)
-        exponent = np.clip(np.frexp(exact)[1] - 1, info.minexp, info.maxexp - 1)
+        unit = function.unit(args)
+        exponent = np.clip(np.frexp(np.maximum(np.abs(exact), unit))[1] - 1, info.minexp, info.maxexp - 1)
         error = np.abs(value - capped) / np.exp2(exponent - float(info.nmant))
-        error[np.signbit(got) != np.signbit(exact)] = np.inf
+        error[(np.signbit(got) != np.signbit(exact)) & (unit == 0)] = np.inf
         error[np.isnan(got)] = np.inf
     return np.where(special, np.where(same, 0, np.inf), error)

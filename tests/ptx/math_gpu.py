@@ -19,6 +19,7 @@ import statistics
 import struct
 import sys
 import time
+from itertools import repeat
 
 import numpy as np
 
@@ -36,12 +37,12 @@ BOUNDS = {"f32": 1.0, "f64": 3.5, "mpmath": 1.0}
 JUDGE = r"""
 typedef unsigned long long u64;
 
-__device__ double distance(double got, double exact, int lowest, int highest, int digits) {
+__device__ double distance(double got, double exact, double unit, int lowest, int highest, int digits) {
     double inf = __longlong_as_double(0x7ff0000000000000ll);
     if (isnan(exact)) return isnan(got) ? 0 : inf;
-    if (isnan(got) || signbit(got) != signbit(exact)) return inf;
-    if (isinf(exact) || exact == 0) return got == exact ? 0 : inf;
-    int exponent = min(max(ilogb(exact), lowest), highest);
+    if (isnan(got) || (signbit(got) != signbit(exact) && unit == 0)) return inf;
+    if (isinf(exact)) return got == exact ? 0 : inf;
+    int exponent = min(max(ilogb(fmax(fabs(exact), unit)), lowest), highest);
     if (isinf(got) || fabs(exact) > ldexp(1.0, highest) * 2) {
         // compared at half the size, where the number beyond the largest one exists
         double top = ldexp(1.0, highest);
@@ -49,6 +50,13 @@ __device__ double distance(double got, double exact, int lowest, int highest, in
         return fabs(a - (fabs(b) > top ? copysign(top, b) : b)) / ldexp(1.0, highest - 1 - digits);
     }
     return ldexp(fabs(got - exact), digits - exponent);
+}
+
+// CuPy compiles with -ftz=true, so conversions of subnormal f32 would give 0
+__device__ double widened(const float* place) {
+    unsigned bits = *(const unsigned*)place, magnitude = bits & 0x7fffffffu;
+    double value = magnitude < 0x00800000u ? ldexp((double)magnitude, -149) : (double)fabsf(*place);
+    return bits >> 31 ? -value : value;
 }
 
 __device__ void keep(double error, u64 place, u64* worst) {
@@ -76,16 +84,19 @@ extern "C" __global__ void scramble(unsigned* out, u64 seed) {
 JUDGE_OF = r"""
 extern "C" __global__ void single_NAME(const float* got, const float* xs, const float* ys, u64* worst) {
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    double x = xs[i], y = ys[i];
-    keep(distance(got[i], EXACT, -126, 127, 23), i, worst);
+    double x = widened(xs + i), y = widened(ys + i);
+    keep(distance(widened(got + i), EXACT, UNIT, -126, 127, 23), i, worst);
 }
 
 extern "C" __global__ void double_NAME(const double* got, const double* xs, const double* ys, u64* worst) {
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     double x = xs[i], y = ys[i];
-    keep(distance(got[i], EXACT, -1022, 1023, 52), i, worst);
+    keep(distance(got[i], EXACT, UNIT, -1022, 1023, 52), i, worst);
 }
 """
+
+
+UNITS = {False: "0.0", True: "fabs(fmax(x, y))"}
 
 
 class Judges:
@@ -94,7 +105,10 @@ class Judges:
     def __init__(self, functions):
         self.cupy = importlib.import_module("cupy")
         source = JUDGE + "".join(
-            JUDGE_OF.replace("NAME", function.name).replace("EXACT", function.cuda) for function in functions
+            JUDGE_OF.replace("NAME", function.name)
+            .replace("EXACT", function.cuda)
+            .replace("UNIT", UNITS[function.cancels])
+            for function in functions
         )
         self.module = self.cupy.RawModule(code=source, options=("--std=c++14",))
         self.bench = Bench()
@@ -173,7 +187,7 @@ class Judges:
         out = self.cupy.empty(size, np.float64)
         self.ours(function, f64, out, *[self.cupy.asarray(arg) for arg in args])
         wanted = exact_values(function, *args)
-        errors = [distance(y, exact, np.float64) for y, exact in zip(out.get(), wanted, strict=True)]
+        errors = list(map(distance, out.get(), wanted, repeat(np.float64), function.unit(args)))
         place = int(np.argmax(errors))
         return errors[place], *[float(arg[place]) for arg in args]
 

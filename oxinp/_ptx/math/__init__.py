@@ -7,17 +7,22 @@ through f32. Common arguments take a straight path without branches; what is rar
 
 from oxinp._ptx.math.exponential import exp, exp2, expm1
 from oxinp._ptx.math.hyperbolic import cosh, sinh, tanh
+from oxinp._ptx.math.inverse_hyperbolic import arccosh, arcsinh, arctanh
 from oxinp._ptx.math.inverse_trigonometric import arccos, arcsin, arctan, arctan2
 from oxinp._ptx.math.logarithm import log, log1p, log2, log10
+from oxinp._ptx.math.logarithm_of_sum import logaddexp, logaddexp2
 from oxinp._ptx.math.power import power
 from oxinp._ptx.math.roots import cbrt, hypot
 from oxinp._ptx.math.trigonometric import cos, sin, tan
 
 __all__ = [
     "arccos",
+    "arccosh",
     "arcsin",
+    "arcsinh",
     "arctan",
     "arctan2",
+    "arctanh",
     "cbrt",
     "cos",
     "cosh",
@@ -29,6 +34,8 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
+    "logaddexp2",
     "power",
     "sin",
     "sinh",

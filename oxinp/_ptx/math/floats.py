@@ -138,14 +138,34 @@ def inverse(k: Builder, x: Value) -> Value:
     return y
 
 
-def quotient(k: Builder, a: Value, b: Value, a_low: Value | None = None, b_low: Value | None = None) -> Value:
-    """``(a + a_low) / (b + b_low)`` to a little over half an ulp, for quotients far from the ends of the range."""
-    y = inverse(k, b)
-    q = a * y
+class Sum(NamedTuple):
+    """A number as the sum of two, the second one at most about a unit in the last place of the first."""
+
+    high: Value
+    low: Value
+
+
+def quotient_sum(k: Builder, a: Value, b: Value, a_low: Value | None = None, b_low: Value | None = None) -> Sum:
+    """``(a + a_low) / (b + b_low)`` for quotients far from the ends of the range."""
+    factor = inverse(k, b)
+    q = a * factor
     residual: Value = k.fma(-b, q, a)
     if a_low is not None:
         residual = residual + a_low
     if b_low is not None:
         residual = k.fma(-b_low, q, residual)
-    corrected: Value = k.fma(residual, y, q)
-    return corrected
+    change = residual * factor
+    total = q + change
+    return Sum(total, (q - total) + change)
+
+
+def root_sum(k: Builder, x: Value, low: Value) -> Sum:
+    """``sqrt(x + low)``; x may be 0."""
+    root = k.sqrt(x)
+    change = (k.fma(-root, root, x) + low) * inverse(k, root + root)
+    return Sum(root, k.where(root == 0, 0.0, change))
+
+
+def quotient(k: Builder, a: Value, b: Value, a_low: Value | None = None, b_low: Value | None = None) -> Value:
+    """`quotient_sum` as one number, to a little over half an ulp."""
+    return quotient_sum(k, a, b, a_low, b_low).high

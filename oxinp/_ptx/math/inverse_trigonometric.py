@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._ptx.math.floats import elementary, exponent_of, inverse, polynomial, top_word
+from oxinp._ptx.math.floats import Sum, elementary, exponent_of, polynomial, quotient_sum, root_sum, top_word
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -60,13 +60,6 @@ ATAN_F64 = (
 ATAN = {f32: ATAN_F32, f64: ATAN_F64}
 
 
-class Pair(NamedTuple):
-    """A sum of two numbers, the second one small; without it, one number."""
-
-    high: Value
-    low: Value | None = None
-
-
 class Quotient(NamedTuple):
     """``high + low``, and how it came about: see `angle`."""
 
@@ -76,15 +69,12 @@ class Quotient(NamedTuple):
     is_middle: Value
 
 
-def ratio(k: Builder, y: Pair, x: Pair) -> Quotient:
+def ratio(k: Builder, y: Sum, x: Sum) -> Quotient:
     """The t of a point with coordinates not below 0, not both 0, and far from the ends of the range."""
     is_steep = y.high > x.high
     less, more = k.where(is_steep, x.high, y.high), k.where(is_steep, y.high, x.high)
     zero = k.const(0.0, less.type)
-    less_low, more_low = (
-        k.where(is_steep, zero if a is None else a, zero if b is None else b)
-        for a, b in ((x.low, y.low), (y.low, x.low))
-    )
+    less_low, more_low = k.where(is_steep, x.low, y.low), k.where(is_steep, y.low, x.low)
     is_middle = less > more * TAN_PI_8
     taken, taken_low = k.where(is_middle, more, zero), k.where(is_middle, more_low, zero)
     given, given_low = k.where(is_middle, less, zero), k.where(is_middle, less_low, zero)
@@ -92,11 +82,8 @@ def ratio(k: Builder, y: Pair, x: Pair) -> Quotient:
     # of the difference the subtrahend is the larger one
     above_low = k.where(is_middle, ((-taken - above) + less) + (less_low - taken_low), less_low)
     below_low = ((more - below) + given) + (more_low + given_low)
-    factor = inverse(k, below)
-    q = above * factor
-    change = k.fma(-below_low, q, k.fma(-below, q, above) + above_low) * factor
-    t = q + change
-    return Quotient(t, (q - t) + change, is_steep, is_middle)
+    t, low = quotient_sum(k, above, below, above_low, below_low)
+    return Quotient(t, low, is_steep, is_middle)
 
 
 def angle(k: Builder, t: Quotient, is_behind: Value | None = None) -> Value:
@@ -119,14 +106,17 @@ def corner(k: Builder, t: Quotient, parts: tuple[float, ...], is_behind: Value |
     return k.where(t.is_middle, quarter, k.where(t.is_steep, half, level))
 
 
-def other_side(k: Builder, x: Value) -> Pair:
+def other_side(k: Builder, x: Value) -> Sum:
     """``sqrt(1 - x**2)``; NaN beyond 1."""
     square = x * x
     rest = 1.0 - square
     rest_low = ((1.0 - rest) - square) - k.fma(x, x, -square)
-    root = k.sqrt(rest)
-    low = (k.fma(-root, root, rest) + rest_low) * inverse(k, root + root)
-    return Pair(root, k.where(root == 0, 0.0, low))
+    return root_sum(k, rest, rest_low)
+
+
+def alone(k: Builder, x: Value) -> Sum:
+    """A number as such a sum."""
+    return Sum(x, k.const(0.0, x.type))
 
 
 @elementary
@@ -135,7 +125,7 @@ def arcsin(k: Builder, x: Value) -> Value:
 
     Method: the angle of ``(sqrt(1 - x**2), x)``.
     """
-    result = angle(k, ratio(k, Pair(k.abs(x)), other_side(k, x)))
+    result = angle(k, ratio(k, alone(k, k.abs(x)), other_side(k, x)))
     return k.emit("copysign", x, result)
 
 
@@ -145,7 +135,7 @@ def arccos(k: Builder, x: Value) -> Value:
 
     Method: the angle of ``(x, sqrt(1 - x**2))``.
     """
-    return angle(k, ratio(k, other_side(k, x), Pair(k.abs(x))), x < 0)
+    return angle(k, ratio(k, other_side(k, x), alone(k, k.abs(x))), x < 0)
 
 
 @elementary
@@ -157,7 +147,7 @@ def arctan(k: Builder, x: Value) -> Value:
     beyond = k.const(BEYOND[x.type], x.type)
     magnitude = k.abs(x)
     magnitude = k.where(magnitude > beyond, beyond, magnitude)
-    result = angle(k, ratio(k, Pair(magnitude), Pair(k.const(1.0, x.type))))
+    result = angle(k, ratio(k, alone(k, magnitude), alone(k, k.const(1.0, x.type))))
     return k.emit("copysign", x, result)
 
 
@@ -178,7 +168,7 @@ def arctan2(k: Builder, y: Value, x: Value) -> Value:
     along = k.where(is_special, k.where((along == more) & (more > 0), one, zero), along)
     factor = k.where(is_special, one, exponent_of(k, more)[0])
     is_behind = top_word(k, x) < 0
-    t = ratio(k, Pair(along * factor), Pair(across * factor))
+    t = ratio(k, alone(k, along * factor), alone(k, across * factor))
     result = k.var(angle(k, t, is_behind))
     # a quotient that may be subnormal is rounded once
     with k.when((t.high < TINY[type]) & ~(t.is_steep | t.is_middle | is_behind | is_special)):

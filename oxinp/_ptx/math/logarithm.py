@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.floats import (
     FORMATS,
+    Sum,
     as_float,
     elementary,
     polynomial,
@@ -85,16 +86,63 @@ def halves(k: Builder, f: Value) -> tuple[Value, Value]:
     return half_square, s * ratio
 
 
-def natural(k: Builder, f: Value, number: Value) -> Value:
-    """``n log(2) + log(1 + f)``."""
+def natural(k: Builder, f: Value, number: Value, low: Value | None = None) -> Value:
+    """``n log(2) + log(1 + f) + low``, low being small."""
     multiple = as_float(k, number, f.type)
+    rest: Value
     if f.type is f32:
-        total: Value = k.fma(multiple, 0.6931471824645996, k.fma(f * f, polynomial(k, f, LOG_F32), f))
-        return total
+        tail = polynomial(k, f, LOG_F32)
+        rest = k.fma(f * f, tail, f) if low is None else f + k.fma(f * f, tail, low)
+        rest = k.fma(multiple, 0.6931471824645996, rest)
+        return rest
     half_square, correction = halves(k, f)
     ln2, ln2_low = LN2[f.type]
-    low: Value = k.fma(multiple, ln2_low, correction)
-    return multiple * ln2 - ((half_square - low) - f)
+    rest = k.fma(multiple, ln2_low, correction if low is None else correction + low)
+    return multiple * ln2 - ((half_square - rest) - f)
+
+
+def one_and(k: Builder, u: Sum, is_large: Value | None = None) -> tuple[Value, Value, Value, Value]:
+    """``f, n, low, sum`` for ``1 + u``, u not below 0 (for ``2 u`` where `is_large` holds).
+
+    Its logarithm is ``log(1 + f) + n log(2) + low``; sum is ``1 + u`` rounded.
+    """
+    is_above = u.high > 1
+    more, less = k.where(is_above, u.high, 1.0), k.where(is_above, 1.0, u.high)
+    total = more + less
+    rest = (more - total) + less
+    if is_large is not None:
+        total, rest = k.where(is_large, u.high, total), k.where(is_large, 0.0, rest)
+    f, number = split(k, total)
+    # where this is no more the exact factor, there is no rest
+    factor = power_of_two(k, -k.min(number, 100), f.type)
+    first = rest * factor
+    near = f + first
+    # f is 0 or far above the rest; the derivative of log(1 + f) is needed to a few bits
+    low = k.fma(u.low, factor, (f - near) + first) * k.fma(near, near, 1.0 - near)
+    if is_large is not None:
+        number = number + k.where(is_large, k.const(1, number.type), 0)
+    return near, number, low, total
+
+
+def log_of_sum(k: Builder, u: Sum, is_large: Value | None = None) -> Value:
+    """``log(1 + u)`` for ``u >= 0``, infinity included; ``log(2 u)`` where `is_large` holds."""
+    f, number, low, total = one_and(k, u, is_large)
+    return k.where(total < float("inf"), natural(k, f, number, low), total)
+
+
+def log1p_sum(k: Builder, u: Sum) -> Sum:
+    """``log(1 + u)`` for u from 0 to 1; the second part may be a fifth of the first."""
+    f, number, low, _ = one_and(k, u)
+    multiple = as_float(k, number, f.type)
+    ln2, ln2_low = LN2[f.type]
+    whole = multiple * ln2
+    high = whole + f
+    lost = k.fma(multiple, ln2_low, (whole - high) + f)
+    if f.type is f32:
+        return Sum(high, lost + k.fma(f * f, polynomial(k, f, LOG_F32), low))
+    half_square, correction = halves(k, f)
+    low = low - k.fma(f * 0.5, f, -half_square)
+    return Sum(high, (lost + low) + (correction - half_square))
 
 
 def with_limits(k: Builder, x: Value, result: Value) -> Value:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.exponential import EXP2_F32, EXP2_F64
-from oxinp._ptx.math.floats import as_float, elementary, inverse, polynomial, scale
+from oxinp._ptx.math.floats import as_float, elementary, polynomial, quotient_sum, scale
 from oxinp._ptx.math.logarithm import split
 from oxinp._ptx.types import f32, f64, i32
 from oxinp._ptx.value import Value
@@ -54,11 +54,7 @@ def log2_parts(k: Builder, x: Value) -> tuple[Value, Value]:
     f, number = split(k, x, SQRT_HALF)
     d = f + 2.0
     d_low = (2.0 - d) + f
-    factor = inverse(k, d)
-    q = f * factor
-    change = k.fma(-q, d_low, k.fma(-q, d, f)) * factor
-    s = q + change
-    s_low = (q - s) + change
+    s, s_low = quotient_sum(k, f, d, None, d_low)
     z = s * s
     z_low = k.fma(s, s, -z) + (s + s) * s_low
     (double, double_low), (third, third_low) = DOUBLE[type], THIRD[type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._ptx.math.floats import elementary, exponent_of, inverse, top_word
+from oxinp._ptx.math.floats import elementary, exponent_of, root_sum, top_word
 from oxinp._ptx.types import f32, f64, u32
 from oxinp._ptx.value import Value
 
@@ -26,9 +26,8 @@ def hypot(k: Builder, x: Value, y: Value) -> Value:
     square, other = a * a, b * b
     total = square + other
     low = ((square - total) + other) + (k.fma(a, a, -square) + k.fma(b, b, -other))
-    root = k.sqrt(total)
-    change = (k.fma(-root, root, total) + low) * inverse(k, root + root)
-    result = (root + k.where(root == 0, 0.0, change)) * 0.5 * back
+    root, change = root_sum(k, total, low)
+    result = (root + change) * 0.5 * back
     infinity = float("inf")
     return k.where((x == infinity) | (y == infinity), infinity, result)
 
