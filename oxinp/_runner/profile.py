@@ -21,7 +21,7 @@ from oxinp._runtime import counters
 
 __all__ = ["Line", "Profile"]
 
-INTERVAL = 0.001  # seconds between two samples
+INTERVAL = 0.002  # seconds between two samples
 
 _MATERIALISE = schedule.materialise.__code__
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")

@@ -61,5 +61,6 @@ def install(settings: dict[str, str]) -> None:
         return {**({} if root is None else {"oxinp": Binding(root, settings)}), **_prepare(name)}
 
     spawn.get_preparation_data = get_preparation_data
-    # The server of `forkserver` must not import the program before it is told how.
-    multiprocessing.set_forkserver_preload([__name__])
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        # Its server must not import the program before it is told how.
+        multiprocessing.set_forkserver_preload([__name__])
