@@ -213,6 +213,22 @@ def transpose(x):
     return x.T
 
 
+# Every other dtype, 512 MB each: what narrow and wide elements make of the bandwidth.
+OTHERS = {
+    f"{what} {dtype} 512 MB": (
+        lambda c, run=run, dtype=dtype: run(c, np.dtype(dtype), 2**29 // np.dtype(dtype).itemsize)
+    )
+    for dtype in ("i1", "i2", "u8", "f2", "c8", "c16")
+    for what, run in {
+        "copy": lambda c, dtype, n: copy(c, lambda x: x, n, dtype),
+        "a*b+c": lambda c, dtype, n: multiply_add(c, n // 4, dtype),
+        "sum": lambda c, dtype, n: reduction(c, sum_op, (n,), (0,), dtype),
+        "sum axis 0": lambda c, dtype, n: reduction(c, sum_op, (n // 8192, 8192), (0,), dtype),
+        "transposed": lambda c, dtype, n: copy(c, transpose, (n // 8192, 8192), dtype),
+    }.items()
+}
+
+
 CASES = {
     "a*b+c f32 2^27": multiply_add,
     "sqrt(x*x+y*y)/(z+1) f32 2^27": norm,
@@ -266,6 +282,7 @@ CASES = {
     "sum f32 32768": lambda c: reduction(c, sum_op, (32768,), (0,)),
     "sum f32 2^20": lambda c: reduction(c, sum_op, (2**20,), (0,)),
     "sum f64 2^16": lambda c: reduction(c, sum_op, (2**16,), (0,), F8),
+    **OTHERS,
 }
 
 

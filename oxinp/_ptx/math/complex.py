@@ -126,6 +126,20 @@ def log(k: Builder, z: Any) -> Value:
     return k.compound(z.type, k.where(is_near, near, far), arctan2(k, z.imag, z.real))
 
 
+def _to_base(base: int) -> Callable[..., Value]:
+    factor = 1 / math.log(base)
+
+    def logarithm(k: Builder, z: Any) -> Value:
+        natural: Any = log(k, z)
+        return k.compound(z.type, natural.real * factor, natural.imag * factor)
+
+    logarithm.__doc__ = f"The principal logarithm to base {base}; within 4 ulp."
+    return logarithm
+
+
+log2, log10 = _to_base(2), _to_base(10)
+
+
 def sinh(k: Builder, z: Any) -> Value:
     """Hyperbolic sine; within 4 ulp."""
     x, y = z.real, z.imag
