@@ -4,10 +4,13 @@ NumPy and a device add in different orders, so float sums are compared by an err
 here is compared bit for bit.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+from oxinp._core.ufunc_table import UFUNCS
 
 Axis = int | tuple[int, ...] | None
 
@@ -94,3 +97,12 @@ REDUCTIONS = {
 
 SMALL_ULP = {"average": 2, "mean": 2, "nanmean": 2, "nanstd": 4, "nanvar": 4, "std": 4, "var": 4}
 """How far averages of a few well-conditioned floats may be from NumPy's, which round in another order."""
+
+# Functions that are made of ufuncs which are not exact: what they use most.
+COMPOSED = {"geomspace": "power", "logspace": "power", "sinc": "sin", "**": "power", "pow": "power"}
+
+
+def ulp_of(code: str) -> float:
+    """How many ulp the result of an expression may be from NumPy's: the bounds of the inexact ufuncs in it."""
+    used = {COMPOSED.get(name, name) for name in re.findall(r"[a-z_]\w*|\*\*", code)}
+    return max((row.ulp + row.numpy_ulp for row in UFUNCS if row.name in used), default=0.0)

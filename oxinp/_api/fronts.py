@@ -23,8 +23,9 @@ from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import ReductionRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
+from oxinp._core.ufunc_object import ufunc
 from oxinp._core.ufunc_table import UfuncRow
-from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS, ufunc
+from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
 
 Function = Callable[..., Any]
 
@@ -111,6 +112,8 @@ class HostUfunc(ufunc):
 
     def __init__(self, numpy_ufunc: np.ufunc) -> None:
         self._row = UfuncRow(numpy_ufunc, {})
+        self.operations = self.methods = ()
+        self._plain = None
 
     @classmethod
     def of(cls, numpy_ufunc: np.ufunc) -> Any:

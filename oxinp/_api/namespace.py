@@ -25,7 +25,7 @@ from oxinp._api.fronts import host_function, refused
 from oxinp._core import dispatch
 from oxinp._core.fallback import OUT
 from oxinp._core.ndarray import ndarray
-from oxinp._core.ufuncs import ufunc
+from oxinp._core.ufunc_object import ufunc
 
 _rows = coverage.rows()
 

@@ -17,8 +17,8 @@ from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import view
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
+from oxinp._core.ufunc_object import ufunc
 from oxinp._core.ufunc_table import UfuncRow
-from oxinp._core.ufuncs import ufunc
 
 
 class GufuncRow(NamedTuple):
@@ -55,11 +55,11 @@ GUFUNCS = {name: GufuncRow(getattr(np, name), *row) for name, row in _COMPUTE.it
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     """A generalised ufunc; see `numpy.ufunc`. Keywords but `out` and `axis` are NumPy's business, on the host."""
 
-    __slots__ = ("_compute", "_cost")
+    __slots__ = ("_cost", "_product")
 
     def __init__(self, row: GufuncRow) -> None:
         self._row = UfuncRow(row.numpy, {})
-        self._compute = row.compute
+        self._product = row.compute
         self._cost = row.cost
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -94,7 +94,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
             return wrap_host(self._row.numpy(*map(host_view, arrays)))
-        return self._compute(*arrays)
+        return self._product(*arrays)
 
     def __reduce__(self) -> Any:
         return _named, (self.__name__,)

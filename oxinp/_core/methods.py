@@ -18,12 +18,13 @@ import numpy as np
 from oxinp._core import dispatch
 from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.flags import setflags
-from oxinp._core.handle import Handle, fetch, host_layout
+from oxinp._core.handle import fetch, host_layout
 from oxinp._core.ops.views import view
 from oxinp._core.sharing import lend
 from oxinp._core.storage import is_pinned, is_shared, make_storage
 from oxinp._core.subclass import make
 from oxinp._core.ufunc import types, wrap_host
+from oxinp._core.ufunc_table import UFUNCS
 
 OWN = "own"
 HOST = "host"
@@ -86,29 +87,6 @@ def function_method(row: MethodRow) -> Callable[..., Any]:
         return dispatch.functions[numpys](self, *args, **kwargs)
 
     return _as_numpys(function, row.name)
-
-
-def operator_method(row: MethodRow) -> Callable[..., Any]:
-    """Return the special method of a host row that takes one other operand, or none."""
-    numpys = getattr(np.ndarray, row.name)
-    ufunc = getattr(np, row.counted)
-    counted = row.counted
-    mutates = row.mutates
-    reflected = row.name.startswith("__r") and row.name != "__rshift__"
-
-    def fall_back(self: Any, *other: Any) -> Any:
-        if other and (foreign := getattr(type(other[0]), "__array_ufunc__", _NONE_GIVEN)) is not _NONE_GIVEN:
-            if foreign is None:
-                return NotImplemented
-            if not isinstance(other[0], Handle | np.ndarray):
-                # NumPy asks the other side first, as its rules say.
-                return ufunc(other[0], self) if reflected else ufunc(self, other[0])
-        return call(numpys, (self, *other), {}, name=counted, mutates=mutates)
-
-    return _as_numpys(fall_back, row.name)
-
-
-_NONE_GIVEN = object()
 
 
 def _as_numpys(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -290,12 +268,6 @@ def _host(names: str, *mutates: Mutated) -> list[MethodRow]:
     return [MethodRow(name, HOST, (*mutates, *OUT) if mutates else OUT) for name in names.split()]
 
 
-def _operators(ufunc: str, stem: str, *, in_place: bool = True) -> list[MethodRow]:
-    """Return the rows of a binary operator's three methods."""
-    rows = [MethodRow(f"__{prefix}{stem}__", HOST, counted=ufunc) for prefix in ("", "r")]
-    return [*rows, MethodRow(f"__i{stem}__", HOST, (0,), ufunc)] if in_place else rows
-
-
 def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
     return MethodRow(name, kind, make=lambda: attribute, **more)
 
@@ -308,9 +280,8 @@ ROWS: tuple[MethodRow, ...] = (
     *_own("__deepcopy__ __doc__ __float__ __format__ __getitem__ __hash__ __index__ __int__ __iter__ __len__ __new__"),
     *_own("__reduce__ __repr__ __setitem__ __str__ astype copy fill flatten item ravel reshape squeeze swapaxes"),
     *_own("tolist transpose view"),
-    *_own("__add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__"),
     *_own("__imatmul__ __matmul__ __rmatmul__"),
-    *_own("__itruediv__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__"),
+    *_own(" ".join(special for row in UFUNCS for special in row.operators)),
     *_own("all any argmax argmin max mean min prod std sum var"),
     # `out` is the third argument after self.
     *_host("cumprod cumsum", 3),
@@ -319,19 +290,6 @@ ROWS: tuple[MethodRow, ...] = (
     *_host("argsort argpartition dump dumps nonzero searchsorted tobytes tofile"),
     *_host("sort partition put setfield", 0),
     MethodRow("byteswap", HOST, ((0, "inplace", True),)),
-    *_operators("floor_divide", "floordiv"),
-    *_operators("remainder", "mod"),
-    *_operators("power", "pow"),
-    *_operators("divmod", "divmod", in_place=False),
-    *_operators("bitwise_and", "and"),
-    *_operators("bitwise_or", "or"),
-    *_operators("bitwise_xor", "xor"),
-    *_operators("left_shift", "lshift"),
-    *_operators("right_shift", "rshift"),
-    MethodRow("__neg__", HOST, counted="negative"),
-    MethodRow("__pos__", HOST, counted="positive"),
-    MethodRow("__abs__", HOST, counted="absolute"),
-    MethodRow("__invert__", HOST, counted="invert"),
     *[MethodRow(name, FUNCTION) for name in ("dot", "repeat", "round", "trace")],
     _made("clip", FUNCTION, _clip),
     _made("imag", HOST, property(_imag, _set_imag)),
@@ -381,5 +339,5 @@ def array_methods() -> dict[str, Any]:
         elif row.kind == FUNCTION:
             attributes[row.name] = function_method(row)
         else:
-            attributes[row.name] = operator_method(row) if row.counted else method(row)
+            attributes[row.name] = method(row)
     return attributes

@@ -19,7 +19,7 @@ from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.handle import host_view
 from oxinp._core.storage import Storage
-from oxinp._core.ufunc import apply, apply_into, operand, types, wrap_host, wrap_pending
+from oxinp._core.ufunc import apply, apply_into, declined, operand, types, wrap_host, wrap_pending
 from oxinp._core.ufunc_table import UfuncRow
 
 _new = object.__new__
@@ -34,8 +34,43 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
 
 
-def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
-    """Return the methods of a binary ufunc: ``a + b``, ``b + a`` and ``a += b``."""
+def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:
+    """Return the methods of a ufunc of one output, whose first operand is an array or scalar of ours.
+
+    Of one operand: ``-a``. Of two: ``a + b``, ``b + a`` and ``a += b``.
+    """
+    return (_unary(operation, row),) if row.numpy.nin == 1 else _binary(operation, row)
+
+
+def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
+    pairs = operation.pairs
+    compute = row.python or row.numpy
+    ufunc = row.numpy
+    reach = row.weight * 16
+
+    def operator(a: Any) -> Any:
+        storage = a._storage
+        x = storage.host
+        if x is None:
+            value = storage.value
+            if value is not None and value[0].layout is a._layout:
+                record = pairs.get((value[0],))
+                if record is not None and record.graph is not None:
+                    return wrap_pending((record.graph, value[1], value[2]))
+        elif not REPORTS:
+            cache = a._cache
+            x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+            if x.size * reach < config.offload_threshold:
+                return wrap_host(compute(x))
+        try:
+            return apply(operation, compute, (a,))
+        except Unsupported:
+            return types.fall_back(ufunc, (a,), {}, name=operation.name)
+
+    return operator
+
+
+def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
     pairs = operation.pairs
     compute = row.python or row.numpy
     ufunc = row.numpy
@@ -123,14 +158,30 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
-            b = operand(b)
-            if b is NotImplemented:
-                return b
+            other = operand(b)
+            if other is NotImplemented:
+                return declined(ufunc, a, b)
+            b = other
         return apply_or_fall_back(a, b)
 
     def reflected(a: Any, b: Any) -> Any:
-        b = operand(b)
-        return b if b is NotImplemented else apply_or_fall_back(b, a)
+        kind = type(b)
+        if kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+            storage = a._storage
+            value = storage.value
+            x = storage.host
+            if x is None:
+                if value is not None and value[0].layout is a._layout:
+                    record = pairs.get((kind, value[0]))
+                    if record is not None and record.graph is not None:
+                        return wrap_pending((record.graph, (record.convert[0](b), *value[1]), value[2]))
+            elif not REPORTS:
+                cache = a._cache
+                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                if x.size * reach < config.offload_threshold:
+                    return wrap_host(compute(b, x))
+        other = operand(b)
+        return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
@@ -138,7 +189,10 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
         except Unsupported:
             return types.fall_back(ufunc, (a, b), {}, name=operation.name)
 
-    in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), compute)
+    # The in-place operator that Python has, or the ufunc, which takes where to write to.
+    in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
+    if in_place_on_host is None:
+        return operator, reflected
 
     def in_place(a: Any, b: Any) -> Any:
         storage = a._storage

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._core.handle import Handle, fetch
-from oxinp._core.operators import operators
 from oxinp._core.schedule import LOCK
 from oxinp._core.ufunc import types
 from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
@@ -31,20 +30,31 @@ def _value(scalar: Any) -> Any:
     return storage.host[()]
 
 
-def _lazy(name: str, index: int) -> Callable[[Any, Any], Any]:
-    """Arithmetic: recorded if the other side is an array of ours or a scalar that is still on the device."""
+def _lazy(name: str, index: int) -> Callable[..., Any]:
+    """Arithmetic: recorded if the other side is an array of ours or a scalar that is still on the device.
+
+    Parameters
+    ----------
+    name : str
+        Of the ufunc.
+    index : int
+        0 for the plain operator, 1 for the reflected one.
+    """
     row = ROWS[name]
-    record = operators(UFUNC_OBJECTS[name].operation, row)[index]
+    record = UFUNC_OBJECTS[name].methods[index]
     compute = row.python
     assert compute is not None
 
-    def method(self: Any, other: Any) -> Any:
+    def unary(self: Any) -> Any:
+        return record(self) if self._storage.host is None else compute(_value(self))
+
+    def binary(self: Any, other: Any) -> Any:
         if isinstance(other, Handle) or (self._storage.host is None and type(other) in (int, float)):
             return record(self, other)
         value = _value(self)
         return compute(value, other) if index == 0 else compute(other, value)
 
-    return method
+    return unary if row.numpy.nin == 1 else binary
 
 
 def _eager(compute: Callable[[Any, Any], Any], *, reflected: bool = False) -> Callable[[Any, Any], Any]:
@@ -64,7 +74,26 @@ def _of_value(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return method
 
 
-class DeviceScalar(Handle):
+if TYPE_CHECKING:
+    _Operators = Handle
+else:
+    # Lazy operators of the ufunc table's rows.
+    _Operators = type(
+        "_Operators",
+        (Handle,),
+        {
+            "__slots__": (),
+            **{
+                special: _lazy(name, index)
+                for name, row in ROWS.items()
+                for index, special in enumerate(row.operators[:2])
+                if special and row.numpy.nout == 1
+            },
+        },
+    )
+
+
+class DeviceScalar(_Operators):
     """A scalar whose value is on the device, or still pending there."""
 
     __slots__ = ()
@@ -120,10 +149,6 @@ class DeviceScalar(Handle):
     __complex__ = _of_value(complex)
     __index__ = _of_value(operator.index)
     __trunc__ = _of_value(math.trunc)
-    __neg__ = _of_value(operator.neg)
-    __pos__ = _of_value(operator.pos)
-    __abs__ = _of_value(abs)
-    __invert__ = _of_value(operator.invert)
 
     def __format__(self, spec: str) -> str:
         return format(_value(self), spec)
@@ -137,19 +162,8 @@ class DeviceScalar(Handle):
     __le__ = _eager(operator.le)
     __gt__ = _eager(operator.gt)
     __ge__ = _eager(operator.ge)
-    __add__, __radd__ = _lazy("add", 0), _lazy("add", 1)
-    __sub__, __rsub__ = _lazy("subtract", 0), _lazy("subtract", 1)
-    __mul__, __rmul__ = _lazy("multiply", 0), _lazy("multiply", 1)
-    __truediv__, __rtruediv__ = _lazy("divide", 0), _lazy("divide", 1)
-    __floordiv__, __rfloordiv__ = _eager(operator.floordiv), _eager(operator.floordiv, reflected=True)
-    __mod__, __rmod__ = _eager(operator.mod), _eager(operator.mod, reflected=True)
     __divmod__, __rdivmod__ = _eager(divmod), _eager(divmod, reflected=True)
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
-    __and__, __rand__ = _eager(operator.and_), _eager(operator.and_, reflected=True)
-    __or__, __ror__ = _eager(operator.or_), _eager(operator.or_, reflected=True)
-    __xor__, __rxor__ = _eager(operator.xor), _eager(operator.xor, reflected=True)
-    __lshift__, __rlshift__ = _eager(operator.lshift), _eager(operator.lshift, reflected=True)
-    __rshift__, __rrshift__ = _eager(operator.rshift), _eager(operator.rshift, reflected=True)
 
 
 types.scalar = DeviceScalar

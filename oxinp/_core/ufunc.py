@@ -49,23 +49,39 @@ def through_float32(lower: Callable[..., Any]) -> Callable[..., Any]:
     return narrow
 
 
-def operation_of(row: UfuncRow) -> Operation:
-    """Return what is recorded for a row of the ufunc table."""
+def operations_of(
+    row: UfuncRow, signature: tuple[Any, ...] | None = None, casting: str = "same_kind"
+) -> tuple[Operation, ...]:
+    """Return what is recorded for each output of a row of the ufunc table.
+
+    Parameters
+    ----------
+    row : UfuncRow
+    signature, casting
+        See `numpy.ufunc.resolve_dtypes`.
+    """
+    return tuple(_operation_of(row, i, signature, casting) for i in range(row.numpy.nout))
+
+
+def _operation_of(row: UfuncRow, output: int, signature: tuple[Any, ...] | None, casting: Any) -> Operation:
+    lowering = row.lowerings[output]
+    num_inputs = row.numpy.nin
+    options: Any = {"casting": casting} if signature is None else {"signature": signature, "casting": casting}
 
     def find_loop(kinds: tuple[Any, ...]) -> Loop:
         if any(getattr(kind, "kind", "") == "V" for kind in kinds):  # compared by Python's operators, not by ufuncs
             raise Unsupported("structured dtypes have no kernels")
-        *inputs, output = row.numpy.resolve_dtypes((*kinds, *[None] * row.numpy.nout))
-        first = inputs[0]
-        lower = row.lowering.get(first.name)
+        dtypes = row.numpy.resolve_dtypes((*kinds, *[None] * row.numpy.nout), **options)
+        first = dtypes[0]
+        lower = lowering.get(first.name)
         if lower is None:
-            lower = row.lowering.get(first.kind)
+            lower = lowering.get(first.kind)
             if lower is not None and first == FLOAT16:
                 lower = through_float32(lower)
         if lower is None:
-            msg = f"{row.name} has no kernel for {inputs[0]}"
+            msg = f"{row.name} has no kernel for {dtypes[0]}"
             raise Unsupported(msg)
-        return Loop(tuple(inputs), output, lower)
+        return Loop(dtypes[:num_inputs], dtypes[num_inputs + output], lower)
 
     return Operation(row.name, find_loop, row.weight, takes_any_integer=row.takes_any_integer)
 
@@ -151,7 +167,7 @@ def express(
             record = combine(operation, graphs, positions, target)
             remember(operation.records, key, record)
         if record.graph is not None:
-            if len(values) == 2 and target is None:
+            if target is None and len(values) <= 2:
                 _remember_pair(operation, values, positions, operands, record)
             if record.convert is not None:
                 try:
@@ -174,11 +190,18 @@ def _remember_pair(
     operands: tuple[Any, ...],
     record: Record,
 ) -> None:
-    """Enter a record where `operators` looks first: by both graphs, and by the shared leaf if there is one."""
-    (left, left_leaves, _), (right, right_leaves, _) = values
+    """Enter a record where `operators` looks first: by the graphs, and by the shared leaf if there is one."""
     assert record.graph is not None
+    if len(values) == 1:
+        if not (values[0][0].is_scalar or explain.REPORTS or positions[0] != tuple(range(len(values[0][1])))):
+            remember(operation.pairs, (values[0][0],), record)
+        return
+    (left, left_leaves, _), (right, right_leaves, _) = values
     # A left side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
-    if left.is_scalar or explain.REPORTS or positions[0] != tuple(range(len(left_leaves))):
+    if left.is_scalar and not explain.REPORTS:
+        remember(operation.pairs, (type(operands[0]), right), record)
+        return
+    if explain.REPORTS or positions[0] != tuple(range(len(left_leaves))):
         return
     if len(record.graph.leaves) == len(left_leaves) + len(right_leaves):
         remember(operation.pairs, (left, type(operands[1]) if right.is_scalar else right), record)
@@ -283,7 +306,7 @@ def apply_into(
         Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
     """
     check_writeable(out)
-    _check_cast(ufunc, operands, out)
+    check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         with schedule.LOCK:
@@ -344,7 +367,7 @@ def check_writeable(out: Any) -> None:
         raise ValueError(msg)
 
 
-def _check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
+def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
     """Let NumPy itself raise for dtypes that do not go together, on arrays without elements to compute."""
     key = (ufunc, out._layout.dtype, *[x._layout.dtype if isinstance(x, Handle) else type(x) for x in operands])
     if key in _CASTS_KNOWN:
@@ -373,3 +396,14 @@ def operand(value: Any) -> Any:
     if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
         return NotImplemented
     return types.from_host(np.asarray(value))
+
+
+def declined(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return what an operator returns where `operand` declines a side: what NumPy's ufunc, which asks it, returns.
+
+    NotImplemented for what forbids ufuncs, so that Python asks its own operator, and for NumPy's subclasses.
+    """
+    for x in (a, b):
+        if not isinstance(x, Handle | _NumpyArray) and getattr(type(x), "__array_ufunc__", None) is not None:
+            return ufunc(a, b)
+    return NotImplemented

@@ -43,17 +43,17 @@ def test_counts_by_numpys_name():
     oxinp.cumsum(x)
     np.cumsum(x)
     x.cumsum()
-    oxinp.exp(x)
+    oxinp.i0(x)
     oxinp.linalg.norm(x)
     oxinp.add.accumulate(x)
-    _ = x**2
+    oxinp.add.reduceat(x, [0, 2])
     assert counters.fallbacks == {
         "cumsum": 2,
         "ndarray.cumsum": 1,
-        "exp": 1,
+        "i0": 1,
         "linalg.norm": 1,
         "add.accumulate": 1,
-        "power": 1,
+        "add.reduceat": 1,
     }
 
 
@@ -129,7 +129,12 @@ def test_error_names_the_function_and_the_setting(config):
 def test_error_leaves_the_arguments_alone(config):
     x, out = oxinp.arange(3.0), oxinp.zeros(3)
     config.fallback = "error"
-    for refused in (x.sort, lambda: oxinp.exp(x, out=out), lambda: oxinp.put(x, 0, 9), lambda: x.__ipow__(2)):
+    for refused in (
+        x.sort,
+        lambda: oxinp.add.accumulate(x, out=out),
+        lambda: oxinp.put(x, 0, 9),
+        lambda: oxinp.add.at(x, 0, 9),
+    ):
         with pytest.raises(oxinp.FallbackError):
             refused()
     config.fallback = "silent"

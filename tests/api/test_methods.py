@@ -10,6 +10,7 @@ import oxinp
 from oxinp._core import methods
 from tests.api.test_functions import assert_left_as
 from tests.comparator import assert_same, is_array, outcome
+from tests.tolerances import ulp_of
 
 OBJECT = set(dir(object)) - {
     "__doc__",
@@ -110,7 +111,7 @@ def test_is_numpys(code):
     numpys, numpy_arrays = run(np, code)
     if isinstance(ours, Exception) and not isinstance(numpys, Exception):
         raise ours
-    assert_same(ours, numpys, where=code)
+    assert_same(ours, numpys, ulp_of(code), where=code)
     assert_left_as(our_arrays, numpy_arrays, f"after {code}")
 
 

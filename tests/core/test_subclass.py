@@ -33,7 +33,7 @@ EXPRESSIONS = """
 a a[0] a[:,1:] a[0,0] a[[0]] a[a>1] a[...,0] a.T a.mT a.reshape(3,2) a.ravel() a.flatten() a.transpose()
 a.swapaxes(0,1) a[:1].squeeze() a.view() a.view(np.ndarray) a.view("i8") a.view(Info) a.view("i8",Info)
 a.view(type=Info) a.real a.imag a.diagonal() a+1 1+a a+np.ones(3) np.ones(3)+a a*a -a abs(a) a==1 a<2 a**2 a//2
-divmod(a,2) a@a.T a.__iadd__(1) ~(a>1) np.sin(a) np.add(a,1) np.add(1,a) np.add(a,a,np.ones((2,3))) np.add(1,1,out=a)
+divmod(a,2) a@a.T a.__iadd__(1) ~(a>1) np.rint(a) np.add(a,1) np.add(1,a) np.add(a,a,np.ones((2,3))) np.add(1,1,out=a)
 np.add(a,1,out=a) np.sqrt(a,a) np.hypot(a,a) np.add.reduce(a) np.add.accumulate(a) np.multiply.outer(a,a)
 np.add.reduceat(a,[0,1]) np.add.at(a,0,1) np.frexp(a) a.sum() a.sum(0) a.mean() a.mean(0) a.std(0) a.max(1) a.min()
 a.any() a.all(0) a.argmax() a.argmax(0) a.cumsum(0) a.round() np.sum(a,0) np.sum(a) np.mean(a,axis=0) np.max(a,0)
