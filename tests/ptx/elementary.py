@@ -137,10 +137,11 @@ def points(function, dtype, num, seed=0):
     steps = np.arange(-4, 5).astype(unsigned)
     near = (np.abs(anchors).view(unsigned)[:, None] + steps).reshape(-1).view(dtype)
     bits = rng.integers(0, 256, num * unsigned.itemsize, dtype=np.uint8).view(dtype)
-    bits[np.isnan(bits)] = np.nan  # signalling ones are no values
     moderate = np.exp2(rng.uniform(-20, 12, num)).astype(dtype)
     values = np.concatenate([near, moderate])
-    return np.concatenate([values, -values, bits])
+    values = np.concatenate([values, -values, bits])
+    values[np.isnan(values)] = np.nan  # signalling ones are no values
+    return values
 
 
 def arguments(function, dtype, num, seed=0):

@@ -1,12 +1,14 @@
 """Elementary functions on the emulator: within their bound of the true value, special values as NumPy's, no spills."""
 
+import dataclasses
 import re
+from functools import partial
 from itertools import repeat
 
 import numpy as np
 import pytest
 
-from oxinp._ptx import math
+from oxinp._ptx import isa, math
 from oxinp._ptx.types import f16, f32, f64
 from tests.ptx.elementary import BLOCK, FUNCTIONS, arguments, distance, distances32, exact_values
 from tests.ptx.launch import launch
@@ -49,6 +51,38 @@ def test_double_precision(function):
     exact = exact_values(function, *args)
     errors = np.array(list(map(distance, got, exact, repeat(np.float64), function.unit(args))))
     assert errors.max() <= BOUND, report(function, args, got, errors)
+
+
+@pytest.mark.parametrize("factor", [-1, 1], ids=["below", "above"])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
+def test_bits_of_approximate_reciprocals_do_not_matter(function, factor, monkeypatch):
+    """The hardware's differ from the emulator's, within what PTX says of them."""
+    for type, error in ((f32, 2.0**-23), (f64, 2.0**-20)):
+        op = isa.find("rcp_approx", (type,))
+        off = dataclasses.replace(op, ref=partial(off_by, op.ref, factor * error))
+        monkeypatch.setitem(isa._OPS, ("rcp_approx", (type,)), off)
+    args = arguments(function, np.float32, 2**12)
+    got = evaluate(function, f32, *args)
+    errors = distances32(got, args, function)
+    assert errors.max() <= BOUND, report(function, args, got, errors)
+    args = arguments(function, np.float64, 100)
+    got = evaluate(function, f64, *args)
+    exact = exact_values(function, *args)
+    errors = np.array(list(map(distance, got, exact, repeat(np.float64), function.unit(args))))
+    assert errors.max() <= BOUND, report(function, args, got, errors)
+
+
+def off_by(ref, error, a):
+    return ref(a) * a.dtype.type(1 + error)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
+def test_single_precision_stays_single(function):
+    instructions = re.findall(
+        r"^\t(?:cvt|add|sub|mul|fma|div|sqrt|rcp)\S*f64\b", function.kernel(f32).ptx, re.MULTILINE
+    )
+    # the long way of large angles alone rounds 64 bits through f64
+    assert len(instructions) == (6 if function.name in {"sin", "cos", "tan"} else 0)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
