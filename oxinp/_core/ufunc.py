@@ -197,9 +197,10 @@ def _remember_pair(
             remember(operation.pairs, (values[0][0],), record)
         return
     (left, left_leaves, _), (right, right_leaves, _) = values
-    # A left side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
-    if left.is_scalar and not explain.REPORTS:
-        remember(operation.pairs, (type(operands[0]), right), record)
+    # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
+    if left.is_scalar:
+        if not explain.REPORTS and positions[1] == tuple(range(1, 1 + len(right_leaves))):
+            remember(operation.pairs, (type(operands[0]), right), record)
         return
     if explain.REPORTS or positions[0] != tuple(range(len(left_leaves))):
         return

@@ -232,3 +232,16 @@ def test_operand_that_reads_one_leaf_twice(twin):
         return [y + z for _ in range(3)], xp.where(z > y, z, y) / z
 
     twin(body)
+
+
+@pytest.mark.usefixtures("on_device")
+def test_scalar_before_an_operand_that_reads_one_leaf_twice(twin):
+    def body(xp):
+        row, square = xp.arange(8.0)[None, :], xp.ones((8, 8))
+        results = []
+        for _ in range(3):
+            both = row + square + row
+            results += [2.0 * both, (2.0 * both) * square, xp.float64(3) - both]
+        return results
+
+    twin(body)
