@@ -45,7 +45,7 @@ class Graph:
     ...         u += 1
     ...     for _ in range(100):
     ...         step.launch()
-    ...     float(u[0])
+    ...     first = float(u[0])  # 100.0
     """
 
     def __init__(self) -> None:

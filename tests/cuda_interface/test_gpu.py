@@ -1,0 +1,188 @@
+"""`oxinp.cuda` on real GPUs."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp import _runtime, cuda
+from oxinp._ptx import InOut, kernel
+from oxinp._ptx.types import f32, u32
+from tests.driver.ptx_samples import PTX
+
+pytestmark = pytest.mark.gpu
+
+
+@kernel(block=128)
+def increment(k, x: InOut[f32], n: u32):
+    with k.grid_stride(n) as i:
+        x[i] = x[i] + 1
+
+
+@pytest.fixture(autouse=True)
+def _on_gpu(config):
+    config.backend = "cuda"
+    config.offload_threshold = 0
+
+
+def evaluated(x):
+    oxinp.evaluate(x)
+    return x
+
+
+# Own kernels
+
+
+def test_kernels_in_both_languages():
+    x = oxinp.arange(100_000, dtype="f4")
+    cuda.RawKernel(increment)(64, args=(x, x.size))
+    out = oxinp.empty(100_000, "f4")
+    cuda.RawKernel(PTX, "vadd")(391, 256, (out, x, x, x.size))
+    assert np.asarray(out).tolist() == (2 * (np.arange(100_000, dtype="f4") + 1)).tolist()
+
+
+def test_order_with_pending_work_and_on_another_stream():
+    x = oxinp.zeros(100_000, "f4")
+    before = x + 10
+    launch, stream = cuda.RawKernel(increment), cuda.Stream()
+    launch(64, args=(x, x.size))
+    with stream:
+        launch(64, args=(x, x.size))
+    assert (float(before[5]), float((x + 10)[5])) == (10, 12)
+    launch(64, args=(x, x.size), stream=stream)
+    stream.synchronize()
+    assert float(x[99_999]) == 3
+    stream.close()
+
+
+def test_a_fault_of_a_kernel_is_refused_before_it_happens():
+    with pytest.raises(cuda.LaunchError, match="grid"):
+        cuda.RawKernel(PTX, "add")(0, 1, (oxinp.zeros(4, "u4"), 1))
+    with pytest.raises(TypeError, match="argument counter"):
+        cuda.RawKernel(PTX, "add")(1, 1, ("text", 1))
+
+
+# Copies
+
+
+def test_copies_through_pinned_memory():
+    stream, values = cuda.Stream(), np.random.default_rng(0).random(1_000_000)
+    pinned, back = cuda.pinned_array(values), cuda.pinned_empty(values.size)
+    x = oxinp.empty(values.size)
+    stream.copy(x, pinned)
+    stream.copy(back, x)
+    stream.synchronize()
+    assert (back == values).all()
+
+
+# Graphs
+
+
+def test_a_graph_of_array_operations():
+    x, y = oxinp.zeros(100_000), oxinp.ones(100_000)
+    with cuda.Graph.capture(x, y) as graph:
+        x += 1
+        y[:50_000] = x[:50_000] * 2
+    assert graph.num_kernels >= 2
+    for _ in range(10):
+        graph.launch()
+    assert (float(x[7]), float(y[7]), float(y[-1])) == (10, 20, 1)
+    x += 5
+    graph.launch()
+    assert (float(x[7]), float(y[7])) == (16, 32)
+    graph.close()
+    assert float((x * 2).sum()) == 3_200_000
+
+
+def test_the_memory_of_a_graph_is_safe_from_others():
+    x = oxinp.ones(100_000)
+    with cuda.Graph.capture(x) as graph:
+        made = evaluated(x * 3)
+        x += oxinp.sqrt(made * made) - made
+    cuda.trim()
+    others = [evaluated(oxinp.ones(100_000) * i) for i in range(20)]
+    graph.launch()
+    cuda.trim()
+    assert float(x[3]) == 1
+    assert [float(other[5]) for other in others] == list(range(20))
+    del graph, made
+    gc.collect()
+    assert float((x + 1)[0]) == 2
+
+
+def test_what_cannot_be_captured_leaves_everything_usable():
+    x = evaluated(oxinp.ones(100_000) + 1)
+    with pytest.raises(cuda.CaptureError), cuda.Graph.capture(x):
+        float(x[0])
+    with pytest.raises(KeyError), cuda.Graph.capture(x):
+        raise KeyError("inside")
+    assert float(x[0] + 1) == 3
+    assert _runtime.current().stream == 0
+
+
+# Memory
+
+
+def test_a_limit_holds():
+    cuda.trim()
+    held = _runtime.current().pool.held_nbytes
+    cuda.limit_memory(held + (64 << 20))
+    try:
+        with pytest.raises(MemoryError, match="pool may hold"):
+            evaluated(oxinp.ones(100_000_000) + 1)
+    finally:
+        cuda.limit_memory(None)
+    assert float(evaluated(oxinp.ones(10_000_000) + 1)[3]) == 2
+
+
+def test_threads_share_the_device():
+    failures = []
+
+    def work(number):
+        try:
+            for turn in range(20):
+                x = oxinp.ones(50_000) * number
+                assert float((x + turn).sum()) == 50_000 * (number + turn)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+# Two devices
+
+
+@pytest.mark.multi_gpu
+def test_arrays_on_two_devices():
+    first = evaluated(oxinp.arange(1_000_000.0) * 2)
+    with cuda.Device(1):
+        assert cuda.current_device() == cuda.Device(1)
+        second = evaluated(oxinp.arange(1_000_000.0) * 3)
+        on_second = evaluated(first + second)  # reads the other's memory
+        used = cuda.memory_stats().used_nbytes
+        assert used >= 16_000_000
+    on_first = evaluated(first + second)
+    expected = np.arange(1_000_000.0) * 5
+    assert (np.asarray(on_second) == expected).all()
+    assert (np.asarray(on_first) == expected).all()
+    del first, second, on_first, on_second
+    with cuda.Device(1):
+        cuda.trim()
+
+
+@pytest.mark.multi_gpu
+def test_many_changes_of_device():
+    x = oxinp.zeros(100_000)
+    for turn in range(30):
+        with cuda.Device(turn % 2):
+            x = x + 1
+    assert float(x[17]) == 30
+    total = sum(float(evaluated(oxinp.ones(100_000) * turn)[0]) for turn in range(5))
+    assert total == 10
