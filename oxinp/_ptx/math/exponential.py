@@ -139,7 +139,7 @@ def exp(k: Builder, x: Value) -> Value:
 
 @elementary
 def exp2(k: Builder, x: Value) -> Value:
-    """``2**x``, exact for integers; at most 0.8 ulp from the true value.
+    """``2**x``, exact for integers; at most 0.9 ulp from the true value.
 
     Method: see the module; the reduction is exact.
     """
