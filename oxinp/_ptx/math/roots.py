@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @elementary
 def hypot(k: Builder, x: Value, y: Value) -> Value:
-    """``sqrt(x**2 + y**2)`` without overflow or underflow on the way; at most 0.51 ulp from the true value,
-    0.75 where it is subnormal.
+    """``sqrt(x**2 + y**2)`` without overflow or underflow on the way; at most 0.51 ulp from the true value.
 
-    Method: both scaled by a power of two; squares and their sum with their errors; the root corrected by its residual.
+    At most 0.75 ulp where it is subnormal. Method: both scaled by a power of two; squares and their sum with their
+    errors; the root corrected by its residual.
     """
     x, y = k.abs(x), k.abs(y)
     is_steep = y > x
