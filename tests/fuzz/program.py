@@ -62,7 +62,8 @@ class Reduction:
         if x.dtype.kind not in "fc":
             return False
         with np.errstate(all="ignore"):
-            return bool(np.sum(np.abs(x[np.isfinite(x)]), dtype=np.float64) < np.finfo(x.dtype).max / 4)
+            magnitude = np.abs(x[np.isfinite(x)]).astype(np.float64) ** (2 if self.name in ("var", "std") else 1)
+            return bool(np.sum(magnitude) < np.finfo(x.dtype).max / 4)
 
     def bound(self, value: object) -> np.ndarray:
         """Return the largest difference from NumPy's result that is allowed."""

@@ -104,6 +104,32 @@ def _reduce_inexact(scope: Scope, form: str, x: operands.Operand, record: Reduct
     scope.emit("reduce_inexact", f"{target} = {code}", x.exact, ((target, record),))
 
 
+def reduce_otherwise(scope: Scope) -> None:
+    """Bind truth, counts or indices, which are exact, or an average, which is only compared."""
+    draw = scope.draw
+    x = operands.into_ours(operands.expression(scope, draw.choice((0, 0, 1, 2))))
+    if x.fails or not isinstance(x.value, np.ndarray):
+        return
+    name = draw.choice(("any", "all", "argmax", "argmin", "count_nonzero", "mean", "var", "std"))
+    axis = _axis(scope, x.value.ndim)
+    if "arg" in name and isinstance(axis, tuple) and not draw.chance(5):
+        axis = None
+    keepdims = draw.chance(25)
+    arguments = [f"axis={axis}"] * (axis is not None) + ["keepdims=True"] * keepdims
+    if name in ("any", "all") and x.code in scope.arrays() and draw.chance(10):
+        arguments.append(f"where={operands.mask_code(scope, x.code)}")
+    form = draw.choice(("np.{name}({x}{comma}{arguments})", "({x}).{name}({arguments})"))
+    if name == "count_nonzero":
+        form = "np.{name}({x}{comma}{arguments})"
+    if name in ("mean", "var", "std"):
+        dtype = "np.float64" if x.value.dtype.kind in "biu" else None
+        record = operands.reduction(name, x, dtype, axis, keepdims=keepdims)
+        _reduce_inexact(scope, form, x, record, arguments)
+        return
+    code = form.format(name=name, x=x.code, comma=", " * bool(arguments), arguments=", ".join(arguments))
+    scope.emit("reduce_otherwise", f"{scope.target()} = {code}", x.exact)
+
+
 def _axis(scope: Scope, ndim: int) -> int | tuple[int, ...] | None:
     draw = scope.draw
     if draw.chance(2):
