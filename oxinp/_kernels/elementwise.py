@@ -237,10 +237,10 @@ def index_bits(nest: Nest) -> int:
     return 32 if max(nest.size, nest.reach) < MAX_INDEX_32 else 64
 
 
-def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool) -> int:
+def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, limit: int = MAX_VECTOR) -> int:
     """Elements that one access can take: 16 bytes of the widest array, where strides and alignments allow it.
 
-    `takes_rest`: the family handles an innermost extent that is no multiple of the width.
+    `takes_rest`: the family handles an innermost extent that is no multiple of the width; `limit`: what it can use.
     """
     moving = [
         (array, strides, shifted_alignment(array, shift))
@@ -250,8 +250,10 @@ def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool) -> 
     if any(strides[-1] not in {0, 1} for _, strides, _ in moving):
         return 1
     streams = [(array, strides, alignment) for array, strides, alignment in moving if strides[-1] == 1]
+    if not streams:
+        limit = min(limit, MAX_VECTOR)
     outer = [loop for loop, n in enumerate(nest.shape[:-1]) if n > 1]
-    vector = min([MAX_VECTOR, *(max(1, 16 // array.type.nbytes) for array, _, _ in streams)])
+    vector = min([limit, *(max(1, 16 // array.type.nbytes) for array, _, _ in streams)])
     while vector > 1:
         if (takes_rest or nest.shape[-1] % vector == 0) and all(
             alignment % (vector * array.type.nbytes) == 0 and all(strides[loop] % vector == 0 for loop in outer)

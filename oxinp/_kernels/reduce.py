@@ -33,6 +33,8 @@ NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in element
 BLOCKS_PER_SM = 8  # blocks that a split aims at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
+MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
+MAX_BATCH = 64  # elements that a thread has at hand at once
 UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
 MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together (of predicates half)
 MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
@@ -259,10 +261,12 @@ def _rows(problem: _Problem) -> _Pass:
     nest = problem.nest(kept_innermost=False)
     chain = problem.chain(nest)
     *outer, inner = problem.reduced.shape
-    vector = vector_width(problem.arrays, nest, takes_rest=not outer)
+    vector = vector_width(problem.arrays, nest, takes_rest=not outer, limit=MAX_VECTOR)
     num_rows = problem.kept.size
     num_units = problem.reduced.size // vector
-    group, count, at_once, chunk = _share_rows(problem, num_units, unroll(chain, vector, NBYTES_IN_FLIGHT))
+    group, count, at_once, chunk = _share_rows(
+        problem, num_units, min(unroll(chain, vector, NBYTES_IN_FLIGHT), MAX_BATCH // vector)
+    )
     num_chunks = -(-num_units // max(chunk, 1)) or 1
     _, place = problem.target(num_chunks)
     spec = RowsSpec(**problem.spec(chain, num_chunks), group=group, vector=vector, unroll=count, at_once=at_once)
@@ -315,7 +319,7 @@ def _columns(problem: _Problem) -> _Pass:
     chain = problem.chain(nest)
     *outer, num_columns = problem.kept.shape
     vector = vector_width(problem.arrays, nest, takes_rest=False)
-    count = unroll(chain, vector, NBYTES_IN_FLIGHT)
+    count = unroll(chain, vector, NBYTES_IN_FLIGHT // (1 + problem.op.wants_index))  # indices take registers too
     num_rows = problem.reduced.size
     down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
     num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))

@@ -113,9 +113,13 @@ def mean(type: Type, *, is_masked: bool) -> ReduceOp:
     assert plain.gather is not None
     sums_of = plain.gather
 
-    def divided(k: Builder, total: Value, count: Value) -> Value:
+    def divided(k: Builder, total: Value, count: Value) -> Any:
         parts = [settled(k, k.cast(s, f64), k.cast(e, f64)) for s, e in _pairs(total)]
-        return k.compound(c128, *parts) / k.cast(count, c128) if type.is_complex else parts[0] / count
+        if not type.is_complex:
+            return parts[0] / count
+        real, imag = parts
+        scale = 1.0 / count  # NumPy divides by a complex count: infinities meet its zero
+        return k.compound(c128, (real + imag * 0.0) * scale, (imag - real * 0.0) * scale)
 
     if not is_masked:
         return ReduceOp(
@@ -131,7 +135,8 @@ def mean(type: Type, *, is_masked: bool) -> ReduceOp:
         return k.compound(acc, *_combine_sums(k, *sums).parts, a.parts[-1] + b.parts[-1])
 
     def finish(k: Builder, total: Value) -> Value:
-        return divided(k, k.compound(plain.acc, *total.parts[:-1]), total.parts[-1])
+        value: Value = divided(k, k.compound(plain.acc, *total.parts[:-1]), total.parts[-1])
+        return value
 
     return ReduceOp("mean", acc, (*plain.identity, 0), combine, gather=gather, finish=finish)
 
