@@ -25,6 +25,7 @@ from oxinp._core.storage import is_pinned, is_shared, make_storage
 from oxinp._core.subclass import make
 from oxinp._core.ufunc import types, wrap_host
 from oxinp._core.ufunc_table import UFUNCS
+from oxinp._core.ufuncs import UFUNC_OBJECTS
 
 OWN = "own"
 HOST = "host"
@@ -154,8 +155,11 @@ def _getfield(self: Any, dtype: Any, offset: int = 0) -> Any:
 
 def _conjugate(self: Any, *args: Any) -> Any:
     """Return the complex conjugate, the array itself where it is real; see `numpy.ndarray.conjugate`."""
-    if not args and self._layout.dtype.kind in "biuf":
+    kind = self._layout.dtype.kind
+    if not args and kind in "biuf":
         return self
+    if kind == "c":
+        return UFUNC_OBJECTS["conjugate"](self, *args)
     return call(np.ndarray.conjugate, (self, *args), {}, name="conjugate", mutates=(1,))
 
 

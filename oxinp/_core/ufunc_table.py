@@ -15,6 +15,7 @@ import numpy as np
 
 from oxinp._ptx import math
 from oxinp._ptx.math import choose, division, integers, parts
+from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.types import i64, pred, u64
 
 Lowering = Callable[..., Any]  # (builder, *values) -> value
@@ -184,7 +185,11 @@ def _choice(ufunc: np.ufunc, lower: Lowering, on_bool: Callable[..., Any], **mor
 
 def _elementary(ufunc: np.ufunc) -> UfuncRow:
     """Functions of `oxinp._ptx.math`; NumPy's own are within 4 ulp, those of its vector loops for float32."""
-    return UfuncRow(ufunc, {"f": getattr(math, ufunc.__name__)}, ulp=1.0, numpy_ulp=4.0, weight=8.0)
+    lowering = {"f": getattr(math, ufunc.__name__)}
+    of_complex = getattr(complex_math, ufunc.__name__, None)
+    if of_complex is not None:
+        lowering["c"] = of_complex
+    return UfuncRow(ufunc, lowering, ulp=1.0, numpy_ulp=4.0, complex_ulp=6.0 * ("c" in lowering), weight=8.0)
 
 
 UFUNCS: tuple[UfuncRow, ...] = (
@@ -254,11 +259,13 @@ UFUNCS: tuple[UfuncRow, ...] = (
         complex_ulp=1.0,
     ),
     UfuncRow(np.fabs, {"f": _of_values("fabs", abs)}),
-    UfuncRow(np.sign, _kinds("iu", integers.sign) | {"f": parts.sign}),
-    UfuncRow(np.square, _kinds("iuf", _of_values("square", lambda a: a * a))),
+    UfuncRow(np.sign, _kinds("iu", integers.sign) | {"f": parts.sign, "c": complex_math.sign}, complex_ulp=2.0),
+    UfuncRow(np.square, _kinds("iufc", _of_values("square", lambda a: a * a))),
+    UfuncRow(np.conjugate, _kinds("iuf", _of_values("conjugate", _itself)) | {"c": complex_math.conjugate}),
     UfuncRow(
         np.reciprocal,
-        _kinds("iu", integers.reciprocal) | {"f": _of_values("reciprocal", lambda a: 1.0 / a)},
+        _kinds("iu", integers.reciprocal)
+        | {"f": _of_values("reciprocal", lambda a: 1.0 / a), "c": complex_math.reciprocal},
         weight=2.0,
     ),
     UfuncRow(np.sqrt, _kinds("fc", _sqrt), complex_ulp=1.0, weight=2.0),

@@ -8,6 +8,8 @@ import pytest
 
 import oxinp
 from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.ufunc_table import UFUNCS
+from oxinp._core.ufuncs import UFUNC_OBJECTS
 from tests.comparator import assert_within, same_outcome
 from tests.tolerances import REDUCTIONS
 
@@ -173,6 +175,13 @@ def test_parts_are_views(code):
     twin(body)
 
 
+@pytest.mark.usefixtures("on_device_only")
+@pytest.mark.parametrize("code", "FDdi")
+def test_conjugates(code):
+    a = values(code)
+    twin(lambda xp: (xp.array(a).conj(), xp.conj(xp.array(a)), xp.array(a).conjugate() - xp.array(a)))
+
+
 def test_lost_imaginary_parts_are_warned_of():
     z = oxinp.array(values("D"))
     x = oxinp.zeros(SIZE)
@@ -238,3 +247,22 @@ def test_lists_are_assigned_number_by_number(code, numbers):
         return x
 
     twin(body)
+
+
+COMPLEX = [row for row in UFUNCS if row.complex_ulp]
+
+
+@pytest.mark.usefixtures("on_device_only")
+@pytest.mark.parametrize("code", "FD")
+@pytest.mark.parametrize("row", COMPLEX, ids=lambda row: row.name)
+def test_complex_functions(row, code):
+    """Near NumPy's in twice the precision, in ulp of the larger part; special values are tests/ptx's business."""
+    rng = np.random.default_rng(0)
+    z = (rng.standard_normal(SIZE) + 1j * rng.standard_normal(SIZE)) * 10.0 ** rng.integers(-3, 2, SIZE)
+    z = z.astype(code)
+    given = np.asarray(UFUNC_OBJECTS[row.name](oxinp.array(z)))
+    wide = row.numpy(z.astype(np.clongdouble))
+    larger = np.maximum(abs(wide.real), abs(wide.imag)).astype(given.real.dtype)
+    off = np.maximum(abs(given.real - wide.real), abs(given.imag - wide.imag)) / np.spacing(larger)
+    assert given.dtype == row.numpy(z).dtype
+    assert off.max() <= row.complex_ulp
