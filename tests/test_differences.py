@@ -228,6 +228,44 @@ def test_sums_of_float16():
     assert (numpy.asarray(np.array(a).sum(0)) == numpy.float16(2048 + 2047 / 2)).all()
 
 
+@backs("Means, variances and deviations of float16")
+def test_variances():
+    a = numpy.full(LARGE * 2, 300, numpy.float16)
+    a[::2] = 0
+    with numpy.errstate(over="ignore"):
+        assert numpy.isinf(numpy.var(a * numpy.float16(2)))
+    assert float(np.std(np.array(a))) == 150
+    b = numpy.full(LARGE, 1e8, numpy.float32)
+    b[::2] += 8
+    b[:100] += 24
+    exact = float(b.astype(numpy.float64).var())
+    assert abs(float(np.var(np.array(b))) - exact) <= 1e-6 * exact < abs(float(numpy.var(b)) - exact)
+
+
+@backs("A sum into an `out` of another dtype")
+def test_output_of_another_dtype():
+    a = numpy.full((2**15, 2), 2.0**-38)
+    a[0] = 1
+    ours, numpys = np.zeros(2, np.float32), numpy.zeros(2, numpy.float32)
+    np.sum(np.array(a), axis=0, out=ours)
+    numpy.sum(a, axis=0, out=numpys)
+    exact = numpy.float32(a[:, 0].sum())
+    assert (numpy.asarray(ours) == exact).all()
+    assert (numpys != exact).all()
+
+
+@backs("Reductions on the device warn of shapes")
+def test_warnings_of_values():
+    a = numpy.full((LARGE, 2), numpy.nan)
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        numpy.nanmax(a, axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert numpy.isnan(numpy.asarray(np.nanmax(np.array(a), axis=1))).all()
+    with pytest.warns(RuntimeWarning, match="Degrees of freedom"):
+        np.var(np.array(a), axis=1, ddof=2)
+
+
 @backs("A cast to uint32 of floats that uint32 does not hold")
 def test_casts_to_uint32():
     a = numpy.full(LARGE, numpy.nan)
