@@ -244,12 +244,12 @@ def test_variances():
 
 @backs("A sum into an `out` of another dtype")
 def test_output_of_another_dtype():
-    a = numpy.full((2**15, 2), 2.0**-38)
-    a[0] = 1
+    a = numpy.full((2, 2**17), 2.0**-40)
+    a[:, 0] = 1
     ours, numpys = np.zeros(2, np.float32), numpy.zeros(2, numpy.float32)
-    np.sum(np.array(a), axis=0, out=ours)
-    numpy.sum(a, axis=0, out=numpys)
-    exact = numpy.float32(a[:, 0].sum())
+    np.sum(np.array(a), axis=1, out=ours)
+    numpy.sum(a, axis=1, out=numpys)
+    exact = numpy.float32(a[0].sum())
     assert (numpy.asarray(ours) == exact).all()
     assert (numpys != exact).all()
 
