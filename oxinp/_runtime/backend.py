@@ -86,6 +86,10 @@ class Backend(Protocol):
         """Let everything from now on go to another stream; 0 is the default one."""
         ...
 
+    def take_turn(self) -> None:
+        """Put what comes next on the current stream after all that was queued before, on whatever stream."""
+        ...
+
     def allocate(self, nbytes: int, /) -> Buffer:
         """Return memory, from the pool where it has some; its contents are undefined.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -100,6 +101,7 @@ class CudaBackend:
         self.context = context
         self.device: Device = context.device
         self.stream = 0
+        self._stream_thread: int | None = None  # the one that changes it
         self.dlpack_device: tuple[int, int] | None = (_DLPACK_CUDA, context.device.ordinal)
         self.capability = _capability(context.device)
         self._memory = DeviceMemory(context)
@@ -145,10 +147,21 @@ class CudaBackend:
         done.record(other.stream)
         self.context.driver.cuStreamWaitEvent(self.stream, done.handle, 0)
 
+    def claim_streams(self) -> None:
+        """Prepare for the calling thread to change streams: the second one that does gets streams of its own."""
+        thread = get_ident()
+        if self._stream_thread is None:
+            self._stream_thread = thread
+        elif self._stream_thread != thread:
+            importlib.import_module("oxinp._runtime.threads").separate(self, self._stream_thread)
+
     def use_stream(self, stream: int) -> None:
         """Let everything from now on go to a stream, given by its handle; 0 is the default stream."""
         self.stream = stream
         self.pool.select_stream(stream)
+
+    def take_turn(self) -> None:
+        """Put what comes next on the current stream after all that was queued before, on whatever stream."""
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""

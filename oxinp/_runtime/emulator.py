@@ -93,6 +93,9 @@ class EmulatorBackend:
         self.stream = stream
         self.pool.select_stream(stream)
 
+    def take_turn(self) -> None:
+        """Do nothing: what was asked for is done."""
+
     def allocate(self, nbytes: int) -> Buffer:
         """Return memory, poisoned and uninitialised, exactly as long as asked for; see `Backend.allocate`."""
         buffer = self.pool.allocate(nbytes)

@@ -168,18 +168,19 @@ class Pool:
         stream : hashable
             Whatever tells it from the other streams.
         """
-        lists = self._streams.get(stream)
-        if lists is None:
-            if self._retired:
-                lists = self._retired.pop()
-            else:
-                lists = _Lists(None if self._make_arena is None else self._make_arena())
-                if lists.arena is not None:
-                    for device in self._guests:
-                        lists.arena.space.let_in(device)
-            lists = self._streams.setdefault(stream, lists)
+        lists = self._streams.get(stream) or self._open(stream)
         self._lists = lists
         self._by_request = lists.by_request
+
+    def _open(self, stream: Hashable) -> _Lists:
+        """Return the lists of a stream that has none yet."""
+        if self._retired:
+            return self._streams.setdefault(stream, self._retired.pop())
+        arena = None if self._make_arena is None else self._make_arena()
+        if arena is not None:
+            for device in self._guests:
+                arena.space.let_in(device)
+        return self._streams.setdefault(stream, _Lists(arena))
 
     def _all_lists(self) -> list[_Lists]:
         return [*self._streams.values(), *self._retired, *self._kept]
@@ -220,7 +221,26 @@ class Pool:
         try:
             block = self._by_request[nbytes].pop()
         except (KeyError, IndexError):
-            block = self._find(nbytes)
+            block = self._find(nbytes, self._lists)
+        used = self.used_nbytes = self.used_nbytes + block.nbytes  # `_hand_out`, spelled out
+        if used > self.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
+            self.peak_nbytes = used
+        buffer = _new(Buffer)
+        buffer._block = block
+        buffer.nbytes = nbytes
+        buffer.ptr = block.ptr
+        return buffer
+
+    def allocate_on(self, stream: Hashable, nbytes: int) -> Buffer:
+        """Return memory as `allocate` does, for a stream of which nobody has to have selected it."""
+        lists = self._streams.get(stream) or self._open(stream)
+        try:
+            block = lists.by_request[nbytes].pop()
+        except (KeyError, IndexError):
+            block = self._find(nbytes, lists)
+        return self._hand_out(block, nbytes)
+
+    def _hand_out(self, block: Block, nbytes: int) -> Buffer:
         used = self.used_nbytes = self.used_nbytes + block.nbytes
         if used > self.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
             self.peak_nbytes = used
@@ -230,9 +250,8 @@ class Pool:
         buffer.ptr = block.ptr
         return buffer
 
-    def _find(self, nbytes: int) -> Block:
+    def _find(self, nbytes: int, lists: _Lists) -> Block:
         """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
-        lists = self._lists
         arena, classes, by_request = lists.arena, lists.classes, lists.by_request
         size = class_nbytes(nbytes) if arena is None else class_nbytes(nbytes, _ARENA_STEPS)
         home = classes.get(size)

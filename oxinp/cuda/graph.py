@@ -111,6 +111,7 @@ class Graph:
         current.flush()
         if self._executable is None:
             self._executable = graph.instantiate()
+        backend.take_turn()
         self._executable.launch(backend.stream)
         stats.launches += self.num_kernels
 
@@ -140,6 +141,7 @@ class Graph:
     @contextlib.contextmanager
     def _recording(self, backend: CudaBackend) -> Iterator[None]:
         """Send the backend's work to a stream of its own that is captured, and keep the memory it takes."""
+        backend.claim_streams()
         stream = DriverStream(backend.context)
         before, launches = backend.stream, stats.launches
         backend.use_stream(stream.handle)

@@ -83,6 +83,7 @@ class Profile:
         self._start = 0.0
         self._origin: Any = None
         self._lock = threading.Lock()
+        self._replaced: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         backend = self._backend = _runtime.current()
@@ -91,7 +92,9 @@ class Profile:
                 raise RuntimeError("another profile is open: end it first")
             backend.synchronize()
             self._origin = backend.record_event()
-            vars(backend).update(self._wrapped(backend))
+            wrapped = self._wrapped(backend)
+            self._replaced = {name: value for name, value in vars(backend).items() if name in wrapped}
+            vars(backend).update(wrapped)
         self._start = time.perf_counter()
         _fallbacks.append(self)
         if len(_fallbacks) == 1 and not _is_watching:
@@ -109,8 +112,7 @@ class Profile:
             if backend is not None:
                 for name in ("launcher", "allocate", "upload", "download", "copy"):
                     vars(backend).pop(name, None)
-                if backend.name == "cuda":
-                    backend.allocate = backend.pool.allocate  # type: ignore[method-assign]
+                vars(backend).update(self._replaced)
             config.renew()
         if backend is not None:
             with contextlib.suppress(Exception) if any(exception) else contextlib.nullcontext():

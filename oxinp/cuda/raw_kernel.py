@@ -148,6 +148,7 @@ class RawKernel:
         values, owners = self._convert(args)
         if stream is None:
             current.flush()
+            backend.take_turn()
         else:
             stream.follow()
         options = (three_extents(grid), threads, shared_nbytes, cluster, is_cooperative, is_programmatic)

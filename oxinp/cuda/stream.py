@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,10 @@ __all__ = ["Stream"]
 
 
 class Stream:
-    """A queue of work, current inside ``with stream:`` for the whole process.
+    """A queue of work, current inside ``with stream:``.
+
+    It is current in the whole process as long as one thread alone changes streams; as soon as a second one does, each
+    has its own, and what is queued by different threads still runs in the order in which it is queued.
 
     What is pending when the current stream changes goes to the old one, and the new one waits for the old one. So an
     array means the same on every stream, and its memory can pass from one to another.
@@ -58,7 +62,7 @@ class Stream:
         backend = self._backend = current.cuda_backend()
         self._stream = None if backend is None else DriverStream(backend.context, priority=priority)
         self._is_closed = False
-        self._previous: list[int] = []
+        self._previous: dict[int, list[int]] = {}  # by thread
 
     @property
     def handle(self) -> int:
@@ -81,7 +85,8 @@ class Stream:
         handle = self.handle
         current.flush()
         if backend is not None:
-            self._previous.append(backend.stream)
+            backend.claim_streams()
+            self._previous.setdefault(get_ident(), []).append(backend.stream)
             _change(backend, handle)
         return self
 
@@ -90,7 +95,10 @@ class Stream:
             current.flush()
         finally:
             if self._backend is not None:
-                _change(self._backend, self._previous.pop())
+                before = self._previous[get_ident()]
+                _change(self._backend, before.pop())
+                if not before:
+                    del self._previous[get_ident()]
 
     def synchronize(self) -> None:
         """Launch everything that is pending, and wait until the work of this stream is done."""

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -283,3 +284,74 @@ def test_what_cannot_be_captured(library, config):
     config.backend = "emulator"
     with pytest.raises(cuda.NotSupported, match="graphs need a GPU"), cuda.Graph.capture():
         pytest.fail("there is no GPU")
+
+
+# Threads
+
+
+def test_each_thread_has_its_stream_once_two_threads_choose(library, config):
+    config.offload_threshold = 0
+    backend = _runtime.current()
+    x = evaluated(oxinp.zeros(1000) + 1)
+    seen, failures = {}, []
+    entered, leave = threading.Event(), threading.Event()
+
+    def work():
+        try:
+            with cuda.Stream() as stream:
+                before = len(library.launches)
+                evaluated(x + 1)
+                seen["inner"] = stream.handle, backend.stream, library.launches[before].stream
+                entered.set()
+                assert leave.wait(30)
+                evaluated(x + 2)
+                seen["again"] = stream.handle, library.launches[-1].stream
+            assert backend.stream == 0
+        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the test
+            failures.append(error)
+            entered.set()
+
+    with cuda.Stream() as outer:
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert entered.wait(30)
+        assert not failures
+        assert backend.stream == outer.handle
+        library.calls.clear()
+        evaluated(x + 3)
+        # Here nothing has changed, and what the other thread has queued comes first.
+        assert library.launches[-1].stream == backend.stream == outer.handle
+        assert library.arguments("cuEventRecord")[1] == seen["inner"][0]
+        assert library.arguments("cuStreamWaitEvent")[0] == outer.handle
+        leave.set()
+        thread.join()
+    assert not failures
+    assert len(set(seen["inner"])) == len(set(seen["again"])) == 1
+    assert backend.stream == 0
+
+
+def test_memory_of_threads_is_taken_by_their_streams(library, config):
+    config.offload_threshold = 0
+    backend, ptrs = _runtime.current(), []
+    with cuda.Stream():
+        ptrs.append(backend.allocate(4096).ptr)
+
+        def work():
+            with cuda.Stream():
+                ptrs.append(_runtime.current().allocate(4096).ptr)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        ptrs.append(backend.allocate(4096).ptr)
+    assert ptrs[0] == ptrs[2] != ptrs[1]
+    assert "cuMemFree_v2" not in library.names()
+
+
+def test_one_thread_alone_pays_nothing(library):
+    backend = _runtime.current()
+    for _ in range(3):
+        with cuda.Stream():
+            pass
+    assert type(backend).__name__ == "CudaBackend"
+    assert library.count()["cuEventRecord"] == 6

@@ -156,6 +156,33 @@ def test_threads_share_the_device():
     assert not failures
 
 
+def test_threads_on_streams_of_their_own_share_arrays():
+    """Each thread works on its stream with what others made on theirs, and writes where others read."""
+    failures, shared = [], [evaluated(oxinp.zeros(200_000) + number) for number in range(4)]
+
+    def work(number):
+        try:
+            with cuda.Stream():
+                total = oxinp.zeros(200_000)
+                for turn in range(30):
+                    total = total + shared[(number + turn) % 4]
+                    made = oxinp.ones(200_000) * turn
+                    made[1000:2000] = number
+                    assert float(made[1500]) == number
+                    assert float(made[-1]) == turn
+                expected = sum((number + turn) % 4 for turn in range(30))
+                assert np.unique(np.asarray(total)).tolist() == [expected]
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
 # Two devices
 
 
