@@ -93,7 +93,7 @@ def edges(image):
     left = shifted(grey, 1, -1, -1) + 2 * shifted(grey, 1, 0, -1) + shifted(grey, 1, 1, -1)
     below = shifted(grey, 1, 1, -1) + 2 * shifted(grey, 1, 1, 0) + shifted(grey, 1, 1, 1)
     above = shifted(grey, 1, -1, -1) + 2 * shifted(grey, 1, -1, 0) + shifted(grey, 1, -1, 1)
-    return np.hypot(right - left, below - above) / 4
+    return np.sqrt((right - left) ** 2 + (below - above) ** 2) / 4
 
 
 def luminance(image):

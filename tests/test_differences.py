@@ -86,6 +86,19 @@ def test_no_address():
     assert memoryview(x.data).tolist() == numpy.asarray(x).tolist() == [1.0, 1.0, 1.0]
 
 
+@backs("Classes that inherit from `np.ndarray` get what NumPy's would")
+def test_users_classes():
+    class Ours(np.ndarray):
+        def __array_finalize__(self, other):
+            self.unit = getattr(other, "unit", "m")
+
+    x = np.arange(float(LARGE)).view(Ours)
+    x.unit = "s"
+    assert [(type(part), part.unit) for part in (x[3:], x + 1, np.sqrt(x))] == [(Ours, "s")] * 3
+    assert np.ndarray not in Ours.__bases__
+    assert np.ndarray in Ours.__mro__
+
+
 @backs("`np.asarray(a_numpy_array)` copies")
 def test_asarray_copies():
     theirs = numpy.zeros(3)
@@ -103,6 +116,12 @@ def test_numpys_asarray_copies(size, stats):
     assert stats().fallbacks == {"__array__": 1}
     theirs += 1
     assert float(ours.sum()) == 0
+
+
+@backs("`np.unique_values` is sorted")
+def test_unique_values_are_sorted():
+    values = [float(x) for x in np.unique_values(np.array([3.0, 1.0, 2.0, 3.0, 1.0]))]
+    assert values == [1.0, 2.0, 3.0]
 
 
 @backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`, `memmap`) stay NumPy's")
@@ -276,6 +295,17 @@ def test_casts_to_uint32():
     assert (ours[::2] == 3).all()
     assert (numpys[::2] == 3).all()
     assert len(set(ours[1::2].tolist())) == 1  # NumPy's are what its loop on this processor makes of NaN
+
+
+@backs("Elementary functions of floats (`exp`, `log`, `sin`, ...) are within 1 ulp of the true value")
+def test_elementary_functions():
+    a = numpy.random.default_rng(2).uniform(0.1, 50.0, LARGE).astype(numpy.float32)
+    for name in ("exp", "log", "sin", "cos", "tanh"):
+        ours = numpy.asarray(getattr(np, name)(np.asarray(a)))
+        exact = getattr(numpy, name)(a.astype(numpy.float64))
+        error = numpy.abs(ours.astype(numpy.float64) - exact) / numpy.spacing(numpy.abs(exact.astype(numpy.float32)))
+        assert ours.dtype == numpy.float32
+        assert error.max() <= 1
 
 
 @backs("A NaN that the device makes has other bits")

@@ -11,8 +11,6 @@ from tests.api.examples import arrays, examples
 
 ROWS = coverage.rows()
 COMPOSED = sorted(name for name, row in ROWS.items() if row.kind == coverage.COMPOSED)
-# What these are made of has no kernel yet, and without it they are NumPy's work from the start.
-WAITING = {"around", "clip", "corrcoef", "cov", "kron", "round", "unique_values"}
 
 
 def avoidable(fallbacks):
@@ -22,7 +20,7 @@ def avoidable(fallbacks):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", [name for name in COMPOSED if name not in WAITING])
+@pytest.mark.parametrize("name", COMPOSED)
 @pytest.mark.usefixtures("on_device")
 def test_one_example_at_least_stays_on_the_device(name, stats):
     counts = []
