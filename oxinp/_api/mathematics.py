@@ -8,10 +8,10 @@ import numpy as np
 
 from oxinp._api.fronts import as_ours, implements, reduced
 from oxinp._core import reduction_table as table
-from oxinp._core import ufuncs
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.ops.shape import ravel
+from oxinp._core.ufuncs import UFUNC_OBJECTS
 
 _NoValue = np._NoValue
 
@@ -136,8 +136,8 @@ def clip(
     **kwargs: Any,
 ) -> Any:
     """See `numpy.clip`."""
-    if kwargs or (a_min is _NoValue) != (a_max is _NoValue) or (a_min is not _NoValue and min is not max):
-        raise Unsupported("keywords of ufuncs, or what NumPy refuses")
+    if (a_min is _NoValue) != (a_max is _NoValue) or (a_min is not _NoValue and min is not max):
+        raise Unsupported("what NumPy refuses")
     low, high = (min, max) if a_min is _NoValue else (a_min, a_max)
     low, high = (None if limit is _NoValue else limit for limit in (low, high))
     if out is not None and not is_array(out):
@@ -147,22 +147,9 @@ def clip(
         least, largest = np.iinfo(a._layout.dtype).min, np.iinfo(a._layout.dtype).max
         low = None if type(low) is int and low <= least else low
         high = None if type(high) is int and high >= largest else high
-    if low is None and high is None:
-        a = _function("positive")(a)
-    for name, limit in (("maximum", low), ("minimum", high)):
-        if limit is not None:
-            a = _function(name)(a, limit)
-    if out is None:
-        return a
-    _function("positive")(a, out)
-    return out
-
-
-def _function(name: str) -> Any:
-    """Return a ufunc that the device computes."""
-    if name not in ufuncs.UFUNC_OBJECTS:
-        raise Unsupported(f"{name} has no kernel yet")
-    return ufuncs.UFUNC_OBJECTS[name]
+    limits = [limit for limit in (low, high) if limit is not None]
+    name = ("positive", "minimum" if low is None else "maximum", "clip")[len(limits)]
+    return UFUNC_OBJECTS[name](a, *limits, out=out, **kwargs)
 
 
 @implements("round", "around")
@@ -177,7 +164,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         raise Unsupported("an `out`, or dtypes that NumPy rounds in other ways")
     if kind != "f":
         return a.copy()
-    rint = _function("rint")
+    rint = UFUNC_OBJECTS["rint"]
     if decimals == 0:
         return rint(a)
     scale = 10.0 ** abs(decimals)

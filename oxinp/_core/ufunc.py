@@ -368,6 +368,17 @@ def check_writeable(out: Any) -> None:
         raise ValueError(msg)
 
 
+def is_host_only(out: Any) -> bool:
+    """Whether an array may be written to, and no device side or pin of its storage has to know."""
+    storage = out._storage
+    return (
+        storage.host is not None
+        and storage.value is None
+        and storage.stale is None
+        and (out._view is None or out._view[1])
+    )
+
+
 def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
     """Let NumPy itself raise for dtypes that do not go together, on arrays without elements to compute."""
     key = (ufunc, out._layout.dtype, *[x._layout.dtype if isinstance(x, Handle) else type(x) for x in operands])

@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.calls import Call, evaluate, signature_of, variant
 from oxinp._core.dtypes import DEVICE_TYPES
-from oxinp._core.expr import Unsupported
+from oxinp._core.exchange import PLAIN
+from oxinp._core.explain import REPORTS
+from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle
+from oxinp._core.handle import Handle, host_view
 from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import BY_UFUNC
 from oxinp._core.subclass import SUBCLASSES, leader
-from oxinp._core.ufunc import apply, apply_into, check_writeable, operand, operations_of, types
+from oxinp._core.ufunc import apply, apply_into, check_writeable, is_host_only, operand, operations_of, types, wrap_host
 from oxinp._core.ufunc_table import UfuncRow
 
 
@@ -26,22 +29,32 @@ class ufunc:  # noqa: N801 - NumPy's name
     fallback.
     """
 
-    __slots__ = ("_plain", "_row", "methods", "operations")
+    __slots__ = ("_num_inputs", "_plain", "_reach", "_row", "methods", "operations")
 
     def __init__(self, row: UfuncRow) -> None:
         self._row = row
+        self._num_inputs = row.numpy.nin
+        self._reach = row.weight * 16  # at most what an element costs: none has more bytes
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
         self._plain: Any = self.methods[0] if self.methods else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and args and type(args[0]) is types.ndarray and len(args) == self._row.numpy.nin:
-            plain = self._plain
-            if plain is not None and not (SUBCLASSES and leader(args) is not None):
-                result = plain(*args)
-                if result is not NotImplemented:
-                    return result
-        return self._call(args, kwargs)
+        plain = self._plain
+        if plain is None or kwargs or len(args) != self._num_inputs or (SUBCLASSES and leader(args) is not None):
+            return self._call(args, kwargs)
+        kind = type(args[0])
+        if kind is types.ndarray:
+            result = plain(*args)
+        elif (kind is float or kind is int) and type(args[-1]) is types.ndarray:
+            result = self.methods[1](args[1], args[0])
+        else:
+            result = NotImplemented
+        return self._call(args, kwargs) if result is NotImplemented else result
+
+    def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
+        """Return what is recorded for operands."""
+        return self.operations
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numpy_ufunc = self._row.numpy
@@ -49,12 +62,16 @@ class ufunc:  # noqa: N801 - NumPy's name
         outs = _outputs(args, kwargs, numpy_ufunc)
         if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
             return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class
+        if not REPORTS:
+            result = self._on_small_hosts(args, outs, kwargs)
+            if result is not NotImplemented:
+                return result
         where = kwargs.get("where", True)
         operands = tuple([operand(x) for x in args[:num_inputs]])
         mask = None if where is True else operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
-        if not all(out is None or isinstance(out, Handle) for out in outs):
+        if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
@@ -64,14 +81,48 @@ class ufunc:  # noqa: N801 - NumPy's name
         except Unsupported:
             return self._fall_back(args, kwargs)
 
+    def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""
+        kind = types.ndarray
+        size = 1
+        given = []
+        for value in (*args[: self._num_inputs], *kwargs.values()):
+            if type(value) is kind:
+                if value._storage.host is None:
+                    return NotImplemented
+                seen = host_view(value)
+                size *= seen.size
+                given.append(seen)
+            elif type(value) is tuple or type(value) in PLAIN:
+                given.append(value)
+            else:
+                return NotImplemented
+        for out in outs:
+            if out is not None:
+                if type(out) is not kind or not is_host_only(out):
+                    return NotImplemented
+                size = max(size, out.size)
+        if size * self._reach >= config.offload_threshold:
+            return NotImplemented
+        operands = given[: self._num_inputs]
+        keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))
+        if all(out is None for out in outs):
+            results = self._row.numpy(*operands, **keywords)
+            return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
+        keywords["out"] = tuple(None if out is None else host_view(out) for out in outs)
+        results = self._row.numpy(*operands, **keywords)
+        if len(outs) == 1:
+            return outs[0]
+        return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))
+
     def _compute(self, operands: tuple[Any, ...], outs: tuple[Any, ...], mask: Any, options: dict[str, Any]) -> Any:
         """Compute where placement says; `Unsupported` before anything is written."""
         row = self._row
+        operations = self._operations_for(operands)
         if mask is None and not options and len(outs) == 1:
             if outs[0] is None:
-                return apply(self.operations[0], row.python or row.numpy, operands)
-            return apply_into(self.operations[0], row.numpy, row.numpy, operands, outs[0])
-        operations = self.operations
+                return apply(operations[0], row.python or row.numpy, operands)
+            return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
         signature = signature_of(row.numpy, options)
         casting = options.get("casting", "same_kind")
         if signature is not None or casting != "same_kind":

@@ -311,6 +311,8 @@ UFUNCS: tuple[UfuncRow, ...] = (
     # elementary functions
     *map(_elementary, (np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p)),
     *map(_elementary, (np.sin, np.cos, np.tan, np.sinh, np.cosh, np.tanh)),
+    *map(_elementary, (np.arcsin, np.arccos, np.arctan, np.arcsinh, np.arccosh, np.arctanh)),
+    *map(_elementary, (np.arctan2, np.hypot, np.cbrt, np.logaddexp, np.logaddexp2)),
     # bits
     _bitwise(np.bitwise_and, operator.and_, "and"),
     _bitwise(np.bitwise_or, operator.or_, "or"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,30 @@ from oxinp._core.expr import Loop, Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
 from oxinp._core.power import Power
-from oxinp._core.ufunc import apply, declined, operand, types
+from oxinp._core.ufunc import apply, declined, operand, operations_of, types
 from oxinp._core.ufunc_object import OBJECTS, ufunc
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
+from oxinp._ptx.math import choose
+
+
+class _Clip(ufunc):
+    """`numpy.clip` as a ufunc, which keeps the zeros of values between limits that are scalars."""
+
+    __slots__ = ("_between_constants",)
+
+    def __init__(self, row: UfuncRow) -> None:
+        super().__init__(row)
+        kept = dict.fromkeys(("f", "float16"), choose.clip_between_constants)
+        assert isinstance(row.lowering, dict)
+        self._between_constants = operations_of(replace(row, lowering=row.lowering | kept))
+
+    def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:
+        limits = operands[1:]
+        return self.operations if any(isinstance(limit, Handle) for limit in limits) else self._between_constants
+
 
 # Ufuncs that are more than their row.
-_CLASSES: dict[str, type[ufunc]] = {"power": Power}
+_CLASSES: dict[str, type[ufunc]] = {"power": Power, "clip": _Clip}
 
 UFUNC_OBJECTS = OBJECTS
 UFUNC_OBJECTS |= {row.name: _CLASSES.get(row.name, ufunc)(row) for row in UFUNCS}

@@ -265,6 +265,22 @@ def test_outputs_that_are_inputs(twin):
     twin(body)
 
 
+def test_scalars_are_no_outputs(twin):
+    twin(lambda xp: xp.add(0.5, 1.0, out=xp.arange(3.0)[1], where=xp.arange(3.0) > 1))
+    twin(lambda xp: xp.sqrt(xp.arange(3.0).sum(), out=xp.arange(3.0).max()))
+
+
+def test_clip_as_a_ufunc(twin, launches):
+    x = oxinp.arange(-4.0, 5)
+    assert launches(lambda: oxinp.clip(x * 2, -1, 1) + 1) == 1
+    for low, high in ((0.0, 1.0), (-1, None), (None, 2), (np.nan, 1), (None, None), (2, 1), ([0.0] * 9, 1.0)):
+        twin(lambda xp: xp.clip(xp.array([-0.0, 0.0, np.nan, -5, 5, 1, 2, -1, 0.5]), low, high))  # noqa: B023
+        twin(lambda xp: xp.clip(xp.arange(9, dtype="i4"), low, high))  # noqa: B023
+    twin(lambda xp: xp.arange(9).clip(-(2**70), 5, out=xp.zeros(9, int)))
+    twin(lambda xp: xp.clip(xp.arange(9.0), 2, 3, where=xp.arange(9) > 4, out=xp.ones(9)))
+    twin(lambda xp: xp.clip(xp.arange(9.0), 2, 3, dtype="f4"))
+
+
 def test_outer(twin, stats):
     twin(lambda xp: xp.multiply.outer(xp.arange(3.0), xp.arange(6).reshape(2, 3)))
     twin(lambda xp: xp.less.outer(xp.arange(3.0), xp.arange(6), dtype=bool))

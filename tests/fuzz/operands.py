@@ -300,6 +300,10 @@ def _all_integers(*values: Any) -> bool:
     return all(is_integer(v) for v in values)
 
 
+def _all_real(*values: Any) -> bool:
+    return not any(np.asarray(v).dtype.kind == "c" for v in values)
+
+
 OPERATIONS = tuple(
     row.with_arity()
     for row in (
@@ -333,7 +337,7 @@ OPERATIONS = tuple(
         Operation("({x}).astype(np.complex64)", 1),
         Operation("({x}).astype(bool)", 3),
         Operation("(-{x})", 4),
-        Operation("abs({x})", 3),
+        Operation("abs({x})", 3, _all_real),
         Operation("({x} ** 2)", 2),
         Operation("np.maximum({x}, {y})", 2, _one_zero),
         Operation("np.minimum({x}, {y})", 2, _one_zero),
@@ -344,6 +348,34 @@ OPERATIONS = tuple(
         Operation("(~{x})", 1),
         Operation("np.floor({x})", 1),
         Operation("np.isnan({x})", 2),
+        Operation("({x} | {y})", 1),
+        Operation("({x} ^ {y})", 1),
+        Operation("({x} << {y})", 1),
+        Operation("({x} >> {y})", 1),
+        Operation("np.bitwise_count({x})", 1),
+        Operation("np.fmod({x}, {y})", 1),
+        Operation("divmod({x}, {y})[1]", 1),
+        Operation("np.divmod({x}, {y})[0]", 1),
+        Operation("np.modf({x})[0]", 1),
+        Operation("np.frexp({x})[1]", 1),
+        Operation("np.ldexp({x}, 3)", 1),
+        Operation("np.sign({x})", 1, _all_real),
+        Operation("np.signbit({x})", 1),
+        Operation("np.copysign({x}, {y})", 1),
+        Operation("np.nextafter({x}, {y})", 1),
+        Operation("np.spacing({x})", 1),
+        Operation("np.heaviside({x}, {y})", 1),
+        Operation("np.rint({x})", 1, _all_real),
+        Operation("np.trunc({x})", 1),
+        Operation("np.isfinite({x})", 1),
+        Operation("np.logical_and({x}, {y})", 1),
+        Operation("np.logical_not({x})", 1),
+        Operation("np.fmax({x}, {y})", 1, _one_zero),
+        Operation("np.gcd({x}, {y})", 1),
+        Operation("({x} ** 3)", 1, _all_integers),
+        Operation("({x} ** abs({y} % 5))", 1, _all_integers),
+        Operation("({x} ** -1)", 1, _all_integers),
+        Operation("np.add({x}, {y}, dtype=np.float64, casting='unsafe')", 1, _all_real),
         Operation("np.clip({x}, -2, 5)", 1, _all_integers),
         Operation("numpy.add({x}, {y})", 2),
         Operation("numpy.sqrt({x})", 1, is_real),
