@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
 BLOCKS_PER_SM = 8  # blocks that a split aims at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
+MIN_FOLDED = 1 << 16  # elements from which few columns are worth folding
+MAX_FOLDED = 512  # columns that rows are folded to
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
 MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
 MAX_BATCH = 64  # elements that a thread has at hand at once
@@ -68,6 +70,7 @@ class _Pass(NamedTuple):
     grid: Grid
     constants: tuple[int, ...]
     num_chunks: int
+    chunk_length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,7 @@ def plan(
         return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
     passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
     launches = tuple(Launch(each.family.make(each.spec), each.grid, each.constants) for each in passes)
-    num_partial = passes[0].num_chunks * math.prod(kept_shape) if len(passes) > 1 else 0
+    num_partial = passes[0].num_chunks * passes[0].chunk_length if len(passes) > 1 else 0
     return ReducePlan(launches, num_partial * op.acc.nbytes)
 
 
@@ -186,19 +189,63 @@ def choose(
     mask: int | None = None,
 ) -> list[_Pass]:
     """Return the one or two passes of a reduction of at least one element to at least one result."""
-    first = _choose_pass(
-        _collapse(shape, axes, tuple(inputs), tuple(instrs), value, mask, op, output, device.num_sms, may_split=True)
-    )
+    inputs, instrs = tuple(inputs), tuple(instrs)
+
+    def first_pass(shape: tuple[int, ...], inputs: tuple[Operand | ScalarOperand, ...], output: Operand) -> _Pass:
+        return _choose_pass(
+            _collapse(shape, axes, inputs, instrs, value, mask, op, output, device.num_sms, may_split=True)
+        )
+
+    kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
+    partial_shape = kept_shape
+    partial_axes: tuple[int, ...] = (0,)
+    fold = _fold(shape, axes, inputs, op)
+    first = None
+    if fold > 1:
+        length, width = shape
+        partial_shape, partial_axes = (fold, width), (0, 1)
+        folded = tuple(
+            replace(x, strides=(fold * width, width, 1)) if isinstance(x, Operand) and any(x.strides) else x
+            for x in inputs
+        )
+        first = first_pass((length // fold, fold, width), folded, replace(output, strides=(width, 1)))
+    if first is None or first.num_chunks == 1:
+        partial_shape, partial_axes = kept_shape, (0,)
+        first = first_pass(shape, inputs, output)
     if first.num_chunks == 1:
         return [first]
     # Partial results lie by chunk, then in C order of the kept dimensions.
-    kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
-    partial = Operand(op.acc, (math.prod(kept_shape), *contiguous_strides(kept_shape)))
-    again = (partial, *inputs[len(inputs) - op.num_parameters :])
+    partial = Operand(op.acc, (math.prod(partial_shape), *contiguous_strides(partial_shape)))
     joined = _collapse(
-        (first.num_chunks, *kept_shape), (0,), again, (), 0, None, op.joining(), output, device.num_sms, may_split=False
+        (first.num_chunks, *partial_shape),
+        partial_axes,
+        (partial, *inputs[len(inputs) - op.num_parameters :]),
+        (),
+        0,
+        None,
+        op.joining(),
+        output,
+        device.num_sms,
+        may_split=False,
     )
     return [first, _choose_pass(joined)]
+
+
+def _fold(
+    shape: tuple[int, ...], axes: tuple[int, ...], inputs: tuple[Operand | ScalarOperand, ...], op: ReduceOp
+) -> int:
+    """How many rows of a few columns to lay side by side, as columns of their own that the second pass joins.
+
+    Lanes along a few columns would be few, and lanes along rows read every line of memory once per column.
+    """
+    if len(shape) != 2 or axes != (0,) or op.wants_index or not 1 < shape[1] < MIN_COLUMNS:
+        return 1
+    length, width = shape
+    arrays = [x for x in inputs if isinstance(x, Operand)]
+    if length * width < MIN_FOLDED or any(x.strides not in {(width, 1), (0, 0)} for x in arrays):
+        return 1
+    counts = range(MAX_FOLDED // width, MIN_COLUMNS // width, -1)
+    return next((count for count in counts if length % count == 0), 1)
 
 
 def _collapse(
@@ -283,7 +330,7 @@ def _rows(problem: _Problem) -> _Pass:
     )
     per_block = max(1, at_once) * spec.block // group
     num_blocks = -(-num_rows // per_block) * num_chunks
-    return _Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks)
+    return _Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
 
 
 def _share_rows(problem: _Problem, num_units: int, count: int) -> tuple[int, int, int, int]:
@@ -340,7 +387,7 @@ def _columns(problem: _Problem) -> _Pass:
         *Splitter.constants(tuple(outer) or (1,), bits),
         *Splitter.constants(problem.reduced.shape, bits),
     )
-    return _Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks)
+    return _Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, problem.kept.size)
 
 
 def _chunk(problem: _Problem, length: int, num_blocks: int, round_length: int) -> int:

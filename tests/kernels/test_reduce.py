@@ -76,7 +76,8 @@ FAMILIES = [
     ((77, 30), (1,), rows, 1),
     ((5, 400, 6, 64), (1, 2), columns, 2),
     ((6, 200, 5, 40), (1, 3), rows, 1),
-    ((90_000, 3), (0,), rows, 2),
+    ((90_000, 3), (0,), columns, 2),  # rows side by side
+    ((70_001, 3), (0,), rows, 2),  # of which no number divides 70 001
     ((20, 30), (), columns, 1),
 ]
 
