@@ -135,7 +135,7 @@ def on_hosts(
                 return NOT_DONE
             nbytes = max(nbytes, seen.nbytes)
             given.append(seen)
-        elif type(value) in PLAIN:
+        elif type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value))):
             given.append(value)
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
             parts = [_host_side(part) if type(part) is kind else None for part in value]

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core import reduction_table as table
+from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import call
+from oxinp._core.fallback import NOT_DONE, call, on_hosts
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.reduction_table import ReductionRow
 
@@ -35,8 +37,13 @@ METHODS: dict[ReductionRow, tuple[tuple[str, ...], int]] = {
 def _method(row: ReductionRow, names: tuple[str, ...], num_positional: int) -> Callable[..., Any]:
     numpys = getattr(np.ndarray, row.name)
     known = frozenset(names)
+    out_position = names.index("out")
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) <= out_position and "out" not in kwargs and not REPORTS:
+            result = on_hosts(numpys, (self, *args), kwargs, config.offload_threshold)
+            if result is not NOT_DONE:
+                return result
         given = dict(zip(names, args, strict=False), **kwargs) if args else kwargs
         is_clear = len(given) == len(args) + len(kwargs) and len(args) <= num_positional
         if is_clear and known.issuperset(given):
@@ -44,7 +51,7 @@ def _method(row: ReductionRow, names: tuple[str, ...], num_positional: int) -> C
                 return reduce(row, self, **given)
             except Unsupported:
                 pass
-        return call(numpys, (self, *args), kwargs, name=row.name, mutates=(names.index("out") + 1, "out"))
+        return call(numpys, (self, *args), kwargs, name=row.name, mutates=(out_position + 1, "out"))
 
     method.__name__ = row.name
     method.__qualname__ = f"ndarray.{row.name}"
