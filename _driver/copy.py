@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from _driver import errors
 from _driver.enums import MemoryType
-from _driver.structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
+from _driver.work_structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
 
 if TYPE_CHECKING:
     from _driver.context import Context

@@ -12,7 +12,7 @@ from _driver.callback import ENTRY, HostFunction
 from _driver.copy import Place, block_copy
 from _driver.handle import Handle
 from _driver.launch import LaunchAttribute
-from _driver.structures import GraphUpdateInfo, HostNodeParams, KernelNodeParams, MemsetNodeParams
+from _driver.work_structures import GraphUpdateInfo, HostNodeParams, KernelNodeParams, MemsetNodeParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
-from _driver import errors, peer
+from _driver import errors
 from _driver.context import Context
 from _driver.device import Device, list_devices
 from _driver.event import Event
@@ -134,6 +134,7 @@ class CudaBackend:
         """Let kernels here use the memory of another device's arrays; False where the two cannot."""
         if other is self or other.device in self._reached:
             return True
+        peer = importlib.import_module("_driver.peer")
         if not peer.can_access(self.device, other.device):
             return False
         peer.enable(self.context, other.context)

@@ -17,7 +17,7 @@ from _driver.context import Context
 from _driver.device import Device
 from _driver.driver import start
 from _driver.launch import LaunchAttribute, LaunchConfig
-from _driver.structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
+from _driver.work_structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
 from tests.driver.fake_graphs import FakeGraphs
 
 CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuCtxPushCurrent")
