@@ -41,6 +41,7 @@ UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
 MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together (of predicates half)
 MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
 SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
+SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # of larger accumulators its 64 registers hold two units' worth
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
 
 
@@ -347,6 +348,7 @@ def _share_rows(problem: _Problem, num_units: int, count: int) -> tuple[int, int
         group = rows.WARP
     elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
         group = SINGLE_BLOCK
+        count = min(count, SINGLE_UNROLL) if problem.op.acc.nbytes > MAX_SINGLE_NBYTES else count
     else:
         group = rows.BLOCK
         chunk = _chunk(problem, num_units, num_rows, group * count)
