@@ -16,7 +16,7 @@ from oxinp._core.ufunc import check_cast, check_writeable, cost_of, declined, is
 from oxinp._core.ufunc_object import OBJECTS, ufunc
 from oxinp._core.ufunc_table import UfuncRow
 
-# Of scalar exponents of float powers: what NumPy's loops compute for them.
+# Of scalar exponents of float and complex powers: what NumPy's loops compute for them.
 SIMPLER = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
 _F16 = np.dtype(np.float16)
 
@@ -112,7 +112,8 @@ class Power(ufunc):
                 name = SIMPLER.get(b)
                 if name is not None:
                     kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind
-                    if kind == "f" or (kind in "iu" and name == "square" and type(b) is int):
+                    is_simpler = kind == "f" or (kind == "c" and name != "positive")  # 1: complex -0 becomes 0
+                    if is_simpler or (kind in "biu" and name == "square" and type(b) is int):
                         return OBJECTS[name](a) if type(a) is types.ndarray else OBJECTS[name].methods[0](a)
             else:
                 other = operand(b)

@@ -182,6 +182,15 @@ def test_conjugates(code):
     twin(lambda xp: (xp.array(a).conj(), xp.conj(xp.array(a)), xp.array(a).conjugate() - xp.array(a)))
 
 
+@pytest.mark.parametrize("exponent", [2, 1, -1, 0.5, 2.0, 3, 0])
+@pytest.mark.parametrize("code", CODES)
+def test_powers(code, exponent):
+    if code in "FD" and exponent == 2:
+        exponent = 2  # with 2.0 NumPy multiplies in its scalar loop
+    a = np.abs(values(code)) if code in "efd" else values(code)
+    twin(lambda xp: xp.array(a) ** exponent, ulp=5 if code in "FD" or exponent in {3, 0.5} else 0)
+
+
 def test_lost_imaginary_parts_are_warned_of():
     z = oxinp.array(values("D"))
     x = oxinp.zeros(SIZE)
