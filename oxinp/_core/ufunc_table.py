@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from oxinp._ptx.types import i64, pred, u64
 Lowering = Callable[..., Any]  # (builder, *values) -> value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UfuncRow:
+class UfuncRow(NamedTuple):
     """What the device knows of a ufunc.
 
     Attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ class _Clip(ufunc):
         super().__init__(row)
         kept = dict.fromkeys(("f", "float16"), choose.clip_between_constants)
         assert isinstance(row.lowering, dict)
-        self._between_constants = operations_of(replace(row, lowering=row.lowering | kept))
+        self._between_constants = operations_of(row._replace(lowering=row.lowering | kept))
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:
         limits = operands[1:]
