@@ -104,9 +104,13 @@ class Driver:
             if ends:
                 raise _refusal(name, ends[0])
             leave = enter() if len(contexts) > 1 and enter is not None else None
-            result = raw(*arguments)
-            if leave is not None:
-                leave()
+            if leave is None:
+                result = raw(*arguments)
+            else:
+                try:
+                    result = raw(*arguments)
+                finally:
+                    leave()
             if result == errors.INVALID_CONTEXT and recover is not None:
                 recover()
                 result = raw(*arguments)

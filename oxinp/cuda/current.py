@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from oxinp import _runtime
+from oxinp._config import config
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["address_of", "cuda_backend", "flush"]
+__all__ = ["address_of", "cuda_backend", "flush", "user_line", "wrapped"]
+
+_OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
 
 
 def cuda_backend() -> CudaBackend | None:
@@ -49,3 +57,36 @@ def address_of(value: Any, *, is_kept: bool = False) -> hooks.DeviceAddress | No
         dense.insert(0, size)
         size *= extent
     return hooks.DeviceAddress(interface["data"][0], size, strides is None or tuple(strides) == tuple(dense), value)
+
+
+@contextlib.contextmanager
+def wrapped(backend: Any, methods: dict[str, Any]) -> Iterator[None]:
+    """Put other methods in the place of a backend's; programs take them anew at the beginning and at the end.
+
+    Raises
+    ------
+    RuntimeError
+        Somebody has done so already.
+    """
+    replaced = {name: value for name, value in vars(backend).items() if name in methods}
+    if any(hasattr(value, "is_wrapped") for value in replaced.values()):
+        raise RuntimeError("another profile, trace or leak detector is open: end it first")
+    for method in methods.values():
+        method.is_wrapped = True
+    vars(backend).update(methods)
+    config.renew()
+    try:
+        yield
+    finally:
+        for name in methods:
+            del vars(backend)[name]
+        vars(backend).update(replaced)
+        config.renew()
+
+
+def user_line() -> str:
+    """Return the innermost line outside this library, "file:line"."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,8 +1,10 @@
-"""Debugging: what is never given back, what a device looks like, and which driver calls were made."""
+"""Debugging: what is never given back, which kernels were launched, and what a device looks like."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from _driver import debug as driver_debug
 from _driver.debug import Leak, LeakDetector
@@ -10,43 +12,118 @@ from oxinp import _runtime
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable
     from typing import Self
 
-__all__ = ["Leak", "LeakDetector", "MemoryLeakDetector", "snapshot"]
+    from oxinp._runtime.memory import Buffer
+
+__all__ = ["Launch", "LaunchTrace", "Leak", "LeakDetector", "MemoryLeakDetector", "snapshot"]
 
 
 class MemoryLeakDetector:
-    """The device memory of arrays that a `with` block took and did not give back.
-
-    Attributes
-    ----------
-    nbytes : int
-        After the block: bytes in use more than before it.
+    """The device memory of arrays that was taken inside a `with` block and is still held.
 
     Examples
     --------
     >>> from oxinp.cuda.debug import MemoryLeakDetector
     >>> with MemoryLeakDetector() as detector:
     ...     pass
-    >>> detector.nbytes
-    0
+    >>> detector.leaks()
+    []
     """
 
     def __init__(self) -> None:
-        self.nbytes = 0
-        self._before = 0
+        self._lines: WeakKeyDictionary[Buffer, str] = WeakKeyDictionary()
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         current.flush()
-        self._before = _used_nbytes()
+        backend = _runtime.current()
+        if backend is not None:
+            allocate = backend.allocate
+
+            def noted(nbytes: int) -> Buffer:
+                buffer = allocate(nbytes)
+                self._lines[buffer] = current.user_line()
+                return buffer
+
+            self._open.enter_context(current.wrapped(backend, {"allocate": noted}))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
+        try:
+            current.flush()
+        finally:
+            self._open.close()
+
+    def leaks(self) -> list[Leak]:
+        """Return what is held now, by the lines that took it, the most memory first."""
+        counts: dict[str, tuple[int, int]] = {}
+        for buffer, line in list(self._lines.items()):
+            count, nbytes = counts.get(line, (0, 0))
+            counts[line] = count + 1, nbytes + buffer.nbytes
+        found = [Leak("Buffer", count, nbytes, line) for line, (count, nbytes) in counts.items()]
+        return sorted(found, key=lambda leak: -leak.nbytes)
+
+
+class Launch(NamedTuple):
+    """One launch of a kernel.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : (int, int, int)
+        Blocks, and threads per block.
+    stream : int
+        Handle of the stream it went to.
+    line : str
+        The user's, "file:line".
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    stream: int
+    line: str
+
+
+class LaunchTrace:
+    """The kernels that array operations launch inside a `with` block.
+
+    Attributes
+    ----------
+    launches : list of Launch
+        In order.
+    """
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
         current.flush()
-        self.nbytes = _used_nbytes() - self._before
+        backend = _runtime.current()
+        if backend is not None:
+            make = backend.launcher
+
+            def launcher(kernel: Any, grid: Any, *rest: Any) -> Callable[..., None]:
+                launch = make(kernel, grid, *rest)
+
+                def noted(*varying: Any) -> None:
+                    line = current.user_line()
+                    self.launches.append(Launch(kernel.name, grid, kernel.block, backend.stream, line))
+                    launch(*varying)
+
+                return noted
+
+            self._open.enter_context(current.wrapped(backend, {"launcher": launcher}))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            current.flush()
+        finally:
+            self._open.close()
 
 
 def snapshot() -> str:
@@ -55,8 +132,3 @@ def snapshot() -> str:
     if backend is None:
         return f"no GPU in use: {_runtime.why_host() or 'the emulator is'}"
     return f"{driver_debug.snapshot(backend.context)}\npool: {backend.pool.stats()}"
-
-
-def _used_nbytes() -> int:
-    backend = _runtime.current()
-    return 0 if backend is None else backend.memory_stats().used_nbytes

@@ -171,8 +171,10 @@ def _refusing_transfers(backend: CudaBackend) -> Iterator[None]:
         )
 
     methods = vars(backend)
+    before = {name: methods[name] for name in ("upload", "download") if name in methods}  # of a profile
     methods.update(upload=refuse, download=refuse)
     try:
         yield
     finally:
         del methods["upload"], methods["download"]
+        methods.update(before)

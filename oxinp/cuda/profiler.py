@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from _driver.event import Event as DriverEvent
 from oxinp import _runtime
-from oxinp._config import config
 from oxinp._runtime import counters
 from oxinp.cuda import current
 
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Profile", "Span", "profile"]
 
-_OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
 _MICRO = 1e6
 
 
@@ -83,24 +79,19 @@ class Profile:
         self._start = 0.0
         self._origin: Any = None
         self._lock = threading.Lock()
-        self._replaced: dict[str, Any] = {}
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         backend = self._backend = _runtime.current()
         if backend is not None:
-            if "launcher" in vars(backend):
-                raise RuntimeError("another profile is open: end it first")
             backend.synchronize()
             self._origin = backend.record_event()
-            wrapped = self._wrapped(backend)
-            self._replaced = {name: value for name, value in vars(backend).items() if name in wrapped}
-            vars(backend).update(wrapped)
+            self._open.enter_context(current.wrapped(backend, self._wrapped(backend)))
         self._start = time.perf_counter()
         _fallbacks.append(self)
         if len(_fallbacks) == 1 and not _is_watching:
             _is_watching.append(True)
             counters.watch(_tell)
-        config.renew()  # programs take new launchers
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -109,11 +100,7 @@ class Profile:
         try:
             current.flush()
         finally:
-            if backend is not None:
-                for name in ("launcher", "allocate", "upload", "download", "copy"):
-                    vars(backend).pop(name, None)
-                vars(backend).update(self._replaced)
-            config.renew()
+            self._open.close()
         if backend is not None:
             with contextlib.suppress(Exception) if any(exception) else contextlib.nullcontext():
                 backend.synchronize()
@@ -171,7 +158,7 @@ class Profile:
                 start = _mark(backend)
                 launch(*varying)
                 with self._lock:
-                    self._kernels.append((kernel.name, start, _mark(backend), _user_line()))
+                    self._kernels.append((kernel.name, start, _mark(backend), current.user_line()))
 
             return launch_between_events
 
@@ -195,7 +182,7 @@ class Profile:
 
     def add(self, kind: str, name: str, begin: float, seconds: float, nbytes: int) -> None:
         """Note something that the host did, given by its `time.perf_counter`."""
-        span = Span(kind, name, begin - self._start, seconds, nbytes, _user_line())
+        span = Span(kind, name, begin - self._start, seconds, nbytes, current.user_line())
         with self._lock:
             self.spans.append(span)
 
@@ -221,11 +208,3 @@ def _mark(backend: Any) -> Any:
     event = DriverEvent(backend.context)
     event.record(backend.stream)
     return event
-
-
-def _user_line() -> str:
-    """Return the innermost line outside this library."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

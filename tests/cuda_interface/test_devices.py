@@ -212,13 +212,34 @@ def test_memory_limit_and_peak():
 
 
 @pytest.mark.usefixtures("library")
-def test_leaked_memory_is_seen(config):
+def test_leaked_memory_is_seen_with_its_line(config):
     config.offload_threshold = 0
     with cuda.debug.MemoryLeakDetector() as detector:
         kept = evaluated(oxinp.ones(1000) + 1)
-        oxinp.evaluate(oxinp.ones(1000) + 2)
-    assert detector.nbytes == kept._storage.value[1][0]._block.nbytes
+        evaluated(oxinp.ones(1000) + 2)
+    (leak,) = detector.leaks()
+    assert (leak.count, leak.nbytes) == (1, 8000)
+    assert "test_devices.py:" in leak.line
+    del kept
+    assert detector.leaks() == []
     assert "pool:" in cuda.debug.snapshot()
+
+
+def test_launches_are_traced(library, config):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with cuda.debug.LaunchTrace() as trace:
+        evaluated(x * 3)
+        with pytest.raises(RuntimeError, match="end it first"), cuda.debug.LaunchTrace():
+            pytest.fail("two at once")
+        with cuda.Stream() as stream:
+            evaluated(x * 4)
+            handle = stream.handle
+    evaluated(x * 5)
+    assert len(trace.launches) == 2
+    assert [launch.stream for launch in trace.launches] == [0, handle]
+    assert trace.launches[0].grid == library.launches[-3].grid
+    assert all("test_devices.py:" in launch.line for launch in trace.launches)
 
 
 # Graphs

@@ -192,6 +192,9 @@ def test_every_call_is_made_in_the_context_of_its_object():
     with pytest.raises(MemoryError):
         memory.allocate(64)
     assert second.is_current()  # also after a failure
+    with pytest.raises(ctypes.ArgumentError):
+        memory.free("no address")
+    assert second.is_current()
     del stream
 
 
