@@ -97,6 +97,28 @@ class Graph:
                 "oxinp.config.offload_threshold bytes run on the host."
             )
 
+    @contextlib.contextmanager
+    def recapture(self, *arrays: Any) -> Iterator[None]:
+        """Record the work of a `with` block in the place of what the graph does now; see `capture`.
+
+        Where only parameters have changed, the executable form is kept, and takes them over in microseconds.
+        """
+        with type(self).capture(*arrays) as fresh:
+            yield
+        executable, self._executable = self._executable, None
+        if executable is not None and fresh._graph is not None:
+            try:
+                executable.update(fresh._graph)
+            except errors.CaptureError:
+                executable.close()
+            else:
+                self._executable, fresh._executable = None, executable
+        self.close()
+        for name in ("num_kernels", "_graph", "_executable", "_backend", "_memory", "_arrays"):
+            mine, new = getattr(self, name), getattr(fresh, name)
+            setattr(self, name, new)
+            setattr(fresh, name, mine)
+
     def launch(self) -> None:
         """Queue all of it on the current stream, after everything that is pending; does not wait for it.
 

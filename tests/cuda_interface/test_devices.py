@@ -307,6 +307,33 @@ def test_what_cannot_be_captured(library, config):
         pytest.fail("there is no GPU")
 
 
+def test_a_graph_captured_anew_keeps_its_executable_form_where_it_can(library, config):
+    config.offload_threshold = 0
+    x, y = evaluated(oxinp.zeros(1000) + 1), evaluated(oxinp.zeros(1000) + 2)
+    with cuda.Graph.capture(x) as graph:
+        x += 1
+    graph.launch()
+    with graph.recapture(y):
+        y += 1
+    graph.launch()
+    assert library.count()["cuGraphInstantiateWithFlags"] == 1
+    assert library.count()["cuGraphExecUpdate_v2"] == 1
+    (nodes,) = library.executables.values()
+    (node,) = nodes.values()
+    assert int.from_bytes(node.params.params[:8], "little") == current.address_of(y).ptr
+    library.results["cuGraphExecUpdate_v2"] = 910
+    with graph.recapture(x):
+        x += 1
+        y += 1
+    assert graph.num_kernels == 2
+    graph.launch()
+    assert library.count()["cuGraphInstantiateWithFlags"] == 2
+    graph.close()
+    gc.collect()
+    assert not library.executables
+    assert not library.graphs
+
+
 # Threads
 
 

@@ -96,6 +96,18 @@ def test_a_graph_of_array_operations():
     assert float((x * 2).sum()) == 3_200_000
 
 
+def test_a_graph_captured_anew():
+    x, y = oxinp.zeros(100_000), oxinp.zeros(100_000)
+    with cuda.Graph.capture(x) as graph:
+        x += 1
+    graph.launch()
+    with graph.recapture(y):
+        y += 2
+    graph.launch()
+    graph.launch()
+    assert (float(x[3]), float(y[3])) == (1, 4)
+
+
 def test_the_memory_of_a_graph_is_safe_from_others():
     x = oxinp.ones(100_000)
     with cuda.Graph.capture(x) as graph:
