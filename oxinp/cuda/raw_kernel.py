@@ -81,10 +81,10 @@ class RawKernel:
     ... def double(k, x: In[f32], y: Out[f32], n: u32):
     ...     with k.grid_stride(n) as i:
     ...         y[i] = x[i] + x[i]
-    >>> x, y = np.ones(100_000, "f4"), np.empty(100_000, "f4")
     >>> with np.config.override(backend="emulator"):
+    ...     x, y = np.ones(100_000, "f4"), np.empty(100_000, "f4")
     ...     np.cuda.RawKernel(double)(4, args=(x, y, x.size))
-    >>> float(y[-1])
+    ...     float(y[-1])
     2.0
     """
 
