@@ -26,7 +26,20 @@ class Layout:
     shortcut, `same` is the question.
     """
 
-    __slots__ = ("_ghost", "dtype", "graph", "is_contiguous", "nbytes", "ndim", "offset", "shape", "size", "strides")
+    __slots__ = (
+        "_form",
+        "_ghost",
+        "dtype",
+        "graph",
+        "is_contiguous",
+        "nbytes",
+        "ndim",
+        "offset",
+        "parts",
+        "shape",
+        "size",
+        "strides",
+    )
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -37,6 +50,8 @@ class Layout:
     nbytes: int
     is_contiguous: bool
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
+    parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
+    _form: Layout | None
     _ghost: tuple[np.ndarray[Any, Any], int] | None
 
     @staticmethod
@@ -95,8 +110,12 @@ class Layout:
     @property
     def form(self) -> Layout:
         """What a kernel depends on, the offset standing for its alignment: rows of a matrix have one form, or few."""
-        offset = (self.offset & -self.offset) % 256  # Buffers lie at multiples of 256
-        return self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+        form = self._form
+        if form is None:
+            offset = (self.offset & -self.offset) % 256  # Buffers lie at multiples of 256
+            form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+            self._form = form
+        return form
 
     @property
     def is_aligned(self) -> bool:
@@ -206,6 +225,8 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
         for n, step, dense in zip(shape, strides, contiguous_strides(shape, dtype.itemsize), strict=True)
     )
     layout.graph = None
+    layout.parts = None
+    layout._form = None
     layout._ghost = None
     return layout
 

@@ -17,8 +17,8 @@ from oxinp._config import config
 from oxinp._core import schedule
 from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
-from oxinp._core.handle import host_view
-from oxinp._core.storage import Storage
+from oxinp._core.handle import expression, host_view
+from oxinp._core.storage import SHARED, Storage
 from oxinp._core.ufunc import apply, apply_into, declined, operand, types, wrap_host, wrap_pending
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -84,39 +84,47 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             x = left.host
             y = right.host
             if x is None or y is None:
-                # At least one is only on the device: if both are whole arrays there, one dictionary hit records it.
+                # At least one is only on the device: if both are valid there, one dictionary hit records it.
                 u = left.value
                 v = right.value
                 if u is not None and v is not None:
+                    if u[0].layout is not a._layout:
+                        u = expression(a)
+                        v = right.value or v  # which that may have computed
+                    if v[0].layout is not b._layout:
+                        v = expression(b)
                     u_graph, leaves, mask = u
                     v_graph, v_leaves, v_mask = v
-                    if u_graph.layout is a._layout and v_graph.layout is b._layout:
-                        record = None
-                        if not mask & v_mask:
-                            record = pairs.get((u_graph, v_graph))
-                            leaves += v_leaves
-                        elif len(v_leaves) == 1:
-                            entry = v_leaves[0]
+                    key: Any = (u_graph, v_graph)
+                    if mask & v_mask:
+                        for entry in v_leaves:
                             if entry in leaves:
-                                record = pairs.get((u_graph, v_graph, leaves.index(entry)))
-                        if record is not None:
-                            graph = record.graph
-                            if graph is not None:
-                                # `wrap_pending`, spelled out: a call here is a tenth of the whole.
-                                storage = _new(Storage)
-                                storage.value = (graph, leaves, mask | v_mask)
-                                storage.host = None
-                                storage.stale = None
-                                _pending.append(ref(storage))
-                                if len(_pending) > schedule.room:
-                                    schedule.make_room()
-                                layout = graph.layout
-                                array = _new(kind if layout.ndim else types.scalar)
-                                array._layout = layout
-                                array._storage = storage
-                                array._view = None
-                                array._cache = None
-                                return array
+                                key = (u_graph, v_graph, leaves.index(entry)) if len(v_leaves) == 1 else None
+                                break
+                        else:
+                            leaves += v_leaves
+                    else:
+                        leaves += v_leaves
+                    mask |= v_mask
+                    record = None if mask & SHARED else pairs.get(key)  # what others may change is read at once
+                    if record is not None:
+                        graph = record.graph
+                        if graph is not None:
+                            # `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                            storage = _new(Storage)
+                            storage.value = (graph, leaves, mask)
+                            storage.host = None
+                            storage.stale = None
+                            _pending.append(ref(storage))
+                            if len(_pending) > schedule.room:
+                                schedule.make_room()
+                            layout = graph.layout
+                            array = _new(kind if layout.ndim else types.scalar)
+                            array._layout = layout
+                            array._storage = storage
+                            array._view = None
+                            array._cache = None
+                            return array
             elif not REPORTS:
                 # Both on the host, and too small for any result of theirs to belong on the device.
                 cache = a._cache
@@ -144,7 +152,9 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             value = storage.value
             x = storage.host
             if x is None:
-                if value is not None and value[0].layout is a._layout:
+                if value is not None:
+                    if value[0].layout is not a._layout:
+                        value = expression(a)
                     record = pairs.get((value[0], kind))
                     if record is not None and record.graph is not None:
                         try:

@@ -133,9 +133,38 @@ def _as_view_key(key: Any) -> tuple[Any, ...]:
 
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
-    parts = _as_view_key(key)
-    found = layout.view(lambda seen: seen[parts])
-    return found, _is_element(key, parts, found.ndim)
+    plain = _hashable(key)
+    known = layout.parts
+    if known is None:
+        known = layout.parts = {}
+    located = None if plain is None else known.get(plain)
+    if located is None:
+        parts = _as_view_key(key)
+        found = layout.view(lambda seen: seen[parts])
+        located = found, _is_element(key, parts, found.ndim)
+        if plain is not None:
+            if len(known) >= _MAX_PARTS:
+                known.clear()
+            known[plain] = located
+    return located
+
+
+_MAX_PARTS = 64  # of one layout that are remembered: a loop over rows must not fill the memory
+_BOUNDS = frozenset({int, NoneType})
+
+
+def _hashable(key: Any) -> Any:
+    """Return a basic key as a tuple with slices by their bounds; None where these are more than integers."""
+    plain = []
+    for part in key if type(key) is tuple else (key,):
+        if type(part) is slice:
+            start, stop, step = part.start, part.stop, part.step
+            if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or type(step) not in _BOUNDS:
+                return None
+            plain.append((start, stop, step))
+        else:
+            plain.append(part)
+    return tuple(plain)
 
 
 def _is_element(key: Any, parts: tuple[Any, ...], ndim: int) -> bool:
