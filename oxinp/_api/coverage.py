@@ -145,9 +145,8 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     *_rows(
         "linear algebra",
-        native="matmul",
-        composed="dot inner kron outer tensordot trace vdot vecdot",
-        host="einsum einsum_path",
+        native="einsum_path matmul",
+        composed="dot einsum inner kron outer tensordot trace vdot vecdot",
     ),
     CoverageRow("matvec", "linear algebra", COMPOSED, since="2.2"),
     CoverageRow("vecmat", "linear algebra", COMPOSED, since="2.2"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+import string
 from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import as_ours, implements
+from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
 from oxinp._core.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops import einsum as sums
 from oxinp._core.ops import matmul, shape
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.views import view
@@ -57,3 +60,47 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
         raise Unsupported("a NumPy array to write to")
     a, _ = _checked(a, a)
     return reduce(SUM, view(a, lambda seen: seen.diagonal(offset, axis1, axis2)), -1, dtype, out)
+
+
+@implements("einsum", is_hosted=False)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+    """See `numpy.einsum`."""
+    subscripts, arrays = _in_letters(operands)
+    if out is not None and not is_array(out):
+        raise Unsupported("a NumPy array to write to")
+    if subscripts is None or not arrays or not {*kwargs} <= {"dtype", "order", "casting"}:
+        raise Unsupported("what NumPy refuses")
+    ours = [_checked(array, None)[0] for array in arrays]
+    return sums.einsum(subscripts, ours, out, sums.Options(_frozen(optimize), **kwargs))
+
+
+def _in_letters(operands: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
+    """Return subscripts, also where they are given as lists behind the operands, and the operands."""
+    if operands and isinstance(operands[0], str | bytes):
+        first = operands[0]
+        return first if isinstance(first, str) else first.decode("ascii", "replace"), operands[1:]
+    lists = [*operands[1::2], *(operands[-1:] if len(operands) % 2 else ())]
+    try:
+        terms = ["".join("..." if x is Ellipsis else _LETTERS[_position(x)] for x in labels) for labels in lists]
+    except (TypeError, IndexError):
+        return None, ()
+    arrow = ["->" + terms.pop()] if len(operands) % 2 and terms else []
+    return "".join([",".join(terms), *arrow]), operands[: len(terms) * 2 : 2]
+
+
+def _position(label: Any) -> int:
+    number = operator.index(label)
+    if number < 0:
+        raise IndexError
+    return number
+
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _frozen(optimize: Any) -> Any:
+    """Return a path as something to look up by."""
+    return tuple(map(_frozen, optimize)) if isinstance(optimize, list | tuple) else optimize
+
+
+enter_without_reading(np.einsum_path, "einsum_path", all_arguments=True)
