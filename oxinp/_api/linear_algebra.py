@@ -14,21 +14,35 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.gufuncs import GUFUNC_OBJECTS
 from oxinp._core.ops import einsum as sums
 from oxinp._core.ops import matmul, shape
+from oxinp._core.ops.copy import assign
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.views import view
 from oxinp._core.reduction_table import SUM
+from oxinp._core.ufunc import check_writeable
 
 
-def _checked(a: Any, b: Any, out: Any = None) -> tuple[Any, Any]:
-    if out is not None or any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)):
-        raise Unsupported("an `out`, or a subclass to pass through")
+def _checked(a: Any, b: Any) -> tuple[Any, Any]:
+    if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)):
+        raise Unsupported("a subclass to pass through")
     return as_ours(a), as_ours(b)
 
 
 @implements("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.dot`."""
-    a, b = _checked(a, b, out)
+    a, b = _checked(a, b)
+    result = _dot(a, b)
+    if out is None:
+        return result
+    is_alike = is_array(out) and (out.dtype, out.shape) == (result.dtype, np.shape(result))
+    if not is_alike or not out._layout.is_contiguous:
+        raise Unsupported("what NumPy refuses, or an array of its own")
+    check_writeable(out)
+    assign(out, result)
+    return out if out._layout.ndim else out[()]
+
+
+def _dot(a: Any, b: Any) -> Any:
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return a * b
     return matmul.dot(a, b) if a._layout.ndim > 1 and b._layout.ndim > 2 else GUFUNC_OBJECTS["matmul"](a, b)
@@ -42,7 +56,7 @@ def inner(a: Any, b: Any, /) -> Any:
         return a * b
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
     if b._layout.ndim > 1 and a._layout.ndim > 1:
-        return dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
+        return _dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
     return matmul.contract(a, b, -1)
 
 

@@ -30,7 +30,7 @@ _OF_ARRAYS = (
 # ... and that of these may be larger.
 _GROWING = "fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
 
-_OF_LINALG = "matmul matrix_power multi_dot outer tensordot vecdot"
+_OF_LINALG = "cross matmul matrix_power multi_dot outer tensordot trace vecdot"
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops import matmul
-from oxinp._core.ops.copy import assign
+from oxinp._core.ops.copy import assign, astype, copy
 from oxinp._core.ops.views import view
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
@@ -52,8 +53,11 @@ _COMPUTE = {
 GUFUNCS = {name: GufuncRow(getattr(np, name), *row) for name, row in _COMPUTE.items() if hasattr(np, name)}
 
 
+_KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order", "subok"}
+
+
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
-    """A generalised ufunc; see `numpy.ufunc`. Keywords but `out` and `axis` are NumPy's business, on the host."""
+    """A generalised ufunc; see `numpy.ufunc`."""
 
     __slots__ = ("_cost", "_product")
 
@@ -74,19 +78,49 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         given = {**kwargs, **({} if out is None else {"out": out})}
         if any(value is NotImplemented for value in operands):
             return numpy_ufunc(*args, **given)  # which asks them
-        axis = kwargs.pop("axis", -1) if numpy_ufunc is np.vecdot else -1
-        if kwargs or len(args) != numpy_ufunc.nin or not (out is None or type(out) is types.ndarray):
+        if (
+            not kwargs.keys() <= _KEYWORDS
+            or len(args) != numpy_ufunc.nin
+            or not (out is None or type(out) is types.ndarray)
+        ):
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         if out is None and not any(isinstance(value, Handle) for value in operands):
             return numpy_ufunc(*operands)
         arrays = [value if isinstance(value, Handle) else types.from_host(np.asarray(value)) for value in operands]
-        if axis != -1:
-            arrays = [view(array, lambda seen: np.moveaxis(seen, axis, -1)) for array in arrays]
         try:
+            if kwargs:
+                return self._with_keywords(arrays, out, kwargs)
             result = self._of_arrays(arrays)
         except Unsupported:
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         return result if out is None else _into(out, result)
+
+    def _with_keywords(self, arrays: list[Any], out: Any, keywords: dict[str, Any]) -> Any:
+        """Compute in the dtypes and along the axes that are asked for."""
+        numpy_ufunc = self._row.numpy
+        # NumPy refuses what it refuses on two elements per axis.
+        numpy_ufunc(*map(_miniature, arrays), **keywords, **({} if out is None else {"out": _miniature(out)}))
+        signature = keywords.get("signature")
+        if keywords.get("dtype") is not None:
+            signature = (*[None] * numpy_ufunc.nin, np.dtype(keywords["dtype"]))
+        casting = keywords.get("casting", "same_kind")
+        given = (*[array._layout.dtype for array in arrays], None)
+        options = {} if signature is None else {"signature": signature}
+        dtypes = numpy_ufunc.resolve_dtypes(given, casting=casting, **options)
+        arrays = [astype(array, dtype, copy_wanted=False) for array, dtype in zip(arrays, dtypes, strict=False)]
+        *inputs, last = _core_axes(numpy_ufunc, [array._layout.ndim for array in arrays], keywords)
+        result = self._of_arrays([_with_axes(x, axes, is_source=True) for x, axes in zip(arrays, inputs, strict=True)])
+        if keywords.get("keepdims"):
+            result = view(types.from_host(np.asarray(result)) if not isinstance(result, Handle) else result, _kept)
+        if isinstance(result, Handle):
+            result = _with_axes(result, last, is_source=False)
+        if out is not None:
+            return _into(out, result, casting)
+        if keywords.get("order", "K") in ("F", "f"):
+            return copy(result, "F") if np.ndim(result) else result
+        if isinstance(result, types.ndarray) and result._view is not None:
+            result._view = (None, True)  # nobody else has what it is a view of
+        return result
 
     def _of_arrays(self, arrays: list[Any]) -> Any:
         cost = self._cost(arrays[0]._layout, arrays[1]._layout)
@@ -100,11 +134,52 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         return _named, (self.__name__,)
 
 
-def _into(out: Any, result: Any) -> Any:
+def _kept(seen: Any) -> Any:
+    return seen[..., None]
+
+
+def _core_axes(numpy_ufunc: np.ufunc, ndims: list[int], keywords: dict[str, Any]) -> list[tuple[int, ...]]:
+    """Return where the core dimensions of every operand and of the result are; -1 is the last axis."""
+    terms = [re.findall(r"\w+\??", term) for term in re.findall(r"\(.*?\)", numpy_ufunc.signature or "")]
+    absent = {
+        name
+        for term, ndim in zip(terms, ndims, strict=False)
+        for name in term
+        if name.endswith("?") and ndim < len(term)
+    }
+    cores = [sum(name not in absent for name in term) for term in terms]
+    if keywords.get("keepdims"):
+        cores[-1] = cores[0]
+    if "axis" in keywords:
+        return [(keywords["axis"],) * core for core in cores]
+    given = keywords.get("axes")
+    if given is None:
+        return [tuple(range(-core, 0)) for core in cores]
+    if len(given) < len(cores) and cores[-1]:
+        raise Unsupported("axes of the result that are left out")
+    entries = [entry if isinstance(entry, tuple) else (entry,) for entry in given]
+    return [*entries, *[()] * (len(cores) - len(entries))]
+
+
+def _with_axes(array: Any, axes: tuple[int, ...], *, is_source: bool) -> Any:
+    """Move axes to the end (or, of a result, from there)."""
+    last = tuple(range(-len(axes), 0))
+    if axes == last:
+        return array
+    moves = (axes, last) if is_source else (last, axes)
+    return view(array, lambda seen: np.moveaxis(seen, *moves))
+
+
+def _miniature(array: Any) -> Any:
+    """Return an array of ones with the dtype of one of ours and at most two elements along each axis."""
+    return np.ones([min(n, 2) for n in array._layout.shape], array._layout.dtype)
+
+
+def _into(out: Any, result: Any, casting: Any = "same_kind") -> Any:
     """Write a result that was computed beside `out` into it, as a ufunc's; it may overlap the operands."""
     check_writeable(out)
     dtype, shape = result.dtype, np.shape(result)
-    if not np.can_cast(dtype, out._layout.dtype, "same_kind"):
+    if not np.can_cast(dtype, out._layout.dtype, casting):
         np.add(np.empty(0, dtype), np.empty(0, dtype), out=np.empty(0, out._layout.dtype))
     if out._layout.shape[out._layout.ndim - len(shape) :] != shape:
         np.broadcast_to(np.empty(shape, np.bool_), out._layout.shape)

@@ -114,12 +114,65 @@ def test_matmul_of_every_layout(left, right, dtype):
         (lambda n, x, y: n.linalg.multi_dot([x, y, x]), ((6, 5), (5, 6))),
         (lambda n, x, y: n.linalg.outer(x, y), ((6,), (7,))),
         (lambda n, x, y: n.linalg.vecdot(x, y, axis=0), ((5, 3), (5, 3))),
+        (lambda n, x, y: n.linalg.vecdot(x, y), ((5, 3), (5, 3))),
+        (lambda n, x, y: n.linalg.matmul(x, y), ((5, 3), (3, 5))),
+        (lambda n, x, y: n.linalg.tensordot(x, y, axes=1), ((5, 3), (3, 5))),
+        (lambda n, x, y: n.kron(x, y), ((5, 3), (3, 5))),
+        (lambda n, x, y: n.dot(x, y, out=n.zeros((6, 6), n.result_type(x, y))), ((6, 5), (5, 6))),
+        (lambda n, x, y: n.matmul(x, y, axes=[(0, 1), (1, 0), (1, 0)]), ((6, 5), (4, 5))),
+        (lambda n, x, y: n.matmul(x, y, axes=[(0, 2), (-2, -1), (0, 1)]), ((6, 2, 5), (5, 4))),
+        (lambda n, x, y: n.matmul(x, y, axes=[(0, 1), 0, 0]), ((6, 5), (5,))),
+        (lambda n, x, y: n.vecdot(x, y, axis=0, keepdims=True), ((5, 3), (5, 3))),
+        (lambda n, x, y: n.vecdot(x, y, keepdims=True), ((5,), (5,))),
+        (lambda n, x, y: n.vecdot(x, y, axes=[0, 1]), ((5, 3), (3, 5))),
+        (lambda n, x, y: n.vecdot(x, y, axes=[0, 1, 0], keepdims=True), ((5, 3), (3, 5))),
+        (lambda n, x, y: n.matmul(x, y, order="F"), ((5, 3), (3, 5))),
     ],
 )
-@pytest.mark.parametrize("dtype", ["i8", "f8"])
+@pytest.mark.parametrize("dtype", ["i8", "f8", "c8"])
 def test_what_is_made_of_products(function, shapes, dtype):
     rng = numpy.random.default_rng(3)
     check(function, *[draw(rng, shape, dtype) for shape in shapes], dtype)
+
+
+def test_complex_vectors_are_conjugated(twin):
+    def body(n):
+        a = (n.arange(12) + 1j * n.arange(12)[::-1]).reshape(3, 4).astype("c16")
+        products = [n.vecdot(a, a[1]), n.vdot(a, a), n.linalg.vecdot(a, a, axis=0)]
+        return [*products, n.matvec(a, a[0]), n.vecmat(a[:, 0], a)] if hasattr(numpy, "matvec") else products
+
+    twin(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda n, a: n.matmul(a, a.T, dtype="f4"),
+        lambda n, a: n.matmul(a, a.T, dtype="i4", casting="unsafe"),
+        lambda n, a: n.matmul(a, a.T, signature="ff->f"),
+        lambda n, a: n.matmul(a, a.T, out=n.zeros((6, 6), "i8"), casting="unsafe"),
+        lambda n, a: n.matmul(a, a.T, out=(n.zeros((6, 6)),), axes=[(0, 1), (0, 1), (1, 0)]),
+        lambda n, a: n.matmul(a, a.T, order="F").strides,
+        lambda n, a: n.matmul(a, a[0], axes=[(0, 1), 0, 0], dtype="f4"),
+        lambda n, a: n.vecdot(a, a, keepdims=True).flags.owndata,
+        lambda n, a: n.linalg.trace(a),
+        lambda n, a: n.linalg.trace(a, offset=1, dtype="f4"),
+        lambda n, a: n.linalg.diagonal(a, offset=-1),
+        lambda n, a: n.trace(n.stack([a, a]), 1, 1, 2),
+        lambda n, a: n.cross(a[:, :3], a[::-1, 1:4]),
+        lambda n, a: n.cross(a[:3], a[1, :3], axisa=0),
+        lambda n, a: n.linalg.cross(a[:, :3], a[::-1, 1:4]),
+        lambda n, a: n.linalg.cross(a[:3], a[3:], axis=0),
+        lambda n, a: n.dot(a, 3, out=n.zeros((6, 5))),
+        lambda n, a: n.dot(a[0], a[1], out=n.zeros(())),
+    ],
+)
+def test_nothing_goes_to_the_host(twin, stats, body):
+    before = stats().fallbacks
+    ours, _ = twin(lambda n: body(n, n.arange(30.0).reshape(6, 5)))
+    assert not isinstance(ours, Exception)
+    went = {name: n - before.get(name, 0) for name, n in stats().fallbacks.items() if name != "__array__"}
+    assert not any(went.values())
 
 
 def test_matrix_power(twin):
@@ -155,6 +208,18 @@ def test_result_goes_into_out(twin):
         lambda n, x: n.matmul(x, x.T, out=n.zeros((6, 6), int)),
         lambda n, x: n.dot(x, x.T, out=n.zeros((6, 6), "f4")),
         lambda n, x: n.linalg.matrix_power(x, 2),
+        lambda n, x: n.matmul(x, x.T, axis=0),
+        lambda n, x: n.matmul(x, x.T, axes=[(0, 1), (0, 1)]),
+        lambda n, x: n.matmul(x, x.T, axes=[(0, 2), (0, 1), (0, 1)]),
+        lambda n, x: n.matmul(x, x.T, axes=[(0, 1), (1, 0), (0, 1)]),
+        lambda n, x: n.matmul(x, x.T, keepdims=True),
+        lambda n, x: n.matmul(x, x.T, dtype="i4"),
+        lambda n, x: n.matmul(x, x.T, dtype="f4", casting="no"),
+        lambda n, x: n.matmul(x, x.T, order="Q"),
+        lambda n, x: n.matmul(x, x.T, foo=1),
+        lambda n, x: n.vecdot(x, x, axis=2),
+        lambda n, x: n.vecdot(x, x, axis=0, axes=[0, 0]),
+        lambda n, x: n.dot(x, x.T, out=n.zeros((6, 7))[:, :6]),
         lambda n, x: n.linalg.multi_dot([x]),
         lambda n, x: n.linalg.multi_dot([x, x]),
     ],

@@ -224,10 +224,8 @@ def _at(array: Handle, key: Any) -> Any:
     return view(array, lambda seen: seen[key])
 
 
-def _conjugate(a: Handle) -> Any:
-    if a._layout.dtype.kind == "c":
-        raise Unsupported("conjugates have no kernel yet")
-    return a
+def _conjugate(a: Any) -> Any:
+    return UFUNC_OBJECTS["conjugate"](a) if a._layout.dtype.kind == "c" else a
 
 
 def check(numpys: Callable[..., Any], a: Handle, b: Handle, first: int, second: int, axis: int, other: int) -> None:
