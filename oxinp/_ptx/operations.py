@@ -8,9 +8,13 @@ from typing import Any
 from oxinp._ptx.isa import ALIAS, Op
 from oxinp._ptx.kernel import Instr
 from oxinp._ptx.tracer import Tracer
-from oxinp._ptx.types import UNSIGNED, Type, f64, pred, u16, u32
+from oxinp._ptx.types import UNSIGNED, Type, f64, i8, i16, i32, pred, u16, u32
 from oxinp._ptx.value import Value
 from oxinp._ptx.warp import FULL, shuffle
+
+# ptxas 13.0 makes one instruction of max(max(a, -b), c) for sm_90 and loses the sign (seen on an H200; likewise of 16
+# bits, and for min): signed integers up to 32 bits are compared and chosen instead.
+_MISCOMPILED = frozenset({i8, i16, i32})
 
 
 class Operations(Tracer):
@@ -47,6 +51,21 @@ class Operations(Tracer):
             return chosen
         return self.emit("selp", a, b, predicate, types=(first.type,))
 
+    def min(self, a: Any, b: Any) -> Value:
+        """Smaller of two; of a number and NaN the number."""
+        return self._least_or_greatest("min", "lt", a, b)
+
+    def max(self, a: Any, b: Any) -> Value:
+        """Larger of two; of a number and NaN the number."""
+        return self._least_or_greatest("max", "gt", a, b)
+
+    def _least_or_greatest(self, name: str, comparison: str, a: Any, b: Any) -> Value:
+        first = a if isinstance(a, Value) else b
+        if first.type not in _MISCOMPILED:
+            return self.emit(name, a, b)
+        a, b = self.as_value(a, first.type), self.as_value(b, first.type)
+        return self.where(self.compare(comparison, a, b), a, b)
+
     def min_nan(self, a: Any, b: Any) -> Value:
         """Smaller of two, NaN if either is (``numpy.minimum``)."""
         return self._extremum("min", a, b)
@@ -58,7 +77,7 @@ class Operations(Tracer):
     def _extremum(self, name: str, a: Any, b: Any) -> Value:
         first = a if isinstance(a, Value) else b
         if not first.type.is_float:
-            return self.emit(name, a, b)
+            return self.min(a, b) if name == "min" else self.max(a, b)
         if first.type is not f64:
             return self.emit(name + "_nan", a, b)
         # f64 has no .NaN form: a NaN operand is its own sum with the other

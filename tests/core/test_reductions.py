@@ -392,3 +392,17 @@ def test_degrees_of_freedom_warn_as_numpys():
 def test_every_row_is_tried():
     rows = {row.name for row in vars(reduction_table).values() if isinstance(row, reduction_table.ReductionRow)}
     assert rows - {"fmax", "fmin"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u4", "f4"])
+def test_extrema_of_negated_elements(config, dtype):
+    # NVIDIA's compiler lost the sign of narrow integers.
+    config.offload_threshold = 0
+    x = numpy.arange(-3, 117).astype("i8").astype(dtype)
+    y, z = x[::-1].copy(), numpy.roll(x, 7)
+    ours, others, last = np.asarray(x), np.asarray(y), np.asarray(z)
+    for function in (lambda n, x: n.max(-x), lambda n, x: n.min(-x), lambda n, x: n.max(x - x - x)):
+        assert function(np, ours) == function(numpy, x)
+    for name in ("maximum", "minimum"):
+        choose, numpys = getattr(np, name), getattr(numpy, name)
+        assert_same(choose(choose(ours, -others), last), numpys(numpys(x, -y), z), where=name)
