@@ -68,7 +68,7 @@ x.__matmul__(v) k&3 k|8 k^5 6&k k<<1 k>>1 1<<k 64>>k ~k -x +x abs(x) x.__ipow__(
 k.__iand__(3) k.__ior__(3) k.__ixor__(3) k.__ilshift__(1) k.__irshift__(1) x.__imatmul__(x[:,:3]@x.T@x/100) c.imag
 c.real c.conj() c.__setattr__("imag",2) x.__setattr__("imag",2) x.resize(2,3) x.resize((5,)) x[1:].resize(2)
 x.tolist() x.data.nbytes x.data.tolist() x.to_device("cpu")is(x) x.to_device("gpu") x.device x.__sizeof__()>90
-x.__array_namespace__().__name__[-3:] x.__dlpack_device__() np.from_dlpack(x) x.dumps()[:2] len(x) (3)in(x)
+x.__array_namespace__().__name__[-3:] np.from_dlpack(x) x.dumps()[:2] len(x) (3)in(x)
 x.__delitem__(0) x.setflags(write=False) x.setflags(align=True) x.flags.writeable x.flags["C"] x.T.flags.f_contiguous
 x.flags.num x[:,1:].flags.num x.T.flags.num repr(x.flags) x.flags.__setitem__("W",False) x.flags["Q"]
 x.flags.__setattr__("owndata",True) x.flags.nonsense np.broadcast_to(v,(2,3)).flags.num x.ctypes.shape[:]

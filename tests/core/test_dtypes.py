@@ -258,7 +258,7 @@ def test_lists_are_assigned_number_by_number(code, numbers):
     twin(body)
 
 
-COMPLEX = [row for row in UFUNCS if row.complex_ulp]
+COMPLEX = [row for row in UFUNCS if row.complex_ulp and row.numpy.nin == 1]
 
 
 @pytest.mark.usefixtures("on_device_only")

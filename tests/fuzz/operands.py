@@ -304,6 +304,11 @@ def _all_real(*values: Any) -> bool:
     return not any(np.asarray(v).dtype.kind == "c" for v in values)
 
 
+def _no_nan(*values: Any) -> bool:
+    """The sign of a NaN is nobody's promise."""
+    return not any(np.asarray(v).dtype.kind in "fc" and np.isnan(v).any() for v in values)
+
+
 OPERATIONS = tuple(
     row.with_arity()
     for row in (
@@ -360,8 +365,8 @@ OPERATIONS = tuple(
         Operation("np.frexp({x})[1]", 1),
         Operation("np.ldexp({x}, 3)", 1),
         Operation("np.sign({x})", 1, _all_real),
-        Operation("np.signbit({x})", 1),
-        Operation("np.copysign({x}, {y})", 1),
+        Operation("np.signbit({x})", 1, _no_nan),
+        Operation("np.copysign({x}, {y})", 1, _no_nan),
         Operation("np.nextafter({x}, {y})", 1),
         Operation("np.spacing({x})", 1),
         Operation("np.heaviside({x}, {y})", 1),

@@ -97,6 +97,10 @@ def heaviside(k: Any, a: Any, at_zero: Any) -> Any:
     return k.where(k.isnan(a), a, step)
 
 
+# NumPy's float16 left zeros their sign before 2.5.
+_HALF_KEEPS_ZEROS = np.lib.NumpyVersion(np.__version__) < "2.5.0"
+
+
 def nextafter(k: Any, a: Any, b: Any) -> Any:
     """The next float after `a` on the way to `b`."""
     form = FORMATS[a.type]
@@ -105,7 +109,7 @@ def nextafter(k: Any, a: Any, b: Any) -> Any:
     stepped = k.where(away, bits + 1, bits - 1)
     stepped = k.where(a == 0, (toward & form.sign) | 1, stepped)
     stepped = k.bitcast(stepped, a.type)
-    stepped = k.where(a == b, a if a.type is f16 else b, stepped)  # NumPy's own f16 leaves zeros their sign
+    stepped = k.where(a == b, a if a.type is f16 and _HALF_KEEPS_ZEROS else b, stepped)
     return k.where(k.emit("isnan", a, b), a + b, stepped)
 
 
