@@ -8,13 +8,13 @@ from typing import Any
 from oxinp._ptx.isa import ALIAS, Op
 from oxinp._ptx.kernel import Instr
 from oxinp._ptx.tracer import Tracer
-from oxinp._ptx.types import UNSIGNED, Type, f64, i8, i16, i32, pred, u16, u32
+from oxinp._ptx.types import UNSIGNED, Type, f64, i8, i16, i32, pred, u8, u16, u32
 from oxinp._ptx.value import Value
 from oxinp._ptx.warp import FULL, shuffle
 
 # ptxas 13.0 makes one instruction of max(max(a, -b), c) for sm_90 and loses the sign (seen on an H200; likewise of 16
-# bits, and for min): signed integers up to 32 bits are compared and chosen instead.
-_MISCOMPILED = frozenset({i8, i16, i32})
+# bits, unsigned, and for min): integers up to 32 bits are compared and chosen instead.
+_MISCOMPILED = frozenset({i8, i16, i32, u8, u16, u32})
 
 
 class Operations(Tracer):
