@@ -36,6 +36,8 @@ class Tiling(NamedTuple):
     blocks_per_sm : int
     rate : float
         Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
+    max_side : int
+        Largest M, N and K for which that holds, and only where there are tiles for all multiprocessors; 0: any.
     """
 
     tile_m: int
@@ -46,6 +48,7 @@ class Tiling(NamedTuple):
     num_stages: int
     blocks_per_sm: int
     rate: float
+    max_side: int = 0
 
 
 _TENSOR = (
@@ -54,15 +57,20 @@ _TENSOR = (
     Tiling(128, 64, 32, 32, 32, 4, 1, 0.182e12),
     Tiling(64, 64, 32, 16, 32, 3, 2, 0.178e12),
     Tiling(64, 32, 32, 16, 32, 4, 2, 0.15e12),
-    Tiling(32, 32, 16, 16, 32, 6, 2, 0.12e12),
+    Tiling(32, 32, 16, 16, 32, 4, 3, 0.13e12),
+    # Batches of small matrices: few threads each, and as many of them at a time as possible.
+    Tiling(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
+    Tiling(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
 )
 _TENSOR_SM80 = (Tiling(128, 128, 64, 32, 16, 3, 1, 0.08e12), Tiling(64, 64, 32, 32, 16, 3, 2, 0.07e12))
 # By the bytes of a sum.
 _FMA = {
     4: (
         Tiling(128, 128, 32, 64, 16, 3, 2, 0.14e12),
-        Tiling(64, 64, 32, 32, 16, 4, 4, 0.11e12),
-        Tiling(32, 32, 8, 16, 32, 3, 4, 0.05e12),
+        Tiling(64, 64, 32, 32, 32, 3, 4, 0.128e12),
+        Tiling(64, 64, 32, 32, 16, 4, 4, 0.12e12),
+        Tiling(32, 32, 16, 32, 32, 3, 4, 0.06e12),
+        Tiling(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
     ),
     8: (Tiling(64, 64, 16, 32, 16, 3, 2, 0.06e12), Tiling(32, 32, 8, 16, 16, 3, 4, 0.04e12)),
     16: (Tiling(64, 64, 16, 32, 8, 3, 2, 0.015e12), Tiling(32, 32, 8, 16, 8, 3, 4, 0.01e12)),
@@ -215,9 +223,19 @@ def _choose(
     """The tiling, the unit and the number of chunks that the model expects to take the least time."""
     unit, tilings = _tilings(type, acc, device)
     fitting = [t for t in tilings if _shared_nbytes(t, type, acc, unit, majors) <= device.max_shared_nbytes]
-    candidates = ((_seconds(problem, t, chunks, acc, device), t, chunks) for t, chunks in _ways(problem[3], fitting))
+    allowed = [t for t in fitting if _is_meant(t, problem, device)]
+    candidates = ((_seconds(problem, t, chunks, acc, device), t, chunks) for t, chunks in _ways(problem[3], allowed))
     _, tiling, num_chunks = min(candidates, key=lambda candidate: candidate[0])
     return tiling, unit, num_chunks
+
+
+def _is_meant(tiling: Tiling, problem: tuple[int, int, int, int], device: Device) -> bool:
+    """Whether a tiling's rate was measured on problems like this one."""
+    if not tiling.max_side:
+        return True
+    count, m, n, depth = problem
+    tiles = count * -(-m // tiling.tile_m) * -(-n // tiling.tile_n)
+    return max(m, n, depth) <= tiling.max_side and tiles >= device.num_sms * tiling.blocks_per_sm
 
 
 def _ways(depth: int, tilings: Sequence[Tiling]) -> Iterator[tuple[Tiling, int]]:

@@ -1,11 +1,12 @@
 """`gemm_any`: right against a reference of higher precision, exact for integers, and assembled without spills."""
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_any
+from oxinp._kernels import gemm_any, matmul
 from oxinp._kernels.gemm_any import AnyGemmSpec
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u64
 from tests.kernels import gemm_any_gpu
@@ -15,6 +16,12 @@ from tests.ptx.assembler import assemble
 
 def spec(type_, acc, unit, a="k", b="mn", copy=(0, 0), batch=0, split=False, tile=(64, 64, 16, 32), depth=16, stages=3):
     return AnyGemmSpec(type_, acc, acc if split else type_, a, b, *copy, unit, *tile, depth, stages, batch, split)
+
+
+class Device(NamedTuple):
+    num_sms: int
+    cc: tuple[int, int]
+    max_shared_nbytes: int
 
 
 TENSOR = (64, 64, 32, 32)
@@ -131,7 +138,24 @@ def test_hoppers_instruction_on_the_emulator():
     check(chosen, product(chosen, a, b), a, b)
 
 
-@pytest.mark.parametrize("spec", [*SPECS, *dict.fromkeys(spec for spec, _ in gemm_any_gpu.TIMED)], ids=name_of)
+PLANNED = [
+    AnyGemmSpec(type_, type_, type_, "k", "mn", 16, 16, unit, *tiling[:6])
+    for unit, type_, tilings in (("tensor", f64, matmul._TENSOR), ("fma", f32, matmul._FMA[4]))
+    for tiling in tilings
+]
+TIMED = [spec for spec, _ in gemm_any_gpu.TIMED]
+
+
+@pytest.mark.parametrize("count", [1, 3000])
+@pytest.mark.parametrize("type_", [f64, f32], ids=str)
+def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
+    device = Device(132, (9, 0), 232448)
+    for side in (32, 64, 96):
+        tiling, *_ = matmul._choose((count, side, side, side), type_, type_, device, ("k", "mn"))
+        assert bool(tiling.max_side) == (count > 1 and side <= 64)
+
+
+@pytest.mark.parametrize("spec", dict.fromkeys([*SPECS, *TIMED, *PLANNED]), ids=name_of)
 def test_assembles_without_spills(spec, request, tmp_path):
     cache = getattr(request.config, "cache", None)
     kernel = gemm_any.make(spec)
