@@ -141,6 +141,14 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="wait for every kernel, so that errors are raised by the line that caused them",
     ),
     Setting(
+        name="matmul",
+        default=lambda: "auto",
+        check=_one_of("auto", "native"),
+        legal="auto, native",
+        meaning="how matrices are multiplied: auto lets faster units stand in where the result is as accurate, native "
+        "has every product made in the operands' own type",
+    ),
+    Setting(
         name="memory_pool",
         default=lambda: "arena",
         check=_one_of("arena", "blocks"),
@@ -190,11 +198,21 @@ class Config:
     ValueError: backend cannot be 'gpu'; legal values: auto, cuda, emulator, host
     """
 
-    __slots__ = ("backend", "cache_dir", "fallback", "memory_pool", "offload_threshold", "synchronous", "version")
+    __slots__ = (
+        "backend",
+        "cache_dir",
+        "fallback",
+        "matmul",
+        "memory_pool",
+        "offload_threshold",
+        "synchronous",
+        "version",
+    )
 
     backend: str
     cache_dir: str
     fallback: str
+    matmul: str
     memory_pool: str
     offload_threshold: int | float
     synchronous: bool

@@ -109,7 +109,7 @@ def make(spec: GemmSpec) -> Kernel:
         cluster=spec.cluster if spec.cluster > 1 else None,
     )
     c_map, a_map, b_map = (TensorMap(k, name, 2) for name in ("c_map", "a_map", "b_map"))
-    tiles = _Tiles(k, spec)
+    tiles = Tiles(k, spec.cluster, spec.tile_n)
     a = OperandTile(k, spec.type, TILE_M, spec.depth, spec.a_major, spec.num_stages)
     b = OperandTile(k, spec.type, spec.tile_n, spec.depth, spec.b_major, spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
@@ -127,19 +127,18 @@ def make(spec: GemmSpec) -> Kernel:
     return k.build()
 
 
-class _Tiles:
-    """The tiles of C, and this block's share of them."""
+class Tiles:
+    """The tiles of C, `width` columns each, and this block's share of them."""
 
-    def __init__(self, k: Builder, spec: GemmSpec) -> None:
-        self.builder = k
-        self.spec = spec
+    def __init__(self, k: Builder, cluster: int, width: int) -> None:
+        self.builder, self.cluster, self.width = k, cluster, width
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
-        self.rank = k.special("cluster_ctarank") if spec.cluster > 1 else k.const(0, u32)
+        self.rank = k.special("cluster_ctarank") if cluster > 1 else k.const(0, u32)
 
     @contextmanager
     def each(self) -> Iterator[tuple[Value, Value]]:
         """Run the block for this block's tiles: (first row, first column)."""
-        k, cluster = self.builder, self.spec.cluster
+        k, cluster = self.builder, self.cluster
         # A cluster takes `cluster` tiles one above the other: counted as one here.
         height = SUPERTILE // cluster
         num_m = self.num_m / cluster if cluster > 1 else self.num_m
@@ -152,13 +151,13 @@ class _Tiles:
             rows = k.min(num_m - band * height, height)
             n = inside / rows
             m = (band * height + inside - n * rows) * cluster + self.rank
-            yield m * TILE_M, n * self.spec.tile_n
+            yield m * TILE_M, n * self.width
 
 
 def _produce(
     k: Builder,
     spec: GemmSpec,
-    tiles: _Tiles,
+    tiles: Tiles,
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
@@ -178,7 +177,7 @@ def _produce(
 def _consume(
     k: Builder,
     spec: GemmSpec,
-    tiles: _Tiles,
+    tiles: Tiles,
     pipeline: Pipeline,
     a: OperandTile,
     b: OperandTile,

@@ -67,6 +67,8 @@ class AnyGemmSpec:
         Loops over matrices.
     is_split : bool
         Blocks take chunks of K.
+    is_guarded : bool
+        One more pointer, after those of the matrices, to a u32: where that is 0, nothing is done.
     """
 
     type: Type
@@ -85,6 +87,7 @@ class AnyGemmSpec:
     num_stages: int
     num_batch: int = 0
     is_split: bool = False
+    is_guarded: bool = False
 
     @property
     def num_threads(self) -> int:
@@ -210,6 +213,7 @@ class _AnyGemm:
         self.c = k.pointer("c", spec.out, "w")
         self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m)
         self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n)
+        self.guard = k.pointer("guard", u32, "r") if spec.is_guarded else None
         self.m, self.n, self.depth, self.chunk = (k.scalar(name, u32) for name in ("m", "n", "depth", "chunk"))
         self.c_stride = k.scalar("c_stride", i64)
         self.a.declare("a", self.m, self.depth)
@@ -223,6 +227,13 @@ class _AnyGemm:
         self.splitter = Splitter(k, "batch", spec.num_batch, i32) if spec.num_batch else None
 
     def build(self) -> Kernel:
+        k = self.k
+        with nullcontext() if self.guard is None else k.when(self.guard[0] != 0):
+            self.multiply()
+        return k.build()
+
+    def multiply(self) -> None:
+        """Compute this block's tile of C."""
         k, spec = self.k, self.spec
         number = k.ctaid + 0
         matrix = number / self.per_matrix if self.splitter is not None else None
@@ -244,7 +255,6 @@ class _AnyGemm:
         unit = UNITS[spec.unit](k, spec, self.a, self.b, warp_row, warp_column)
         self.run(unit, copies, begin, end)
         self.store(unit, c, row + warp_row, column + warp_column)
-        return k.build()
 
     def run(self, unit: Unit, copies: AsyncCopies, begin: Value, end: Value) -> None:
         """Sum up the products from `begin` to `end` along K."""
@@ -319,7 +329,10 @@ class _AnyGemm:
 
 @dataclass(frozen=True, slots=True)
 class AnyGemmLaunch:
-    """How to launch: parameters are the pointers to C (if split: to the result, then to the partial C), A and B."""
+    """How to launch.
+
+    Parameters are the pointers to C (if split: to the result, then to the partial C), A and B, if guarded to the guard.
+    """
 
     kernel: Kernel
     grid: tuple[int, int, int]

@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import gemm_any, reduce
-from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels import gemm_any, reduce, split
+from oxinp._kernels.gemm_any import AnyGemmLaunch, AnyGemmSpec
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
-from oxinp._ptx.types import Type, c128, f64
+from oxinp._kernels.split import Source, SplitPlan
+from oxinp._ptx.types import Type, c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device, Grid
     from oxinp._ptx import Kernel
 
+MIN_SPLIT = 1024  # extents from which products of halves are faster than multiply-adds
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
 SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
@@ -138,9 +140,7 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
     nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
     loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
     steps = nest.strides if loops else ((), (), ())
-    a_major, a_stride = _major((m, depth), a.strides[-2:])
-    b_major, b_stride = _major((depth, n), b.strides[-2:])
-    b_major = {"k": "mn", "mn": "k"}[b_major]
+    (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     copies = [
         _copy_nbytes(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
     ]
@@ -165,6 +165,38 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
         device,
     )
     return MatmulPlan((first, *joined.launches), first.grid[1] * size * acc.nbytes)
+
+
+def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> SplitPlan | None:
+    """Return the launches that multiply f32 matrices on the tensor cores; None where `plan` is to be asked.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    """
+    if a.type is not f32 or device.cc != (9, 0) or math.prod(shape[:-2]) != 1 or min(*shape[-2:], depth) < MIN_SPLIT:
+        return None
+    m, n = shape[-2:]
+    (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
+    left, right = (
+        Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
+        for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
+    )
+    return split.plan(left, right, plan_guarded((m, n), depth, a, b), device)
+
+
+def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices) -> AnyGemmLaunch:
+    """Return the guarded kernel that multiplies large f32 matrices by multiply-adds; parameters as for `plan`."""
+    (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
+    copies = (_copy_nbytes(a, (a_stride,)), _copy_nbytes(b, (b_stride,)))
+    spec = _spec(_FMA[f32.nbytes][0], f32, f32, f32, (a_major, b_major), copies, "fma")
+    return gemm_any.plan(replace(spec, is_guarded=True), (*shape, depth), (shape[1], a_stride, b_stride))
+
+
+def _both_majors(shape: Sequence[int], depth: int, a: Matrices, b: Matrices) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The contiguous axis of either operand, and the stride of the other axis."""
+    return _major((shape[0], depth), a.strides[-2:]), _major((shape[1], depth), b.strides[:-3:-1])
 
 
 def contiguous(shape: Sequence[int]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._ptx.kernel import Kernel
+    from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
@@ -135,6 +136,10 @@ class Backend(Protocol):
             Launches on the stream that is current now, and obeys `config.synchronous` as it is now: keep it under both,
             `stream` and `config.version`. Two threads may not call it at once.
         """
+        ...
+
+    def tensor_map(self, spec: MapSpec, ptr: int, /) -> bytes:
+        """Return the parameter that lets kernels of compute capability 9.0 copy boxes of the array at an address."""
         ...
 
     def synchronize(self) -> None:

@@ -19,6 +19,7 @@ from _driver.launch import Launcher
 from _driver.link import link
 from _driver.memory import DeviceMemory, PinnedMemory
 from _driver.module import Function, Module
+from _driver.tensormap import TensorMap
 from _driver.virtual import AddressRange, PhysicalMemory, granularity
 from oxinp._config import config
 from oxinp._runtime import hooks
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._ptx.kernel import Kernel
+    from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
 
 __all__ = ["CudaBackend", "open_backend"]
@@ -50,6 +52,7 @@ _DEVICE_ORDINAL_ATTRIBUTE = 9
 _INVALID_VALUE = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
+_L2_PROMOTION_NBYTES = 256
 
 
 def open_backend(ordinal: int | None = None) -> CudaBackend:
@@ -225,6 +228,20 @@ class CudaBackend:
             settle()
 
         return launch_and_wait
+
+    def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
+        """Return the parameter that lets kernels copy boxes of the array at an address."""
+        name = "tf32" if spec.rounds_to_tf32 else spec.type.name
+        return TensorMap(
+            self.context,
+            name,
+            ptr,
+            spec.shape,
+            spec.strides_nbytes,
+            spec.box,
+            swizzle_nbytes=spec.swizzle_nbytes,
+            l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
+        ).value
 
     def function(self, kernel: Kernel) -> Function:
         """Return a kernel as the driver has it, compiled and loaded here if it is not yet."""

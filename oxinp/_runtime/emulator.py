@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._ptx.kernel import Kernel
+    from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
     from oxinp._runtime.memory import Buffer, MemoryStats
 
@@ -136,6 +137,10 @@ class EmulatorBackend:
             stats.launches += 1
 
         return launch
+
+    def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
+        """There are no copy engines here, and no kernel is planned that has any."""
+        raise NotImplementedError(f"{spec} at {ptr:#x}: tensor maps are for compute capability 9.0")
 
     def synchronize(self) -> None:
         """Do what `hooks.before_synchronize` asks for; nothing else is ever pending."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from _driver.launch import Launcher
 from _driver.module import Module
-from _driver.tensormap import TensorMap
 from oxinp._kernels.gemm import GemmSpec, plan
 from oxinp._ptx.types import bf16, f16, f32
 from oxinp._runtime.cuda import open_backend
@@ -74,7 +73,7 @@ class Run:
             backend.upload(buffer.ptr, array)
         strides_nbytes = tuple(array.strides[0] for array in arrays)
         launch = plan(spec, *case.shape, backend.capability.num_sms, strides_nbytes)
-        maps = [encode(backend, row, buffer.ptr) for row, buffer in zip(launch.maps, self.buffers, strict=True)]
+        maps = [backend.tensor_map(row, buffer.ptr) for row, buffer in zip(launch.maps, self.buffers, strict=True)]
         self.launch = prepare(backend, launch, maps, linked)
 
     def fetch(self):
@@ -106,21 +105,6 @@ def prepare(backend, launch, maps, linked):
 def whole(context, kernel):
     """Return the function compiled by `cuModuleLoadDataEx`, where setmaxnreg is not ignored."""
     return Module.from_ptx(context, kernel.ptx).function(kernel.name)
-
-
-def encode(backend, row, ptr):
-    """Return the 128 bytes of a tensor map."""
-    name = "tf32" if row.rounds_to_tf32 else row.type.name
-    return TensorMap(
-        backend.context,
-        name,
-        ptr,
-        row.shape,
-        row.strides_nbytes,
-        row.box,
-        swizzle_nbytes=row.swizzle_nbytes,
-        l2_promotion_nbytes=256,
-    ).value
 
 
 def check(backend, spec, shape, rng):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from oxinp._core.ufuncs import UFUNC_OBJECTS
 from oxinp._kernels import matmul as kernels
 from oxinp._kernels.matmul import Matrices
 from oxinp._ptx.types import Type, f16, f32, i32, pred
+
+if TYPE_CHECKING:
+    from oxinp._kernels.split import Argument, Step
+    from oxinp._runtime.backend import Backend, Launch
+    from oxinp._runtime.memory import Buffer
 
 # Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`.
 _SUMS: dict[Type, Type] = {f16: f32, pred: i32}
@@ -137,34 +142,108 @@ class Product:
                 entries.append(value[1][0])
             if self.plan is None:
                 self.plan = self._compiled()
-            first, second, scratch_nbytes = self.plan
+            run, scratch_nbytes = self.plan
             result = backend.allocate(self.layout.nbytes)
             left, right = entries
-            if second is None:
-                first(result.ptr, left.ptr, right.ptr)
+            if not scratch_nbytes:
+                run(result.ptr, left.ptr, right.ptr)
             else:
-                scratch = backend.allocate(scratch_nbytes)
-                first(result.ptr, scratch.ptr, left.ptr, right.ptr)
-                second(result.ptr, scratch.ptr)
+                self._run_with_scratch(backend, result, left, right)
         if explain.REPORTS:
             explain.note("device", "matmul", f"{self.layout.nbytes} B result")
         return wrap(on_device(self.layout, result), self.layout)
 
-    def _compiled(self) -> tuple[Any, Any, int]:
-        backend = device()
-        shape = self.layout.shape
+    def _run_with_scratch(self, backend: Backend, result: Buffer, left: Buffer, right: Buffer) -> None:
+        run, scratch_nbytes = self.plan
+        try:
+            scratch = backend.allocate(scratch_nbytes)
+        except MemoryError:
+            if not isinstance(run, _Steps):
+                raise
+            self.plan = self._compiled_native()
+            run, scratch_nbytes = self.plan
+            if not scratch_nbytes:
+                run(result.ptr, left.ptr, right.ptr)
+                return
+            scratch = backend.allocate(scratch_nbytes)
+        run(result.ptr, scratch.ptr, left.ptr, right.ptr)
+
+    def _matrices(self) -> tuple[Matrices, Matrices]:
+        batch = self.layout.shape[:-2]
         type_ = DEVICE_TYPES[self.dtype]
         left, right = (
-            Matrices(type_, x.broadcast((*shape[:-2], *x.shape[-2:])).element_strides, x.alignment)
+            Matrices(type_, x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
             for x in (self.left, self.right)
         )
-        plan = kernels.plan(shape, self.left.shape[-1], left, right, _SUMS.get(type_, type_), type_, backend.capability)
+        return left, right
+
+    def _compiled(self) -> tuple[Any, int]:
+        """What multiplies, called with pointers to C, scratch if any, A and B; bytes of scratch."""
+        backend = device()
+        if config.matmul == "auto":
+            plan = kernels.plan_split(self.layout.shape, self.left.shape[-1], *self._matrices(), backend.capability)
+            if plan is not None:
+                return _Steps(backend, plan.steps), plan.scratch_nbytes
+        return self._compiled_native()
+
+    def _compiled_native(self) -> tuple[Any, int]:
+        backend = device()
+        type_ = DEVICE_TYPES[self.dtype]
+        plan = kernels.plan(
+            self.layout.shape,
+            self.left.shape[-1],
+            *self._matrices(),
+            _SUMS.get(type_, type_),
+            type_,
+            backend.capability,
+        )
         pointers = (3,) if len(plan.launches) == 1 else (4, 2)
         first, *second = [
             backend.launcher(launch.kernel, launch.grid, count, launch.constants)
             for launch, count in zip(plan.launches, pointers, strict=True)
         ]
-        return first, second[0] if second else None, plan.scratch_nbytes
+        return (_Joined(first, second[0]) if second else first), plan.scratch_nbytes
+
+
+class _Joined:
+    """Two launches: of chunks of K, and of their sum."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: Launch, second: Launch) -> None:
+        self.first, self.second = first, second
+
+    def __call__(self, c: int, scratch: int, a: int, b: int) -> None:
+        self.first(c, scratch, a, b)
+        self.second(c, scratch)
+
+
+class _Steps:
+    """Launches whose arguments are addresses in C, scratch, A or B, or tensor maps of such."""
+
+    __slots__ = ("backend", "launches", "maps")
+
+    def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
+        self.backend = backend
+        self.launches = [
+            (backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants), step.arguments)
+            for step in steps
+        ]
+        self.maps: dict[Argument, tuple[int, bytes]] = {}
+
+    def __call__(self, c: int, scratch: int, a: int, b: int) -> None:
+        bases = {"c": c, "scratch": scratch, "a": a, "b": b}
+        for launch, arguments in self.launches:
+            launch(*[self.value(argument, bases[argument.base] + argument.offset) for argument in arguments])
+
+    def value(self, argument: Argument, address: int) -> int | bytes:
+        """What is passed: the address, or the map of what lies there, the one made before if that lay there too."""
+        if argument.map is None:
+            return address
+        known = self.maps.get(argument)
+        if known is None or known[0] != address:
+            known = self.maps[argument] = (address, self.backend.tensor_map(argument.map, address))
+        return known[1]
 
 
 _PRODUCTS: Any = new_table()

@@ -1,0 +1,156 @@
+"""f32 products from halves on a GPU: right, and how fast. ``python -m tests.kernels.gemm_split_gpu [--peer]``.
+
+First for data of every sort the largest error, in units of 2**-24 |A| |B|, of what `matmul` computes, beside that of
+fused multiply-adds; then rates, from device events around all launches of a product, operands random. ``--peer`` adds
+CuPy's. Ends with status 1 if an error is above that of multiply-adds (or, overflow apart, above K), or if the guard
+let the wrong kernel work.
+"""
+
+import argparse
+import importlib
+import sys
+import time
+
+import numpy as np
+
+from oxinp._kernels import matmul
+from oxinp._kernels.matmul import Matrices
+from oxinp._ptx.types import f32
+from oxinp._runtime.cuda import open_backend
+from tests.kernels.gemm_any_gpu import measure_peer
+from tests.kernels.gemm_gpu import time_ms, write
+from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
+
+SHAPES = [(1024, 1024, 1024), (1100, 1031, 1549)]
+SIZES = [1024, 1536, 2048, 4096, 8192]
+
+
+class Run:
+    """One product on the device, its launches prepared."""
+
+    def __init__(self, backend, a, b, transposed=(False, False)):
+        m, depth, n = *a.shape, b.shape[1]
+        self.backend, self.shape = backend, (m, n)
+        stored = [
+            np.ascontiguousarray(x.T if is_turned else x) for x, is_turned in zip((a, b), transposed, strict=True)
+        ]
+        self.buffers = {"c": backend.allocate(4 * m * n)}
+        matrices = []
+        for name, array, is_turned in zip("ab", stored, transposed, strict=True):
+            self.buffers[name] = backend.allocate(array.nbytes)
+            backend.upload(self.buffers[name].ptr, array)
+            strides = (1, array.shape[1]) if is_turned else (array.shape[1], 1)
+            matrices.append(Matrices(f32, strides, 256))
+        plan = matmul.plan_split((m, n), depth, *matrices, backend.capability)
+        self.buffers["scratch"] = backend.allocate(plan.scratch_nbytes)
+        self.workspace = plan.scratch_nbytes / (a.nbytes + b.nbytes)
+        self.launches = []
+        for step in plan.steps:
+            addresses = [(self.buffers[x.base].ptr + x.offset, x.map) for x in step.arguments]
+            values = [ptr if spec is None else backend.tensor_map(spec, ptr) for ptr, spec in addresses]
+            launch = backend.launcher(step.kernel, step.grid, 0, (*values, *step.constants))
+            self.launches.append((step.kernel.name, launch))
+        native = matmul.plan((m, n), depth, *matrices, f32, f32, backend.capability)
+        first, *second = native.launches
+        self.partial = backend.allocate(native.scratch_nbytes) if second else None
+        pointers = [self.buffers[name].ptr for name in "cab"]
+        if second:
+            pointers.insert(1, self.partial.ptr)
+        self.native = [backend.launcher(first.kernel, first.grid, 0, (*pointers, *first.constants))]
+        for launch in second:
+            self.native.append(backend.launcher(launch.kernel, launch.grid, 0, (*pointers[:2], *launch.constants)))
+
+    def launch(self):
+        for _, launch in self.launches:
+            launch()
+
+    def launch_native(self):
+        for launch in self.native:
+            launch()
+
+    def fetch(self):
+        result = np.empty(self.shape, np.float32)
+        self.backend.synchronize()
+        self.backend.download(result, self.buffers["c"].ptr)
+        self.backend.upload(self.buffers["c"].ptr, np.full(self.shape, np.nan, np.float32))
+        return result
+
+    def is_unfit(self):
+        flag = np.empty(1, np.uint32)
+        self.backend.synchronize()
+        self.backend.download(flag, self.buffers["scratch"].ptr)
+        return bool(flag[0])
+
+
+def check(backend, case, shape, transposed, rng, cupy):
+    """Print a line; whether all is well."""
+    a, b = draw(case, rng, *shape)
+    run = Run(backend, a, b, transposed)
+    run.fetch()
+    run.launch()
+    result, is_unfit = run.fetch(), run.is_unfit()
+    run.launch_native()
+    reference = Reference(a, b)
+    error, native = reference.error(result), reference.error(run.fetch())
+    peer = ""
+    if cupy is not None:
+        peer = f", cupy {reference.error(cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))):8.3f}"
+    name = case.__name__
+    is_right = error <= max(native, 0.5) and (name == "overflowing" or error <= shape[2])
+    is_right &= not (is_unfit and name in FIT) and not (not is_unfit and name in UNFIT)
+    way = "multiply-adds" if is_unfit else "halves"
+    verdict = "" if is_right else "  WRONG"
+    majors = "".join("nt"[x] for x in transposed)
+    write(f"{name:12s} {shape!s:20s} {majors} {way:13s}: {error:8.3f}, multiply-adds {native:8.3f}{peer}{verdict}")
+    return is_right
+
+
+def measure(backend, size, transposed, rng):
+    """Print a line; whether 8 rows are right."""
+    a, b = draw(CASES[0], rng, size, size, size)
+    run = Run(backend, a, b, transposed)
+    flops = 2 * size**3
+    rate = flops / time_ms(backend, run.launch) * 1e-9
+    result = run.fetch()
+    native = flops / time_ms(backend, run.launch_native, 5) * 1e-9
+    parts = [(name, time_ms(backend, launch) * 1e3) for name, launch in run.launches]
+    reference = Reference(a, b, np.sort(rng.choice(size, 8, replace=False)))
+    error, other = reference.error(result), reference.error(run.fetch())
+    listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts)
+    majors = "".join("nt"[x] for x in transposed)
+    write(
+        f"{size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {native:5.1f}; errors {error:.3f}, {other:.3f}; "
+        f"workspace {run.workspace:.3f} of the operands; us: {listed}"
+    )
+    return error <= other
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", action="store_true", help="measure CuPy as well")
+    options = parser.parse_args(arguments)
+    backend, rng = open_backend(), np.random.default_rng(11)
+    cupy = importlib.import_module("cupy") if options.peer else None
+    begin = time.perf_counter()
+    is_right = True
+    for number, case in enumerate(CASES):
+        for shape in SHAPES:
+            turned = (bool(number & 1), bool(number & 2))
+            is_right &= check(backend, case, shape, turned, rng, cupy)
+    for turned in ((True, False), (False, True), (True, True)):
+        is_right &= check(backend, CASES[0], SHAPES[1], turned, rng, cupy)
+    write(f"checked in {time.perf_counter() - begin:.1f} s")
+    for size in SIZES:
+        is_right &= measure(backend, size, (False, False), rng)
+    is_right &= measure(backend, 4096, (True, False), rng)
+    is_right &= measure(backend, 4096, (False, True), rng)
+    if options.peer:
+        for size in SIZES:
+            write(f"cupy {size}: {measure_peer('float32', size):.1f} TFLOP/s")
+    write(f"{'right' if is_right else 'WRONG'}, {time.perf_counter() - begin:.1f} s")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""f32 matrices of every sort that products of halves have to stand, and how far off a product of theirs is."""
+
+import numpy as np
+
+UNIT = 2.0**-24
+
+
+def normal(rng, m, n, depth):
+    return rng.standard_normal((m, depth)), rng.standard_normal((depth, n))
+
+
+def uniform(rng, m, n, depth):
+    return rng.random((m, depth)), rng.random((depth, n))
+
+
+def constant(rng, m, n, depth):
+    del rng
+    return np.full((m, depth), 1 / 3), np.full((depth, n), 0.7)
+
+
+def integers(rng, m, n, depth):
+    return rng.integers(-8, 9, (m, depth)), rng.integers(-8, 9, (depth, n))
+
+
+def lognormal(rng, m, n, depth):
+    return np.exp(2 * rng.standard_normal((m, depth))), np.exp(2 * rng.standard_normal((depth, n)))
+
+
+def graded(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return a * np.geomspace(1e-18, 1e18, m)[:, None], b * np.geomspace(1e15, 1e-15, n)
+
+
+def decades(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return a * 10.0 ** rng.uniform(-12, 0, a.shape), b * 10.0 ** rng.uniform(-12, 0, b.shape)
+
+
+def opposite(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return a * np.geomspace(1e-10, 1, depth), b * np.geomspace(1, 1e-10, depth)[:, None]
+
+
+def same_way(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return a * np.geomspace(1e-10, 1, depth), b * np.geomspace(1e-10, 1, depth)[:, None]
+
+
+def identity(rng, m, n, depth):
+    return rng.standard_normal((m, depth)) * 10.0 ** rng.uniform(-12, 0, (m, depth)), np.eye(depth, n)
+
+
+def spikes(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    a[:, 0] = 1e6
+    b[0] = 0
+    return a, b
+
+
+def rectified(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return np.maximum(a, 0), b
+
+
+def sparse(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return a * (rng.random(a.shape) < 0.01), b * (rng.random(b.shape) < 0.01)
+
+
+def empty_lines(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    a[::3], b[:, ::5] = 0, 0
+    return a, b
+
+
+def subnormal(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    a[::2] *= 1e-42
+    return a, b * 1e20
+
+
+def vanishing(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    return a * 1e-20, b * 1e-21
+
+
+def overflowing(rng, m, n, depth):
+    a, b = uniform(rng, m, n, depth)
+    return a * 1e19, b * 1e19 * (1 + np.arange(n) % 2 * 100)
+
+
+def infinite(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    a[3, 5], b[7, 2] = np.inf, -np.inf
+    return a, b
+
+
+def nan(rng, m, n, depth):
+    a, b = normal(rng, m, n, depth)
+    a[5, 3] = np.nan
+    return a, b
+
+
+CASES = (
+    *(normal, uniform, constant, integers, lognormal, graded, decades, opposite, same_way, identity, spikes),
+    *(rectified, sparse, empty_lines, subnormal, vanishing, overflowing, infinite, nan),
+)
+FIT = {"normal", "uniform", "constant", "integers", "graded", "rectified", "empty_lines", "subnormal"}
+"""Of these the guard has to think well: they are why there are halves."""
+FIT |= {"vanishing", "overflowing"}
+UNFIT = {"identity", "spikes", "infinite", "nan", "opposite"}
+"""Of these it must not."""
+
+
+def draw(case, rng, m, n, depth):
+    """Operands as f32."""
+    with np.errstate(under="ignore"):
+        a, b = (np.ascontiguousarray(x, np.float32) for x in case(rng, m, n, depth))
+    return a, b
+
+
+class Reference:
+    """The product in float64, of chosen rows.
+
+    Attributes
+    ----------
+    exact : numpy.ndarray
+        In f32, infinite where that overflows.
+    """
+
+    def __init__(self, a, b, rows=slice(None)):
+        left, right = a[rows].astype(np.float64), b.astype(np.float64)
+        self.rows, self.depth = rows, a.shape[1]
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.product = left @ right
+            self.scale = np.abs(left) @ np.abs(right)
+            self.exact = self.product.astype(np.float32)
+
+    def error(self, result):
+        """Largest error in units of u |A| |B|; infinite where something is not finite and should be, or the reverse.
+
+        Halves of the smallest subnormal are what any result in f32 may be off by.
+        """
+        found = result[self.rows]
+        is_finite = np.isfinite(self.exact)
+        if not np.array_equal(np.where(is_finite, 0, self.exact), np.where(is_finite, 0, found), equal_nan=True):
+            return np.inf
+        distance = np.maximum(np.abs(found[is_finite] - self.product[is_finite]) - 2.0**-150, 0)
+        scale = self.scale[is_finite]
+        return float((distance / np.where(distance == 0, 1, np.maximum(scale, 2.0**-1000)) / UNIT).max(initial=0))

@@ -1,0 +1,258 @@
+"""f32 products from halves: the passes and the guard on the emulator, the sums simulated, the wgmma kernel assembled.
+
+The whole, on the GPU, is `gemm_split_gpu`'s.
+"""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels import gemm_split, matmul, split
+from oxinp._kernels.gemm_split import DEPTH, SplitGemmSpec, padded
+from oxinp._kernels.matmul import Matrices
+from oxinp._kernels.split import Source
+from oxinp._ptx.types import f32
+from tests.kernels import gemm_split_gpu
+from tests.kernels.machine import machine
+from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
+from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
+
+DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES)
+SHAPES = [(40, 37, 1030), (33, 64, 2048)]
+MAJORS = list(itertools.product(("k", "mn"), repeat=2))
+SPECS = [SplitGemmSpec(*majors, pairs) for majors in MAJORS for pairs in (True, False)]
+
+
+def scales(x, axis):
+    """Exponents of what brings the largest magnitudes along an axis to [2**14, 2**15)."""
+    largest = np.abs(x).max(axis=axis, keepdims=True).astype(np.float64)
+    return np.where(largest > 0, 15 - np.frexp(largest)[1], 0)
+
+
+def halves(x, axis):
+    """What the passes leave: hi and lo of the scaled matrix."""
+    scaled = (x.astype(np.float64) * 2.0 ** scales(x, axis)).astype(np.float32)
+    high = scaled.astype(np.float16)
+    return high, (scaled - high.astype(np.float32)).astype(np.float16)
+
+
+class Plan:
+    """A plan made for the emulator, its memory, and its launches but the one of the wgmma kernel."""
+
+    def __init__(self, a, b, majors, alignment=256):
+        self.here = machine()
+        (m, depth), n = a.shape, b.shape[1]
+        extra = 0 if alignment == 256 else 1  # rows that are no multiples of 16 bytes
+        stored = [x if major == wanted else x.T for x, major, wanted in zip((a, b), majors, ("k", "mn"), strict=True)]
+        stored = [np.pad(x, ((0, 0), (0, extra)), constant_values=np.nan) for x in stored]
+        sources = [
+            Source(name, major, len(x), x.shape[1] - extra, x.shape[1], alignment)
+            for name, major, x in zip("ab", majors, stored, strict=True)
+        ]
+        strides = [
+            (x.shape[1], 1) if major == wanted else (1, x.shape[1])
+            for x, major, wanted in zip(stored, majors, ("k", "mn"), strict=True)
+        ]
+        matrices = [Matrices(f32, each, alignment) for each in strides]
+        native = matmul.plan_guarded((m, n), depth, *matrices)
+        self.sources, self.plan = sources, split.plan(*sources, native, DEVICE)
+        c = np.full((m, n), np.nan, np.float32)
+        self.bases = {"c": self.here.upload(c), "scratch": self.here.allocate(self.plan.scratch_nbytes)}
+        self.bases |= {name: self.here.upload(np.ascontiguousarray(x)) for name, x in zip("ab", stored, strict=True)}
+        self.shape = m, n
+
+    def run(self):
+        for step in self.plan.steps:
+            if step.kernel.target != "sm_90a":
+                self.here.launch(step, [self.bases[x.base] + x.offset for x in step.arguments])
+
+    def read(self, argument, dtype, shape):
+        nbytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+        return self.here.download(self.bases[argument.base] + argument.offset, nbytes).view(dtype).reshape(shape)
+
+    @property
+    def is_unfit(self):
+        return bool(self.read(self.plan.steps[-1].arguments[-1], np.uint32, ()))
+
+    def halves(self):
+        """Hi and lo of A, then of B, as they lie, padding and all."""
+        (step,) = [step for step in self.plan.steps if step.kernel.target == "sm_90a"]
+        sources = [self.sources[0]] * 2 + [self.sources[1]] * 2
+        return [
+            self.read(x, np.float16, (source.lines, padded(source.run)))
+            for x, source in zip(step.arguments[-4:], sources, strict=True)
+        ]
+
+    def close(self):
+        for address in self.bases.values():
+            self.here.free(address)
+
+
+@pytest.fixture
+def planned():
+    plans = []
+
+    def make(*arguments):
+        plans.append(Plan(*arguments))
+        return plans[-1]
+
+    yield make
+    for plan in plans:
+        plan.close()
+
+
+@pytest.mark.parametrize("alignment", [256, 4])
+@pytest.mark.parametrize("majors", MAJORS, ids=str)
+@pytest.mark.parametrize("case", ["normal", "graded", "decades", "subnormal", "empty_lines"])
+def test_passes_leave_the_halves(planned, case, majors, alignment):
+    case = next(each for each in CASES if each.__name__ == case)
+    a, b = draw(case, np.random.default_rng(3), *SHAPES[0])
+    plan = planned(a, b, majors, alignment)
+    plan.run()
+    found = plan.halves()
+    expected = [*halves(a, 1), *halves(b, 0)]
+    for source, x, y in zip([plan.sources[0]] * 2 + [plan.sources[1]] * 2, found, expected, strict=True):
+        lines = y if (source.name == "a") == (source.major == "k") else y.T
+        assert np.array_equal(x[:, : source.run], lines)
+        if source.major == "k":
+            assert not x[:, source.run :].any()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_guard_and_multiply_adds(planned, case, shape):
+    a, b = draw(case, np.random.default_rng(4), *shape)
+    plan = planned(a, b, ("k", "mn"))
+    plan.run()
+    name = case.__name__
+    assert not (plan.is_unfit and name in FIT)
+    assert plan.is_unfit or name not in UNFIT
+    result = plan.read(plan.plan.steps[-1].arguments[0], np.float32, plan.shape)
+    if plan.is_unfit:
+        assert Reference(a, b).error(result) <= shape[2]
+    else:
+        assert np.isnan(result).all(), "multiply-adds worked although the guard is 0"
+
+
+def truncated(x, unit):
+    """Multiples of a power of two, towards zero."""
+    return np.trunc(x / unit) * unit
+
+
+def tensor_sums(total, a, b):
+    """16 products and the sum so far: cut off 25 bits below the largest of them, the result at 24 bits of its own.
+
+    The arithmetic of Hopper's units as measured by microsoft/MMA-Sim.
+    """
+    terms = np.concatenate([a[:, None, :] * b.T[None, :, :], total[:, :, None]], axis=2)
+    largest = np.frexp(np.abs(terms).max(axis=2))[1]
+    total = truncated(terms, np.ldexp(1.0, largest - 1 - 25)[:, :, None]).sum(axis=2)
+    return truncated(total, np.ldexp(1.0, np.frexp(total)[1] - 24))
+
+
+def simulated(a, b, period=DEPTH):
+    """The product as the wgmma kernel makes it."""
+    pairs = [[x.astype(np.float64) for x in halves(operand, axis)] for operand, axis in ((a, 1), (b, 0))]
+    (a_hi, a_lo), (b_hi, b_lo) = pairs
+    totals = np.zeros((len(a), b.shape[1]), np.float32)
+    for start in range(0, a.shape[1], period):
+        sums = np.zeros(totals.shape)
+        for x, y in ((a_lo, b_hi), (a_hi, b_lo), (a_hi, b_hi)):
+            for step in range(start, min(start + period, a.shape[1]), 16):
+                sums = tensor_sums(sums, x[:, step : step + 16], y[step : step + 16])
+        totals += sums.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        return (totals * 2.0 ** -(scales(a, 1) + scales(b, 0)).astype(np.float64)).astype(np.float32)
+
+
+def chained(a, b):
+    """The product by fused multiply-adds, one after the other."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(a.shape[1]):
+            total = (a[:, k : k + 1].astype(np.float64) * b[k].astype(np.float64) + total).astype(np.float32)
+    return total
+
+
+def is_unfit(a, b):
+    """What the guard says, in NumPy."""
+    small, tiny = 0, 0
+    for x, axis in ((a, 1), (b, 0)):
+        scaled = np.abs(x.astype(np.float64)) * 2.0 ** scales(x, axis)
+        counts = np.abs(x).max(axis=axis) > 0
+        small += ((scaled < 2**3).sum(axis=axis) * counts).max()
+        tiny += (((scaled < 2**-2) & (x != 0)).sum(axis=axis) * counts).max()
+    depth = a.shape[1]
+    return tiny * 2**-10 > depth * 2**-25 * 2**6 * max(depth - small, 0)
+
+
+FINITE = [case for case in CASES if case.__name__ not in ("infinite", "nan", "overflowing")]
+
+
+@pytest.mark.parametrize("case", FINITE, ids=lambda case: case.__name__)
+def test_simulated_errors_are_below_those_of_multiply_adds(case):
+    a, b = draw(case, np.random.default_rng(5), 24, 24, 1024)
+    if is_unfit(a, b):
+        assert case.__name__ not in FIT
+        return
+    reference = Reference(a, b)
+    error = reference.error(simulated(a, b))
+    assert error <= max(reference.error(chained(a, b)), 0.5)
+    assert error <= 84  # what the module's proof gives for this depth
+
+
+def test_without_promotion_errors_grow():
+    a, b = draw(CASES[1], np.random.default_rng(6), 8, 8, 4096)
+    reference = Reference(a, b)
+    assert reference.error(simulated(a, b, 4096)) > 8 * reference.error(simulated(a, b))
+
+
+def test_what_the_guard_refuses_would_be_wrong():
+    a, b = draw(next(case for case in CASES if case.__name__ == "identity"), np.random.default_rng(7), 24, 24, 1024)
+    assert is_unfit(a, b)
+    reference = Reference(a, b)
+    assert reference.error(simulated(a, b)) > 1024
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_assembles_cleanly(spec, said):  # noqa: F811
+    kernel = gemm_split.make(spec)
+    assert kernel.target == "sm_90a"
+    check_clean(said(kernel))
+    assert kernel.static_shared_nbytes == 0
+    assert kernel.shared_nbytes <= H200_SHARED_NBYTES
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_against_float64(case):
+    rng = np.random.default_rng(8)
+    for shape, transposed in zip(gemm_split_gpu.SHAPES, ((False, False), (True, True)), strict=True):
+        assert gemm_split_gpu.check(machine().backend, case, shape, transposed, rng, None)
+
+
+H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES)
+
+
+def test_workspace_is_that_of_the_operands():
+    matrices = Matrices(f32, (4096, 1), 256)
+    plan = matmul.plan_split((4096, 4096), 4096, matrices, matrices, H200)
+    assert plan.scratch_nbytes <= 2 * 4096**2 * 4 * 1.001
+
+
+@pytest.mark.parametrize(
+    ("shape", "depth", "cc"),
+    [
+        ((1023, 2048), 2048, (9, 0)),
+        ((2048, 2048), 1023, (9, 0)),
+        ((2048, 2048), 2048, (10, 0)),
+        ((2, 2048, 2048), 2048, (9, 0)),
+    ],
+)
+def test_others_stay_native(shape, depth, cc):
+    batch = (0,) * (len(shape) - 2)
+    a, b = Matrices(f32, (*batch, depth, 1), 256), Matrices(f32, (*batch, shape[-1], 1), 256)
+    device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES)
+    assert matmul.plan_split(shape, depth, a, b, device) is None
