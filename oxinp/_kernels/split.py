@@ -17,9 +17,10 @@ then at least K minus both are products of two large ones, 2**6 or more each. Th
 
     2**-10 (tiny_a + tiny_b) <= K u / 2 * 2**6 (K - small_a - small_b)
 
-for the most of any row and any column; lines of zeros do not count, their products are exact. Where it fails, or where
-anything is infinite or NaN, the flag is set, and the fused multiply-adds of `gemm_any` do the work. Both kernels are
-launched, nobody waits for the flag but they.
+for the most of any row and any column; lines of zeros do not count, their products are exact. One thing more: fused
+multiply-adds are exact to 1 u where there are few terms, as in products with diagonal or permutation matrices, so at
+least K / 8 of the terms have to be large. Where either fails, or where anything is infinite or NaN, the flag is set, and
+the multiply-adds of `gemm_any` do the work. Both kernels are launched, nobody waits for the flag but they.
 """
 
 from __future__ import annotations
@@ -306,7 +307,7 @@ def make_guard() -> Kernel:
         )
         small, tiny, wide = (k.cast(value, u64) for value in (a_small + b_small, a_tiny + b_tiny, depth))
         room = k.where(small < wide, wide - small, 0) * wide
-        is_unfit = (tiny * TINY_FACTOR > room) | (k.max(a_max, b_max) >= INFINITE)
+        is_unfit = (tiny * TINY_FACTOR > room) | (small * 8 > wide * 7) | (k.max(a_max, b_max) >= INFINITE)
         flag[0] = k.where(is_unfit, k.const(1, u32), k.const(0, u32))
     return k.build()
 

@@ -67,6 +67,10 @@ def sparse(rng, m, n, depth):
     return a * (rng.random(a.shape) < 0.01), b * (rng.random(b.shape) < 0.01)
 
 
+def permuted(rng, m, n, depth):
+    return rng.uniform(1, 2, (m, depth)), np.eye(depth)[:, rng.permutation(depth)[:n]]
+
+
 def empty_lines(rng, m, n, depth):
     a, b = normal(rng, m, n, depth)
     a[::3], b[:, ::5] = 0, 0
@@ -103,12 +107,12 @@ def nan(rng, m, n, depth):
 
 CASES = (
     *(normal, uniform, constant, integers, lognormal, graded, decades, opposite, same_way, identity, spikes),
-    *(rectified, sparse, empty_lines, subnormal, vanishing, overflowing, infinite, nan),
+    *(rectified, sparse, permuted, empty_lines, subnormal, vanishing, overflowing, infinite, nan),
 )
 FIT = {"normal", "uniform", "constant", "integers", "graded", "rectified", "empty_lines", "subnormal"}
 """Of these the guard has to think well: they are why there are halves."""
 FIT |= {"vanishing", "overflowing"}
-UNFIT = {"identity", "spikes", "infinite", "nan", "opposite"}
+UNFIT = {"identity", "sparse", "permuted", "spikes", "infinite", "nan", "opposite"}
 """Of these it must not."""
 
 
