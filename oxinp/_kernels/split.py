@@ -19,8 +19,8 @@ then at least K minus both are products of two large ones, 2**6 or more each. Th
 
 for the most of any row and any column; lines of zeros do not count, their products are exact. One thing more: fused
 multiply-adds are exact to 1 u where there are few terms, as in products with diagonal or permutation matrices, so at
-least K / 8 of the terms have to be large. Where either fails, or where anything is infinite or NaN, the flag is set, and
-the multiply-adds of `gemm_any` do the work. Both kernels are launched, nobody waits for the flag but they.
+least K / 8 of the terms have to be large. Where either fails, or where anything is infinite or NaN, the flag is set,
+and the multiply-adds of `gemm_any` do the work. Both kernels are launched, nobody waits for the flag but they.
 """
 
 from __future__ import annotations
