@@ -2,10 +2,15 @@
 
 # ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
 
+import dataclasses
+from types import SimpleNamespace
+
 import numpy
 import pytest
 
 import oxinp as np
+from oxinp._kernels import matmul as kernels
+from oxinp._kernels.split import SplitPlan
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [
@@ -242,3 +247,79 @@ def test_chains_before_a_product_are_computed_once(launches):
         return chain @ chain.T, chain
 
     assert launches(body) == 2
+
+
+def without_tensor_cores(plan):
+    """The plan without the kernel that the emulator has no units for."""
+    return dataclasses.replace(plan, steps=tuple(s for s in plan.steps if s.kernel.target != "sm_90a"))
+
+
+@pytest.fixture
+def splits(monkeypatch):
+    """Let f32 products of 40 and more be planned as on Hopper, without the tensor cores' part; the plans made."""
+    plans, original = [], kernels.plan_split
+
+    def plan_split(shape, depth, a, b, device):
+        hopper = SimpleNamespace(num_sms=device.num_sms, cc=(9, 0), max_shared_nbytes=device.max_shared_nbytes)
+        plan = original(shape, depth, a, b, hopper)
+        if plan is not None:
+            plans.append(plan)
+            return without_tensor_cores(plan)
+        return None
+
+    monkeypatch.setattr(kernels, "MIN_SPLIT", 40)
+    monkeypatch.setattr(kernels, "plan_split", plan_split)
+    return plans
+
+
+def infinite_operands(shape=(50, 44, 61)):
+    m, n, depth = shape
+    a, b = (numpy.random.default_rng(1).standard_normal(s, "f4") for s in ((m, depth), (depth, n)))
+    a[3, 5] = numpy.inf
+    return a, b
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
+def test_multiply_adds_do_what_halves_cannot(splits, turned):
+    a, b = infinite_operands()
+    x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
+    expected = a.astype("f8") @ b
+    for _ in range(2):  # the second time with everything prepared
+        got = numpy.asarray(x @ y)
+        numpy.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
+    assert len(splits) == 1
+
+
+def test_native_turns_halves_off(splits, config):
+    a, b = infinite_operands()
+    config.matmul = "native"
+    numpy.asarray(np.asarray(a) @ np.asarray(b))
+    assert not splits
+
+
+@pytest.mark.parametrize("case", ["f8", "batch", "small"])
+def test_others_stay_native(splits, case):
+    a, b = infinite_operands((30, 44, 61) if case == "small" else (50, 44, 61))
+    a = {"f8": a.astype("f8"), "batch": numpy.stack([a, a]), "small": a}[case]
+    b = b.astype(a.dtype)
+    numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-4, atol=1e-4)
+    assert not splits
+
+
+def test_without_memory_for_halves_there_is_a_way(monkeypatch):
+    a, b = infinite_operands((51, 43, 62))
+    monkeypatch.setattr(kernels, "plan_split", lambda *_: SplitPlan((), 1 << 50))
+    numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
+def test_large_f32_products(turned, config):
+    rng = numpy.random.default_rng(2)
+    a, b = rng.standard_normal((1100, 1030), "f4"), rng.standard_normal((1030, 1500), "f4")
+    x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
+    exact, scale = a.astype("f8") @ b, numpy.abs(a).astype("f8") @ numpy.abs(b)
+    errors = {}
+    for config.matmul in ("auto", "native"):
+        errors[config.matmul] = (numpy.abs(numpy.asarray(x @ y) - exact) / scale).max()
+    assert errors["auto"] < errors["native"] < 1e-5
