@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device, Grid
     from oxinp._ptx import Kernel
 
-MIN_SPLIT = 1024  # extents from which products of halves are faster than multiply-adds
+MIN_SPLIT_PRODUCTS = 1 << 31  # from which halves are faster than f32: the passes take as long as small products
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
 SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
@@ -175,9 +175,11 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     shape, depth, a, b, device
         As for `plan`.
     """
-    if a.type is not f32 or device.cc != (9, 0) or math.prod(shape[:-2]) != 1 or min(*shape[-2:], depth) < MIN_SPLIT:
+    *batch, m, n = shape
+    if a.type is not f32 or device.cc != (9, 0) or math.prod(batch) != 1:
         return None
-    m, n = shape[-2:]
+    if min(m, n, depth) < split.MIN_EXTENT or m * n * depth < MIN_SPLIT_PRODUCTS:
+        return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     left, right = (
         Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)

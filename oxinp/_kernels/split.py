@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.tma import MapSpec
     from oxinp._ptx.value import Value
 
-MIN_DEPTH = 1024  # of K, from which the guard proves what it says
+MIN_EXTENT = 1024  # of K, from which the guard proves what it says; of M and N, from which the passes pay
 SMALL, TINY = 2.0**3, 2.0**-2
 TINY_FACTOR = 512  # of the tiny ones in the guard
 INFINITE = 0x7F800000
@@ -312,4 +312,4 @@ def make_guard() -> Kernel:
     return k.build()
 
 
-__all__ = ["MIN_DEPTH", "Argument", "Source", "SplitPlan", "Step", "make_guard", "plan"]
+__all__ = ["MIN_EXTENT", "Argument", "Source", "SplitPlan", "Step", "make_guard", "plan"]

@@ -1,9 +1,9 @@
 """f32 products from halves on a GPU: right, and how fast. ``python -m tests.kernels.gemm_split_gpu [--peer]``.
 
 First for data of every sort the largest error, in units of 2**-24 |A| |B|, of what `matmul` computes, beside that of
-fused multiply-adds; then rates, from device events around all launches of a product, operands random. ``--peer`` adds
-CuPy's. Ends with status 1 if an error is above that of multiply-adds (or, overflow apart, above K), or if the guard
-let the wrong kernel work.
+chains of fused multiply-adds; then rates, from device events around all launches of a product, operands random.
+``--peer`` adds CuPy's. Ends with status 1 if an error is above that of multiply-adds (or, overflow apart, above K), or
+if the guard let the wrong kernel work.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tests.kernels.gemm_any_gpu import measure_peer
 from tests.kernels.gemm_gpu import time_ms, write
 from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
 
-SHAPES = [(1024, 1024, 1024), (1100, 1031, 1549)]
+SHAPES = [(1024, 1024, 2048), (1100, 1031, 1909)]
 SIZES = [1024, 1536, 2048, 4096, 8192]
 
 
@@ -42,26 +42,34 @@ class Run:
             strides = (1, array.shape[1]) if is_turned else (array.shape[1], 1)
             matrices.append(Matrices(f32, strides, 256))
         plan = matmul.plan_split((m, n), depth, *matrices, backend.capability)
+        self.workspace, self.launches = 0.0, []
+        if plan is not None:
+            self.prepare_split(plan)
+            self.workspace = plan.scratch_nbytes / (a.nbytes + b.nbytes)
+        native = matmul.plan((m, n), depth, *matrices, f32, f32, backend.capability)
+        self.buffers["partial"] = backend.allocate(max(native.scratch_nbytes, 4))
+        both = ("c", "partial", "a", "b"), ("c", "partial")
+        names = both if len(native.launches) > 1 else (("c", "a", "b"),)
+        self.native = [self.prepare(*pair) for pair in zip(native.launches, names, strict=True)]
+
+    def prepare(self, launch, names):
+        pointers = [self.buffers[name].ptr for name in names]
+        return self.backend.launcher(launch.kernel, launch.grid, 0, (*pointers, *launch.constants))
+
+    def prepare_split(self, plan):
+        backend = self.backend
         self.buffers["scratch"] = backend.allocate(plan.scratch_nbytes)
-        self.workspace = plan.scratch_nbytes / (a.nbytes + b.nbytes)
-        self.launches = []
         for step in plan.steps:
             addresses = [(self.buffers[x.base].ptr + x.offset, x.map) for x in step.arguments]
             values = [ptr if spec is None else backend.tensor_map(spec, ptr) for ptr, spec in addresses]
             launch = backend.launcher(step.kernel, step.grid, 0, (*values, *step.constants))
             self.launches.append((step.kernel.name, launch))
-        native = matmul.plan((m, n), depth, *matrices, f32, f32, backend.capability)
-        first, *second = native.launches
-        self.partial = backend.allocate(native.scratch_nbytes) if second else None
-        pointers = [self.buffers[name].ptr for name in "cab"]
-        if second:
-            pointers.insert(1, self.partial.ptr)
-        self.native = [backend.launcher(first.kernel, first.grid, 0, (*pointers, *first.constants))]
-        for launch in second:
-            self.native.append(backend.launcher(launch.kernel, launch.grid, 0, (*pointers[:2], *launch.constants)))
+        self.buffers["one"] = backend.allocate(4)
+        backend.upload(self.buffers["one"].ptr, np.ones(1, np.uint32))
+        self.launch_chain = self.prepare(plan.steps[-1], ("c", "a", "b", "one"))
 
     def launch(self):
-        for _, launch in self.launches:
+        for launch in [launch for _, launch in self.launches] or self.native:
             launch()
 
     def launch_native(self):
@@ -89,7 +97,7 @@ def check(backend, case, shape, transposed, rng, cupy):
     run.fetch()
     run.launch()
     result, is_unfit = run.fetch(), run.is_unfit()
-    run.launch_native()
+    run.launch_chain()
     reference = Reference(a, b)
     error, native = reference.error(result), reference.error(run.fetch())
     peer = ""

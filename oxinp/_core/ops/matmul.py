@@ -60,8 +60,8 @@ def matmul(a: Handle, b: Handle) -> Any:
     Notes
     -----
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32. On Hopper
-    large float32 matrices are multiplied by the tensor cores where that errs as little (see `_kernels.split`) and memory
-    for their halves, as much as for the operands, is there; ``config.matmul = "native"`` turns that off.
+    large float32 matrices are multiplied by the tensor cores where that errs as little (see `_kernels.split`) and
+    memory for their halves, as much as for the operands, is there; ``config.matmul = "native"`` turns that off.
     """
     return _product_of(a._layout, b._layout).run(a, b)
 
