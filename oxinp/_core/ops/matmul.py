@@ -82,7 +82,7 @@ def _product_of(left: Layout, right: Layout) -> Product:
 class Product:
     """The product of matrices in two layouts: what they are turned into first, and the launches."""
 
-    __slots__ = ("cost", "dtype", "layout", "left", "plan", "right", "run", "version")
+    __slots__ = ("cost", "dtype", "layout", "left", "plan", "right", "run", "spare", "version")
 
     def __init__(self, left: Layout, right: Layout) -> None:
         self.version = config.version
@@ -91,6 +91,7 @@ class Product:
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
         self.plan: Any = None
+        self.spare: Any = None  # the plan that is run where there is no memory for the other
         self.run: Any
         flops = self.layout.size * depth
         self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
@@ -162,8 +163,9 @@ class Product:
         except MemoryError:
             if not isinstance(run, _Steps):
                 raise
-            self.plan = self._compiled_native()
-            run, scratch_nbytes = self.plan
+            if self.spare is None:
+                self.spare = self._compiled_native()
+            run, scratch_nbytes = self.spare
             if not scratch_nbytes:
                 run(result.ptr, left.ptr, right.ptr)
                 return
