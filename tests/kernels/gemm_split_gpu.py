@@ -121,9 +121,9 @@ def measure(backend, size, transposed, rng):
     rate = flops / time_ms(backend, run.launch) * 1e-9
     result = run.fetch()
     native = flops / time_ms(backend, run.launch_native, 5) * 1e-9
-    parts = [(name, time_ms(backend, launch) * 1e3) for name, launch in run.launches]
     reference = Reference(a, b, np.sort(rng.choice(size, 8, replace=False)))
     error, other = reference.error(result), reference.error(run.fetch())
+    parts = [(name, time_ms(backend, launch) * 1e3) for name, launch in run.launches]
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts)
     majors = "".join("nt"[x] for x in transposed)
     write(
