@@ -285,6 +285,14 @@ def test_warnings_of_values():
         np.var(np.array(a), axis=1, ddof=2)
 
 
+@backs("`einsum` of three or more operands contracts them in pairs")
+def test_einsum_in_pairs():
+    small, large = numpy.full((200, 200), 1e-300), numpy.full((200, 200), 1e300)
+    operands = small, large, large[0]
+    assert numpy.isfinite(numpy.einsum("ij,jk,k->i", *operands)).all()
+    assert numpy.isinf(numpy.asarray(np.einsum("ij,jk,k->i", *map(np.asarray, operands)))).all()
+
+
 @backs("A cast to uint32 of floats that uint32 does not hold")
 def test_casts_to_uint32():
     a = numpy.full(LARGE, numpy.nan)

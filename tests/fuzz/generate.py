@@ -38,6 +38,7 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_make.evaluate, 2),
     (rules_make.host_array, 4),
     (rules_make.rearrange, 3),
+    (rules_make.multiply, 3),
     (rules_fail.failing, 3),
     (rules_fail.failing_index, 1),
     (rules_write.mutate, 4),

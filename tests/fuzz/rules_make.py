@@ -31,6 +31,19 @@ REARRANGEMENTS = (
     "np.atleast_1d({a}, {b})[-1]",
 )  # fmt: skip
 
+# Of integers, and of floats that are small ones, so that every order of summation gives the same bits.
+FACTORS = ("{a}", "{a}.T", "{a}[::-1]", "{a}[..., ::2]", "{a}[..., ::-1]", "{a}[1:]", "{a}[0]", "({a} + 1).T", "{a}")
+PRODUCTS = (
+    "{t} = {x} @ {y}", "{t} = np.matmul({x}, {y})", "{t} = np.dot({x}, {y})", "{t} = np.inner({x}, {y})",
+    "{t} = np.einsum('...ij,...jk->...ik', {x}, {y})", "{t} = np.einsum('ij,kj', {x}, {y})",
+    "{t} = np.einsum('...i,...i->...', {x}, {y})", "{t} = np.einsum('i...->...i', {x})", "{t} = {x}.dot({y})",
+    "{t} = np.einsum('ii->i', {x})", "{t} = np.einsum('ij,jk,kl', {x}, {y}, {x})", "{t} = np.tensordot({x}, {y}, 1)",
+    "{t} = np.einsum('i...,i...', {x}, {y})", "{t} = np.vecdot({x}, {y})", "{t} = np.trace({x} @ {y})",
+    "np.matmul({x}, {y}, out={a})", "{a} @= {x}", "np.einsum('ij,jk->ki', {x}, {y}, out={a})", "{t} = {x} @ {y} + {x}",
+    "np.einsum('ij->ji', {x}, out={a})", "np.matmul({x}, {y}, out={a}[::-1])", "{a}[...] = {x} @ {y}",
+)  # fmt: skip
+MAX_FACTOR = 400  # elements
+
 
 def create(scope: Scope) -> None:
     """Bind a new array."""
@@ -150,6 +163,25 @@ def rearrange(scope: Scope) -> None:
     a = scope.pick(names)
     code = scope.draw.choice(REARRANGEMENTS).format(a=a, b=scope.draw.choice((a, scope.pick(names))))
     scope.emit("rearrange", f"{scope.target()} = {code}")
+
+
+def multiply(scope: Scope) -> None:
+    """Bind or write a product of matrices or vectors: parts of one array, mostly, as they lie."""
+    draw = scope.draw
+    names = [name for name in scope.arrays() if np.size(scope.values[name]) <= MAX_FACTOR]
+    if not names:
+        return
+    a = scope.pick(names)
+    kind = scope.values[a].dtype
+    if kind.kind == "c" or kind == np.float16:
+        return
+    x, y = (draw.choice(FACTORS).format(a=a) for _ in range(2))
+    if kind.kind == "f":
+        x, y = (f"np.floor(np.clip({each}, -9, 9))" for each in (x, y))
+    elif draw.chance(50):
+        y = f"{x}.T"
+    code = draw.choice(PRODUCTS).format(t=scope.target(), x=x, y=y, a=a)
+    scope.emit("multiply", code)
 
 
 def alias(scope: Scope) -> None:
