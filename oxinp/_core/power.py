@@ -46,6 +46,8 @@ def _refuse_negative(base: Any, exponent: Any, where: Any) -> None:
     """
     if _kind_of(exponent) != "i" or _kind_of(base) not in "iub":
         return
+    if any(isinstance(x, Handle) and not x._layout.size for x in (base, exponent)):
+        return  # there is none, nor an element to raise
     if not _any_negative(exponent):
         return
     if where is not None:
