@@ -184,6 +184,10 @@ def test_matrix_power(twin):
     twin(lambda n: n.linalg.matrix_power(n.arange(16).reshape(4, 4), 7))
 
 
+def test_products_of_nothing_are_scalars(twin):
+    twin(lambda n: [n.arange(0) @ n.arange(0), n.arange(0).dot(n.arange(0)), n.vdot(n.ones((2, 0)), n.ones((2, 0)))])
+
+
 def test_result_goes_into_out(twin):
     def body(n):
         a, b = n.arange(12).reshape(3, 4), n.arange(20).reshape(4, 5)

@@ -113,7 +113,8 @@ class Product:
         raise Unsupported(msg)
 
     def _zeros(self, *_: Handle) -> Any:
-        return creation.zeros(self.layout.shape, self.dtype)
+        made = creation.zeros(self.layout.shape, self.dtype)
+        return made if self.layout.ndim else made[()]
 
     def _cast(self, a: Handle, b: Handle) -> Any:
         return matmul(*[astype(x, self.dtype, copy_wanted=False) for x in (a, b)])
