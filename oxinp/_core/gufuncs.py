@@ -206,6 +206,11 @@ def operator_methods() -> dict[str, Any]:
         return NotImplemented if operand(other) is NotImplemented else product(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        return NotImplemented if operand(other) is NotImplemented else product(self, other, out=self)
+        if operand(other) is NotImplemented:
+            return NotImplemented
+        if not self.ndim or np.ndim(other) < 2:
+            stand_in = np.ones([1] * self.ndim)
+            stand_in @= np.ones([1] * np.ndim(other))  # NumPy's own error
+        return product(self, other, out=self)
 
     return {"__matmul__": __matmul__, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}

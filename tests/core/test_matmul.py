@@ -3,6 +3,7 @@
 # ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
 
 import dataclasses
+import operator
 from types import SimpleNamespace
 
 import numpy
@@ -226,6 +227,8 @@ def test_result_goes_into_out(twin):
         lambda n, x: n.matmul(x, x.T, dtype="f4", casting="no"),
         lambda n, x: n.matmul(x, x.T, order="Q"),
         lambda n, x: n.matmul(x, x.T, foo=1),
+        lambda n, x: operator.imatmul(x, x[0]),
+        lambda n, x: operator.imatmul(x[0], x[0]),
         lambda n, x: n.vecdot(x, x, axis=2),
         lambda n, x: n.vecdot(x, x, axis=0, axes=[0, 0]),
         lambda n, x: n.dot(x, x.T, out=n.zeros((6, 7))[:, :6]),
