@@ -112,11 +112,6 @@ class MatmulPlan:
     scratch_nbytes: int = 0
 
 
-def is_readable(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether kernels read matrices that lie like this: one axis has stride 1, or a single element."""
-    return strides[-1] == 1 or strides[-2] == 1 or shape[-1] == 1 or shape[-2] == 1
-
-
 def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type, out: Type, device: Device) -> Any:
     """Return the kernels that multiply.
 
@@ -127,7 +122,7 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
     depth : int
         Columns of A and rows of B, at least 1.
     a, b : Matrices
-        Readable; their batch is broadcast to that of C (strides 0).
+        Of each, one axis has stride 1 or a single element; their batch is broadcast to that of C (strides 0).
     acc, out : Type
         Of the sums and of C.
     device : Device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,10 @@ from oxinp._core.programs import on_device
 from oxinp._core.reduction_table import SUM
 from oxinp._core.ufunc import wrap
 from oxinp._core.ufuncs import UFUNC_OBJECTS
-from oxinp._kernels import matmul as kernels
-from oxinp._kernels.matmul import Matrices
 from oxinp._ptx.types import Type, f16, f32, i32, pred
 
 if TYPE_CHECKING:
+    from oxinp._kernels.matmul import Matrices
     from oxinp._kernels.split import Argument, Step
     from oxinp._runtime.backend import Backend, Launch
     from oxinp._runtime.memory import Buffer
@@ -177,7 +177,7 @@ class Product:
         batch = self.layout.shape[:-2]
         type_ = DEVICE_TYPES[self.dtype]
         left, right = (
-            Matrices(type_, x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
+            _planner().Matrices(type_, x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
             for x in (self.left, self.right)
         )
         return left, right
@@ -186,7 +186,7 @@ class Product:
         """What multiplies, called with pointers to C, scratch if any, A and B; bytes of scratch."""
         backend = device()
         if config.matmul == "auto":
-            plan = kernels.plan_split(self.layout.shape, self.left.shape[-1], *self._matrices(), backend.capability)
+            plan = _planner().plan_split(self.layout.shape, self.left.shape[-1], *self._matrices(), backend.capability)
             if plan is not None:
                 return _Steps(backend, plan.steps), plan.scratch_nbytes
         return self._compiled_native()
@@ -194,7 +194,7 @@ class Product:
     def _compiled_native(self) -> tuple[Any, int]:
         backend = device()
         type_ = DEVICE_TYPES[self.dtype]
-        plan = kernels.plan(
+        plan = _planner().plan(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
@@ -255,7 +255,14 @@ _PRODUCTS: Any = new_table()
 
 
 def _is_readable(layout: Layout) -> bool:
-    return layout.is_aligned and kernels.is_readable(layout.shape, layout.element_strides)
+    """Whether kernels read matrices that lie like this: one axis has stride 1, or a single element."""
+    shape, strides = layout.shape, layout.element_strides
+    return layout.is_aligned and (strides[-1] == 1 or strides[-2] == 1 or shape[-1] == 1 or shape[-2] == 1)
+
+
+def _planner() -> Any:
+    """Return the module that plans products, imported for the first one: it is a fifth of the package."""
+    return importlib.import_module("oxinp._kernels.matmul")
 
 
 def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
