@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # The promise is 50 ms above NumPy on the H200's host, judged by `asv_benchmarks` (imports.Import). Here, on machines
-# that are slower and busy with other tests, processor time may reach twice that, or NumPy's own where that is more; with
-# SciPy or the emulator it would be more.
+# that are slower and busy with other tests, processor time may reach twice that, or NumPy's own where that is more;
+# with SciPy or the emulator it would be more.
 LIMIT_MS = 100.0
 RUNS = 5
 

@@ -15,8 +15,9 @@ from oxinp._core.handle import Handle, device_value, expression, host_view, writ
 from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, is_pinned, make_storage
 from oxinp._core.ufunc_table import UfuncRow
-from oxinp._ptx.types import f16, f32
+from oxinp._ptx.math.widen import widened
 
+_widened = functools.cache(widened)  # one lowering for each, or graphs would not be equal
 _new = object.__new__
 _NumpyArray = np.ndarray
 
@@ -35,18 +36,6 @@ class _Types:
 
 
 types = _Types()
-
-
-@functools.cache
-def through_float32(lower: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a lowering for float16 made of one for float32, which is how NumPy computes: rounded after each one."""
-
-    def narrow(k: Any, *args: Any) -> Any:
-        value = lower(k, *[k.cast(arg, f32) if arg.type is f16 else arg for arg in args])
-        return k.cast(value, f16) if value.type is f32 else value
-
-    narrow.__name__ = lower.__name__
-    return narrow
 
 
 def operations_of(
@@ -77,7 +66,7 @@ def _operation_of(row: UfuncRow, output: int, signature: tuple[Any, ...] | None,
         if lower is None:
             lower = lowering.get(first.kind)
             if lower is not None and first == FLOAT16:
-                lower = through_float32(lower)
+                lower = _widened(lower)  # as NumPy computes: rounded after each operation
         if lower is None:
             msg = f"{row.name} has no kernel for {dtypes[0]}"
             raise Unsupported(msg)

@@ -145,7 +145,8 @@ def _square_root(k: Builder, z: Any) -> Value:
 
 
 def _absolute(k: Builder, a: Any) -> Value:
-    return hypot(k, a.real, a.imag)
+    value: Value = hypot(k, a.real, a.imag)
+    return value
 
 
 OPERATIONS: dict[str, Callable[..., Value]] = {

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._ptx.math.floats import elementary, nearest, polynomial, power_of_two, scale
+from oxinp._ptx.math.floats import nearest, polynomial, power_of_two, scale
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import Type, f32, f64
 from oxinp._ptx.value import Value
 
@@ -125,7 +126,7 @@ def reduced(k: Builder, x: Value) -> tuple[Value, Value]:
     return k.fma(multiple, -low, k.fma(multiple, -high, x)), number
 
 
-@elementary
+@widened
 def exp(k: Builder, x: Value) -> Value:
     """``e**x``; at most 0.95 ulp (f32), 0.9 ulp (f64) from the true value.
 
@@ -137,7 +138,7 @@ def exp(k: Builder, x: Value) -> Value:
     return saturated(k, x, result, constants.exp_range)
 
 
-@elementary
+@widened
 def exp2(k: Builder, x: Value) -> Value:
     """``2**x``, exact for integers; at most 0.9 ulp from the true value.
 
@@ -156,7 +157,7 @@ def saturated(k: Builder, x: Value, result: Value, bounds: tuple[float, float]) 
     return k.where(x <= low, 0.0, result)
 
 
-@elementary
+@widened
 def expm1(k: Builder, x: Value) -> Value:
     """``e**x - 1``; at most 0.95 ulp from the true value.
 

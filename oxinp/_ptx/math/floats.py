@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._ptx.types import Type, f16, f32, f64, i32, u32, u64
+from oxinp._ptx.types import Type, f32, f64, i32, u32, u64
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
@@ -40,18 +39,6 @@ FORMATS = {
     f32: Format(127, 23, 1.5 * 2.0**23, 2.0**-126),
     f64: Format(1023, 20, 1.5 * 2.0**52, 2.0**-1022),
 }
-
-
-def elementary(body: Function) -> Function:
-    """Make a function of f32 and f64 one of f16 too: computed in f32 and rounded."""
-
-    @wraps(body)
-    def function(k: Builder, *args: Value) -> Value:
-        if args[0].type is f16:
-            return k.cast(body(k, *[k.cast(arg, f32) for arg in args]), f16)
-        return body(k, *args)
-
-    return function
 
 
 def polynomial(k: Builder, x: Value, coefficients: Sequence[float]) -> Value:

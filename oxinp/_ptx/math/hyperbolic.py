@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.exponential import CONSTANTS, LOG2_E
-from oxinp._ptx.math.floats import elementary, nearest, polynomial, power_of_two, quotient
+from oxinp._ptx.math.floats import nearest, polynomial, power_of_two, quotient
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -57,7 +58,7 @@ SINH = {f32: SINH_F32, f64: SINH_F64}
 COSH = {f32: COSH_F32, f64: COSH_F64}
 
 
-@elementary
+@widened
 def sinh(k: Builder, x: Value) -> Value:
     """Hyperbolic sine; at most 0.95 ulp from the true value.
 
@@ -67,7 +68,7 @@ def sinh(k: Builder, x: Value) -> Value:
     return k.emit("copysign", x, result)
 
 
-@elementary
+@widened
 def cosh(k: Builder, x: Value) -> Value:
     """Hyperbolic cosine; at most 0.95 ulp from the true value.
 
@@ -103,7 +104,7 @@ def added(k: Builder, x: Value, *, is_odd: bool) -> Value:
     return k.where(magnitude >= OVERFLOW[type], float("inf"), result)
 
 
-@elementary
+@widened
 def tanh(k: Builder, x: Value) -> Value:
     """Hyperbolic tangent; at most 0.85 ulp from the true value.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._ptx.math.floats import Sum, elementary, quotient_sum, root_sum
+from oxinp._ptx.math.floats import Sum, quotient_sum, root_sum
 from oxinp._ptx.math.logarithm import log_of_sum
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 LARGE = {f32: 2.0**14, f64: 2.0**30}  # from here on, cosh x and sinh |x| are exp(|x|) / 2, rounded
 
 
-@elementary
+@widened
 def arcsinh(k: Builder, x: Value) -> Value:
     """Inverse hyperbolic sine; at most 0.95 ulp from the true value.
 
@@ -41,7 +42,7 @@ def logarithm(k: Builder, u: Sum, is_large: Value, x: Value) -> Value:
     return log_of_sum(k, Sum(k.where(is_large, x, u.high), k.where(is_large, 0.0, u.low)), is_large)
 
 
-@elementary
+@widened
 def arccosh(k: Builder, x: Value) -> Value:
     """Inverse hyperbolic cosine, NaN below 1; at most 0.95 ulp from the true value.
 
@@ -57,7 +58,7 @@ def arccosh(k: Builder, x: Value) -> Value:
     return k.where(x < 1, float("nan"), result)
 
 
-@elementary
+@widened
 def arctanh(k: Builder, x: Value) -> Value:
     """Inverse hyperbolic tangent, infinite at 1, NaN beyond; at most 0.95 ulp from the true value.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._ptx.math.floats import Sum, elementary, exponent_of, polynomial, quotient_sum, root_sum, top_word
+from oxinp._ptx.math.floats import Sum, exponent_of, polynomial, quotient_sum, root_sum, top_word
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -119,7 +120,7 @@ def alone(k: Builder, x: Value) -> Sum:
     return Sum(x, k.const(0.0, x.type))
 
 
-@elementary
+@widened
 def arcsin(k: Builder, x: Value) -> Value:
     """Inverse sine; at most 0.8 ulp from the true value.
 
@@ -129,7 +130,7 @@ def arcsin(k: Builder, x: Value) -> Value:
     return k.emit("copysign", x, result)
 
 
-@elementary
+@widened
 def arccos(k: Builder, x: Value) -> Value:
     """Inverse cosine; at most 0.8 ulp from the true value.
 
@@ -138,7 +139,7 @@ def arccos(k: Builder, x: Value) -> Value:
     return angle(k, ratio(k, other_side(k, x), alone(k, k.abs(x))), x < 0)
 
 
-@elementary
+@widened
 def arctan(k: Builder, x: Value) -> Value:
     """Inverse tangent; at most 0.8 ulp from the true value.
 
@@ -151,7 +152,7 @@ def arctan(k: Builder, x: Value) -> Value:
     return k.emit("copysign", x, result)
 
 
-@elementary
+@widened
 def arctan2(k: Builder, y: Value, x: Value) -> Value:
     """Angle of the point (x, y), with C's results for zeros and infinities; at most 0.8 ulp from the true value.
 

@@ -13,13 +13,13 @@ from oxinp._ptx.math.floats import (
     FORMATS,
     Sum,
     as_float,
-    elementary,
     polynomial,
     power_of_two,
     quotient,
     top_word,
     with_top_word,
 )
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import Type, f32, f64, i32
 from oxinp._ptx.value import Value
 
@@ -151,7 +151,7 @@ def with_limits(k: Builder, x: Value, result: Value) -> Value:
     return k.where(x == 0, float("-inf"), result)
 
 
-@elementary
+@widened
 def log(k: Builder, x: Value) -> Value:
     """Natural logarithm; at most 0.95 ulp from the true value."""
     return with_limits(k, x, natural(k, *split(k, x)))
@@ -172,19 +172,19 @@ def to_base(k: Builder, x: Value, unit: tuple[float, float], power: tuple[float,
     return with_limits(k, x, total + (((whole - total) + product) + k.fma(multiple, power[1], tail)))
 
 
-@elementary
+@widened
 def log2(k: Builder, x: Value) -> Value:
     """Logarithm to base 2, exact for powers of 2; at most 0.85 ulp from the true value."""
     return to_base(k, x, LOG2_E[x.type], ONE[x.type])
 
 
-@elementary
+@widened
 def log10(k: Builder, x: Value) -> Value:
     """Logarithm to base 10; at most 0.8 ulp from the true value."""
     return to_base(k, x, LOG10_E[x.type], LOG10_2[x.type])
 
 
-@elementary
+@widened
 def log1p(k: Builder, x: Value) -> Value:
     """``log(1 + x)``; at most 0.95 ulp from the true value.
 

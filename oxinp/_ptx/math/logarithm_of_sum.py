@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.exponential import CONSTANTS, LOG2_E
-from oxinp._ptx.math.floats import Sum, elementary, nearest, polynomial, scale
+from oxinp._ptx.math.floats import Sum, nearest, polynomial, scale
 from oxinp._ptx.math.logarithm import LOG2_E as LOG2_E_PARTS
 from oxinp._ptx.math.logarithm import log1p_sum
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def power_sum(k: Builder, terms: Sum, low: Value, number: Value, is_nothing: Val
     return Sum(*(k.where(is_nothing, 0.0, scale(k, part, number)) for part in (high, rest)))
 
 
-@elementary
+@widened
 def logaddexp(k: Builder, x: Value, y: Value) -> Value:
     """``log(e**x + e**y)``; at most 1 ulp of the result or of the larger argument from the true value.
 
@@ -51,7 +52,7 @@ def logaddexp(k: Builder, x: Value, y: Value) -> Value:
     return added(k, x, y, more, log1p_sum(k, power))
 
 
-@elementary
+@widened
 def logaddexp2(k: Builder, x: Value, y: Value) -> Value:
     """``log2(2**x + 2**y)``; at most 1 ulp of the result or of the larger argument from the true value.
 

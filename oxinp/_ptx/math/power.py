@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.exponential import EXP2_F32, EXP2_F64
-from oxinp._ptx.math.floats import as_float, elementary, polynomial, quotient_sum, scale
+from oxinp._ptx.math.floats import as_float, polynomial, quotient_sum, scale
 from oxinp._ptx.math.logarithm import split
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64, i32
 from oxinp._ptx.value import Value
 
@@ -85,7 +86,7 @@ def exp2_of_sum(k: Builder, x: Value, low: Value) -> Value:
     return k.where(x >= highest, float("inf"), k.where(x <= lowest, 0.0, result))
 
 
-@elementary
+@widened
 def power(k: Builder, x: Value, y: Value) -> Value:
     """``x**y`` with IEEE 754's special cases (pow); at most 0.9 ulp from the true value.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._ptx.math.floats import elementary, exponent_of, root_sum, top_word
+from oxinp._ptx.math.floats import exponent_of, root_sum, top_word
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64, u32
 from oxinp._ptx.value import Value
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
 
 
-@elementary
+@widened
 def hypot(k: Builder, x: Value, y: Value) -> Value:
     """``sqrt(x**2 + y**2)`` without overflow or underflow on the way; at most 0.51 ulp from the true value.
 
@@ -42,7 +43,7 @@ DROP = {f32: 2.0**-30, f64: 2.0**-180}
 ROUNDS = {f32: 2, f64: 3}
 
 
-@elementary
+@widened
 def cbrt(k: Builder, x: Value) -> Value:
     """Cube root; at most 0.51 ulp from the true value.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._ptx.math.floats import elementary, polynomial, quotient, top_word, with_top_word
+from oxinp._ptx.math.floats import polynomial, quotient, top_word, with_top_word
 from oxinp._ptx.math.reduction import reduced
+from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -52,7 +53,7 @@ SIN = {f32: SIN_F32, f64: SIN_F64}
 COS = {f32: COS_F32, f64: COS_F64}
 
 
-@elementary
+@widened
 def sin(k: Builder, x: Value) -> Value:
     """Sine; at most 0.9 ulp from the true value for every argument."""
     r, low, number = reduced(k, x)
@@ -60,7 +61,7 @@ def sin(k: Builder, x: Value) -> Value:
     return k.where(x == 0, x, quarter(k, r, low, number))
 
 
-@elementary
+@widened
 def cos(k: Builder, x: Value) -> Value:
     """Cosine; at most 0.9 ulp from the true value for every argument."""
     r, low, number = reduced(k, x)
@@ -80,7 +81,7 @@ def negated(k: Builder, x: Value, bit: Value, shift: int) -> Value:
     return with_top_word(k, x, top_word(k, x) ^ (bit << shift))
 
 
-@elementary
+@widened
 def tan(k: Builder, x: Value) -> Value:
     """Tangent; at most 0.85 ulp from the true value for every argument.
 
