@@ -6,12 +6,25 @@ OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of on
 
 import importlib
 import os
+import sys
 
 import pytest
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 # Before anything imports oxinp: the environment is read once, at import.
 os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_kernels():
+    """Let go of what a module compiled: the kernels of thousands of tests would take gigabytes."""
+    yield
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
+            module.make.cache_clear()
+    expr = sys.modules.get("oxinp._core.expr")
+    for table in () if expr is None else expr._TABLES:
+        table.clear()
 
 
 def _devices():

@@ -13,7 +13,7 @@ from asv_benchmarks.case import Measurement, median
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("compare") / "quick.json"
-    status = compare.main(["--quick", "--peers", "cupy,torch,numpy", "--json", str(path)])
+    status = compare.main(["--quick", "--rounds", "1", "--peers", "cupy,torch,numpy", "--json", str(path)])
     return status, json.loads(path.read_text())
 
 

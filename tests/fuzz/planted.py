@@ -34,6 +34,12 @@ class Sound(np.ndarray):
         result = super().__array_function__(function, types, arguments, options)
         return _as_class(result, type(self))
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        # Of a subclass without dimensions NumPy takes the number, which may not fit, where it casts its own arrays.
+        if isinstance(value, np.ndarray) and not value.ndim:
+            value = value.view(np.ndarray)
+        super().__setitem__(key, value)
+
     def __repr__(self) -> str:
         return repr(self.view(np.ndarray))
 

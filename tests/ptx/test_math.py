@@ -57,6 +57,8 @@ def test_double_precision(function):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
 def test_bits_of_approximate_reciprocals_do_not_matter(function, factor, monkeypatch):
     """The hardware's differ from the emulator's, within what PTX says of them."""
+    if not any("rcp.approx" in function.kernel(type).ptx for type in (f32, f64)):
+        return  # it takes none: the other tests are enough
     for type, error in ((f32, 2.0**-23), (f64, 2.0**-20)):
         op = isa.find("rcp_approx", (type,))
         off = dataclasses.replace(op, ref=partial(off_by, op.ref, factor * error))
