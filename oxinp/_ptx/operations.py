@@ -8,13 +8,13 @@ from typing import Any
 from oxinp._ptx.isa import ALIAS, Op
 from oxinp._ptx.kernel import Instr
 from oxinp._ptx.tracer import Tracer
-from oxinp._ptx.types import UNSIGNED, Type, f64, i8, i16, i32, pred, u8, u16, u32
+from oxinp._ptx.types import UNSIGNED, Type, f64, i32, pred, u16, u32
 from oxinp._ptx.value import Value
 from oxinp._ptx.warp import FULL, shuffle
 
-# ptxas 13.0 makes one instruction of max(max(a, -b), c) for sm_90 and loses the sign (seen on an H200; likewise of 16
-# bits, unsigned, and for min): integers up to 32 bits are compared and chosen instead.
-_MISCOMPILED = frozenset({i8, i16, i32, u8, u16, u32})
+# ptxas 13.0 makes one instruction of max(max(a, -b), c) for sm_90 and loses the sign. Of 32 bits it finds the negation
+# in products and other sums too, so that these extrema are compared and chosen; from others `isa` keeps it.
+_MISCOMPILED = frozenset({i32})
 
 
 class Operations(Tracer):
@@ -28,8 +28,8 @@ class Operations(Tracer):
         return self.emit(name, a, b)
 
     def neg(self, a: Value) -> Value:
-        """Negation; ``0 - a`` for unsigned integers."""
-        return self.emit("sub", 0, a) if a.type.kind == "u" else self.emit("neg", a)
+        """Negation; that of integers wraps."""
+        return self.emit("sub", 0, a) if a.type.is_integer else self.emit("neg", a)
 
     def abs(self, a: Value) -> Value:
         """Absolute value; the value itself for unsigned integers."""

@@ -394,15 +394,27 @@ def test_every_row_is_tried():
     assert rows - {"fmax", "fmin"} <= set(NAMES)
 
 
-@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u4", "f4"])
+NEGATIONS = (
+    lambda x: -x,
+    lambda x: 0 - x,
+    lambda x: x - x - x,
+    lambda x: x * (x.dtype.type(0) - x.dtype.type(1)),
+    lambda x: x - (x + x),
+)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in scalar subtract")  # minus one, unsigned
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4"])
 def test_extrema_of_negated_elements(config, dtype):
     # NVIDIA's compiler lost the sign of narrow integers.
     config.offload_threshold = 0
     x = numpy.arange(-3, 117).astype("i8").astype(dtype)
     y, z = x[::-1].copy(), numpy.roll(x, 7)
     ours, others, last = np.asarray(x), np.asarray(y), np.asarray(z)
-    for function in (lambda n, x: n.max(-x), lambda n, x: n.min(-x), lambda n, x: n.max(x - x - x)):
-        assert function(np, ours) == function(numpy, x)
-    for name in ("maximum", "minimum"):
-        choose, numpys = getattr(np, name), getattr(numpy, name)
-        assert_same(choose(choose(ours, -others), last), numpys(numpys(x, -y), z), where=name)
+    for negate in NEGATIONS:
+        assert np.max(negate(ours)) == numpy.max(negate(x))
+        assert np.min(negate(ours)) == numpy.min(negate(x))
+        for name in ("maximum", "minimum"):
+            choose, numpys = getattr(np, name), getattr(numpy, name)
+            assert_same(choose(choose(ours, negate(others)), last), numpys(numpys(x, negate(y)), z), where=name)
+            assert_same(choose(negate(others), choose(last, ours)), numpys(negate(y), numpys(z, x)), where=name)
