@@ -1,8 +1,9 @@
-"""Matrix multiply on Hopper's asynchronous units: C = A @ B, 16-bit or tf32 operands, f32 sums.
+"""Matrix multiply on Hopper's asynchronous units: C = A @ B of halves or tf32 with f32 sums, of bytes with i32 sums.
 
 Data layout: A is (M, K), B is (K, N), C is (M, N) in global memory, each row-major, or A and B transposed
-("k" and "mn" major say which axis is contiguous). In shared memory there is a ring of `num_stages` pairs of tiles,
-128 x 128 bytes of A and `tile_n` x 128 bytes of B, swizzled as wgmma reads them, and two boxes per consumer for C.
+("k" and "mn" major say which axis is contiguous), or stacks of such. In shared memory there is a ring of `num_stages`
+pairs of tiles, 128 x 128 bytes of A and `tile_n` x 128 bytes of B, swizzled as wgmma reads them, and two boxes per
+consumer for C.
 
 Who owns what: persistent blocks of three warpgroups. One thread of warpgroup 0, the producer, keeps the ring full
 by bulk tensor copies. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. A barrier pair per ring
@@ -11,8 +12,9 @@ of the common B tile, to both.
 
 Algorithm: for every tile, in an order that keeps the tiles worked on at one time in a near-square region (so that
 their operands stay in L2), the consumers issue the wgmmas of a buffer, wait for those of the buffer before, and let
-go of that. Then they convert the sums and store them by bulk copies through shared memory, while the producer fills
-the ring for the next tile.
+go of that. Then they convert the sums and store them by bulk copies through shared memory (straight from registers
+where rows of C do not begin at multiples of 16 bytes), while the producer fills the ring for the next tile. Slices of
+the work are matrices of a stack, chunks of K, whose partial results follow each other, or chunks of each matrix.
 
 Per element of C: 2 K flops; per 128 x tile_n tile, (128 + tile_n) K operand elements are read (from L2, mostly).
 """
@@ -20,20 +22,20 @@ Per element of C: 2 K flops; per 128 x tile_n tile, (128 + tile_n) K operand ele
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
-from oxinp._ptx.tma import MapSpec, TensorMap
-from oxinp._ptx.types import Type, bf16, f16, f32, u32
-from oxinp._ptx.wgmma import WARPGROUP, Queue, limit_registers
+from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
+from oxinp._ptx.types import Type, bf16, f16, f32, i8, i32, i64, pred, u8, u32
+from oxinp._ptx.wgmma import FORMS, WARPGROUP, Accumulator, Queue, limit_registers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 NUM_CONSUMERS = 2
@@ -45,25 +47,36 @@ SUPERTILE = 16  # tiles along M that are worked on together
 # 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 NAMES = {"k": "k", "mn": "m"}
+# Of operands: what results may be. Sums of bytes wrap around, as NumPy's; as pred they say whether they are not 0.
+OUTS: dict[Type, tuple[Type, ...]] = {
+    bf16: (f32, bf16),
+    f16: (f32, f16),
+    f32: (f32,),
+    i8: (i32, i8),
+    u8: (i32, u8, pred),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class GemmSpec:
+class GemmSpec(NamedTuple):
     """One matrix multiply kernel (sm_90a).
 
     Attributes
     ----------
     type : Type
-        Of the operands: bf16, f16, or f32 (rounded to tf32).
+        Of the operands: bf16, f16, f32 (rounded to tf32), i8 or u8.
     out : Type
-        Of the result: f32, or `type`.
+        Of the result: that of the sums, or `type`; see `OUTS`.
     a_major, b_major : str
-        The contiguous axis of each: ``"k"`` or ``"mn"``; f32 has ``"k"`` only.
+        The contiguous axis of each: ``"k"`` or ``"mn"``; types that are not of 16 bits have ``"k"`` only.
     tile_n : int
         Columns of C per tile.
     num_stages : int
     cluster : int
         1 or 2.
+    is_sliced : bool
+        The work has slices: matrices, chunks of K, or both.
+    is_bulk : bool
+        Rows of C begin at multiples of 16 bytes: they are stored by bulk copies.
     """
 
     type: Type
@@ -73,12 +86,15 @@ class GemmSpec:
     tile_n: int = 256
     num_stages: int = 4
     cluster: int = 2
+    is_sliced: bool = False
+    is_bulk: bool = True
 
-    def __post_init__(self) -> None:
-        if self.type not in (bf16, f16, f32) or self.out not in (f32, self.type):
+    def check(self) -> None:
+        """Raise ValueError if there is no such kernel."""
+        if self.out not in OUTS.get(self.type, ()):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
-        if self.tile_n not in (64, 128, 192, 256):
-            raise ValueError(f"tile_n is 64, 128, 192 or 256, not {self.tile_n}")
+        if self.tile_n not in (64, 128, 192, 256) or (self.is_bulk and self.tile_n * self.out.nbytes % DEPTH_NBYTES):
+            raise ValueError(f"tile_n is 64, 128, 192 or 256 and rows of it 128 bytes, not {self.tile_n}")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
 
@@ -91,16 +107,20 @@ class GemmSpec:
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}"
+        ways = ("_sliced" if self.is_sliced else "") + ("" if self.is_bulk else "_direct")
+        return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
 
 @cache
 def make(spec: GemmSpec) -> Kernel:
     """The kernel of a Spec.
 
-    Parameters of the kernel: tensor maps of C, A and B, then as u32 the tiles along M (a multiple of the cluster), N
-    and K, all at least 1.
+    Parameters of the kernel: tensor maps of C (if stored directly, a pointer), A and B, of three axes if sliced, the
+    first one the slices' of C and the matrices' of A and B; then as u32 the tiles along M (a multiple of the cluster),
+    N and K, all at least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and
+    B differ between matrices (1) or not (0); if stored directly, M and N.
     """
+    spec.check()
     k = Builder(
         spec.name,
         block=(1 + NUM_CONSUMERS) * WARPGROUP,
@@ -108,11 +128,14 @@ def make(spec: GemmSpec) -> Kernel:
         min_blocks=1,
         cluster=spec.cluster if spec.cluster > 1 else None,
     )
-    c_map, a_map, b_map = (TensorMap(k, name, 2) for name in ("c_map", "a_map", "b_map"))
-    tiles = Tiles(k, spec.cluster, spec.tile_n)
+    rank = 3 if spec.is_sliced else 2
+    c: TensorMap | Pointer = TensorMap(k, "c_map", rank) if spec.is_bulk else k.pointer("c", spec.out, "w")
+    a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
+    tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced)
     a = OperandTile(k, spec.type, TILE_M, spec.depth, spec.a_major, spec.num_stages)
     b = OperandTile(k, spec.type, spec.tile_n, spec.depth, spec.b_major, spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
+    extents = () if spec.is_bulk else tuple(k.scalar(name, u32) for name in ("m", "n"))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warpgroup = k.shfl_idx(k.tid >> 7, 0)
 
@@ -122,7 +145,14 @@ def make(spec: GemmSpec) -> Kernel:
             _produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
     with k.otherwise():
         limit_registers(k, CONSUMER_REGISTERS, is_increase=True)
-        _consume(k, spec, tiles, pipeline, a, b, c_map, warpgroup - 1)
+        number, thread = warpgroup - 1, k.tid & (WARPGROUP - 1)
+        result: Any
+        if isinstance(c, TensorMap):
+            result = ResultTile(k, spec.out, NUM_CONSUMERS, number, thread)
+        else:
+            result = _Direct(k, extents, thread)
+        _consume(k, spec, tiles, Consumer(pipeline, thread), a, b, partial(result.store, c), number)
+        result.close()
     pipeline.close()
     return k.build()
 
@@ -130,28 +160,56 @@ def make(spec: GemmSpec) -> Kernel:
 class Tiles:
     """The tiles of C, `width` columns each, and this block's share of them."""
 
-    def __init__(self, k: Builder, cluster: int, width: int) -> None:
-        self.builder, self.cluster, self.width = k, cluster, width
+    def __init__(self, k: Builder, cluster: int, width: int, *, is_sliced: bool = False) -> None:
+        self.builder, self.cluster, self.width, self.is_sliced = k, cluster, width, is_sliced
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
+        if is_sliced:
+            self.num_slices, self.num_chunks, self.chunk, self.a_moves, self.b_moves = (
+                k.scalar(name, u32) for name in ("num_slices", "num_chunks", "chunk", "a_moves", "b_moves")
+            )
         self.rank = k.special("cluster_ctarank") if cluster > 1 else k.const(0, u32)
 
     @contextmanager
     def each(self) -> Iterator[tuple[Value, Value]]:
-        """Run the block for this block's tiles: (first row, first column)."""
+        """Run the block for this block's tiles of the only slice: (first row, first column)."""
+        with self.each_sliced() as (_, row, column):
+            yield row, column
+
+    @contextmanager
+    def each_sliced(self) -> Iterator[tuple[Value | None, Value, Value]]:
+        """Run the block for this block's tiles: (number of the slice, if there are some, first row, first column)."""
         k, cluster = self.builder, self.cluster
         # A cluster takes `cluster` tiles one above the other: counted as one here.
         height = SUPERTILE // cluster
         num_m = self.num_m / cluster if cluster > 1 else self.num_m
         first = k.ctaid / cluster if cluster > 1 else k.ctaid
         stride = k.nctaid / cluster if cluster > 1 else k.nctaid
-        with k.range(first, num_m * self.num_n, stride) as tile:
+        per_slice = num_m * self.num_n
+        with k.range(first, per_slice * self.num_slices if self.is_sliced else per_slice, stride) as tile:
+            number = tile / per_slice if self.is_sliced else None
+            of_slice = tile if number is None else tile - number * per_slice
             per_band = self.num_n * height
-            band = tile / per_band
-            inside = tile - band * per_band
+            band = of_slice / per_band
+            inside = of_slice - band * per_band
             rows = k.min(num_m - band * height, height)
             n = inside / rows
             m = (band * height + inside - n * rows) * cluster + self.rank
-            yield m * TILE_M, n * self.width
+            yield number, m * TILE_M, n * self.width
+
+    def depth_range(self, number: Value | None) -> tuple[Value, Value]:
+        """Tiles of K of a slice: the first one, and the one behind the last."""
+        k = self.builder
+        if number is None:
+            return k.const(0, u32), self.num_k
+        first = number % self.num_chunks * self.chunk
+        return first, k.min(first + self.chunk, self.num_k)
+
+    def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """What stands before the rows and columns of A's and B's tiles in a slice."""
+        if number is None:
+            return (), ()
+        matrix = number / self.num_chunks
+        return (matrix * self.a_moves,), (matrix * self.b_moves,)
 
 
 def _produce(
@@ -167,72 +225,119 @@ def _produce(
     b_map.prefetch()
     producer = Producer(pipeline)
     everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
-    with tiles.each() as (row, column), k.range(0, tiles.num_k) as step:
-        slot = producer.acquire()
-        start = step * spec.depth
-        a_tile.load(a_map, slot, row, start)
-        b_tile.load(b_map, slot, column, start, tiles.rank, everyone)
+    with tiles.each_sliced() as (number, row, column):
+        of_a, of_b = tiles.matrices(number)
+        with k.range(*tiles.depth_range(number)) as step:
+            slot = producer.acquire()
+            start = step * spec.depth
+            a_tile.load(a_map, slot, row, start, outer=of_a)
+            b_tile.load(b_map, slot, column, start, tiles.rank, everyone, outer=of_b)
 
 
 def _consume(
     k: Builder,
     spec: GemmSpec,
     tiles: Tiles,
-    pipeline: Pipeline,
+    consumer: Consumer,
     a: OperandTile,
     b: OperandTile,
-    c_map: TensorMap,
+    store: Callable[..., None],
     number: Value,
 ) -> None:
-    thread = k.tid & (WARPGROUP - 1)
-    consumer = Consumer(pipeline, thread)
-    result = ResultTile(k, spec.out, NUM_CONSUMERS, number, thread)
     queue = Queue(k)
-    sums = queue.accumulator(spec.tile_n)
+    sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
     first_row = number * ROWS
-    with tiles.each() as (row, column):
+    with tiles.each_sliced() as (slice_number, row, column):
         sums.reset()
-        with k.range(0, tiles.num_k) as step:
+        begin, end = tiles.depth_range(slice_number)
+        with k.range(begin, end) as step:
             stage = consumer.acquire()
             with queue.group():
                 sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, spec.type)
             queue.wait(1)
-            with k.when(step > 0):
+            with k.when(step > begin):
                 consumer.release()
         queue.wait()
         consumer.release()
-        result.store(sums, c_map, row + first_row, column)
-    result.close()
+        store(sums, row + first_row, column, () if slice_number is None else (slice_number,))
 
 
-@dataclass(frozen=True, slots=True)
-class GemmLaunch:
-    """How to launch: parameters are the encoded maps of C, A and B, then the constants."""
+class _Direct:
+    """The way of an accumulator's rows out to matrices in C order at any address."""
+
+    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value) -> None:
+        self.builder, (self.m, self.n) = k, extents
+        self._row, self._column = (thread >> 5) * 16 + ((thread >> 2) & 7), (thread & 3) * 2
+
+    def store(
+        self, c: Pointer, accumulator: Accumulator, row: Value, column: Value, outer: tuple[Value, ...] = ()
+    ) -> None:
+        """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out."""
+        k = self.builder
+        n = k.cast(self.n, i64)
+        base = c.at(k.cast(outer[0], i64) * k.cast(self.m, i64) * n) if outer else c
+        pairs = accumulator.pairs()
+        for half in range(2):
+            own_row = row + self._row + 8 * half
+            line = base.at(k.cast(own_row, i64) * n).at(k.cast(column + self._column, i64))
+            room = self.n - k.min(column + self._column, self.n)
+            with k.when(own_row < self.m):
+                for i, j, *values in pairs:
+                    for shift, value in enumerate(values) if i == half else ():
+                        with k.when(room > 8 * j + shift):
+                            line.store(8 * j + shift, [k.cast(value, c.type)])
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+class Stack(NamedTuple):
+    """Slices: how many matrices, how far apart in bytes those of A and B are (0: there is one), chunks of K of each."""
+
+    num_matrices: int
+    a_stride: int
+    b_stride: int
+    num_chunks: int = 1
+
+
+class GemmLaunch(NamedTuple):
+    """How to launch: parameters are the encoded maps of C, A and B, then the constants.
+
+    Where there is no map of C, its address.
+    """
 
     kernel: Kernel
     grid: tuple[int, int, int]
-    maps: tuple[MapSpec, MapSpec, MapSpec]
-    constants: tuple[int, int, int]
+    maps: tuple[MapSpec | None, MapSpec, MapSpec]
+    constants: tuple[int, ...]
 
 
 def plan(
-    spec: GemmSpec, m: int, n: int, depth: int, num_sms: int, strides_nbytes: tuple[int, int, int] | None = None
+    spec: GemmSpec,
+    m: int,
+    n: int,
+    depth: int,
+    num_sms: int,
+    strides_nbytes: tuple[int, int, int] | None = None,
+    stack: Stack | None = None,
 ) -> GemmLaunch:
-    """Launch of C (m, n) = A (m, depth) @ B (depth, n).
+    """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them.
 
     Parameters
     ----------
     m, n, depth : int
-        At least 1; those that are contiguous axes of C, A or B have to be multiples of 16 bytes.
+        At least 1; those that are contiguous axes of C (if stored in bulk), A or B have to be multiples of 16 bytes.
     num_sms : int
     strides_nbytes : tuple of int, optional
         Distances of consecutive rows of C, A and B as they lie in memory, multiples of 16; rows that follow each
         other unless given. Base addresses have to be multiples of 16, too.
+    stack : Stack, optional
+        Of a Spec that is sliced. Slices of C follow each other, those of a matrix first.
 
     Raises
     ------
     ValueError
-        The copy engine cannot reach these layouts; `gemm_mma` can.
+        The copy engine cannot reach these layouts.
     """
     if min(m, n, depth) < 1:
         raise ValueError(f"nothing to multiply: {m} x {depth} by {depth} x {n}")
@@ -241,22 +346,38 @@ def plan(
     if strides_nbytes is None:
         strides_nbytes = (n * spec.out.nbytes, a_shape[1] * spec.type.nbytes, b_shape[1] * spec.type.nbytes)
     c_stride, a_stride, b_stride = strides_nbytes
-    is_tf32 = spec.type is f32
     a_box = operand_box(spec.type, TILE_M, spec.depth, spec.a_major, 1)
     b_box = operand_box(spec.type, spec.tile_n, spec.depth, spec.b_major, spec.cluster)
     num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
     num_n, num_k = -(-n // spec.tile_n), -(-depth // spec.depth)
-    blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n)
+    constants: tuple[int, ...] = (num_m, num_n, num_k)
+    slices, moves = (1, 1, 1), (0, 0, 0)  # of C, A and B
+    if stack is not None:
+        chunk = -(-num_k // stack.num_chunks)
+        num_chunks = -(-num_k // chunk)
+        slices = (stack.num_matrices * num_chunks, stack.num_matrices, stack.num_matrices)
+        moves = (m * c_stride, stack.a_stride, stack.b_stride)
+        constants += (slices[0], num_chunks, chunk, *(int(move > 0) for move in moves[1:]))
+
+    def described(number: int, type: Type, shape: tuple[int, int], stride: int, box: tuple[int, int]) -> MapSpec:
+        is_tf32 = number > 0 and type is f32
+        if stack is None:
+            return MapSpec(type, shape, (stride,), box, rounds_to_tf32=is_tf32)
+        # One matrix for all: no coordinate but 0 is used.
+        extent, distance = (slices[number], moves[number]) if moves[number] else (1, ALIGN)
+        return MapSpec(type, (extent, *shape), (distance, stride), (1, *box), rounds_to_tf32=is_tf32)
+
+    c_type = u8 if spec.out is pred else spec.out
     return GemmLaunch(
         make(spec),
-        (blocks, 1, 1),
+        (min(num_sms // spec.cluster * spec.cluster, num_m * num_n * slices[0]), 1, 1),
         (
-            MapSpec(spec.out, (m, n), (c_stride,), ResultTile.box(spec.out)),
-            MapSpec(spec.type, a_shape, (a_stride,), a_box, rounds_to_tf32=is_tf32),
-            MapSpec(spec.type, b_shape, (b_stride,), b_box, rounds_to_tf32=is_tf32),
+            described(0, c_type, (m, n), c_stride, ResultTile.box(spec.out)) if spec.is_bulk else None,
+            described(1, spec.type, a_shape, a_stride, a_box),
+            described(2, spec.type, b_shape, b_stride, b_box),
         ),
-        (num_m, num_n, num_k),
+        constants if spec.is_bulk else (*constants, m, n),
     )
 
 
-__all__ = ["GemmLaunch", "GemmSpec", "make", "plan"]
+__all__ = ["OUTS", "GemmLaunch", "GemmSpec", "Stack", "make", "plan"]

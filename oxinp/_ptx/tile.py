@@ -85,6 +85,7 @@ class OperandTile:
         depth_start: Value,
         part: Any = 0,
         multicast: int = 0,
+        outer: tuple[Value, ...] = (),
     ) -> None:
         """Start the copies that fill the slot's tile, or this block's part of it; one thread calls it.
 
@@ -98,6 +99,8 @@ class OperandTile:
             Which part.
         multicast : int
             See `TensorMap.load`.
+        outer : tuple of Value
+            Element along the axes before those two, of which a tile has one.
         """
         tile = self._start + slot.stage * self.nbytes
         if self._num_parts > 1:
@@ -107,7 +110,7 @@ class OperandTile:
         for offset, start in self._boxes[: len(self._boxes) // self._num_parts]:
             along = extent_start + start if start else extent_start
             position = (along, depth_start) if self.major == "k" else (depth_start, along)
-            tensor_map.load(tile + offset if offset else tile, position, slot, multicast)
+            tensor_map.load(tile + offset if offset else tile, (*outer, *position), slot, multicast)
 
     def rows(self, stage: Value, first: Any = 0) -> OperandView:
         """The tile in buffer `stage` from its element `first` (a multiple of 64) of M or N on."""
@@ -206,8 +209,18 @@ class ResultTile:
         """What one copy stores, as `MapSpec.box`."""
         return cls.ROWS, SWIZZLE_NBYTES // type.nbytes
 
-    def store(self, accumulator: Accumulator, tensor_map: TensorMap, row: Value, column: Value) -> None:
-        """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out."""
+    def store(
+        self,
+        tensor_map: TensorMap,
+        accumulator: Accumulator,
+        row: Value,
+        column: Value,
+        outer: tuple[Value, ...] = (),
+    ) -> None:
+        """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out.
+
+        `outer` is the element along the axes before those two.
+        """
         k, per_box = self.builder, self._columns // 8
         pairs = accumulator.pairs()
         boxes = [[pair for pair in pairs if pair[1] // per_box == box] for box in range(pairs[-1][1] // per_box + 1)]
@@ -225,7 +238,7 @@ class ResultTile:
             publish_shared(k)
             k.barrier(self._barrier, WARPGROUP)
             with k.when(is_first):
-                position = (row, column + number * self._columns if number else column)
+                position = (*outer, row, column + number * self._columns if number else column)
                 tensor_map.store(position, self._start + buffer * self._box_nbytes)
                 commit_stores(k)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oxinp._ptx.types import bf16, f32
+from oxinp._ptx.types import bf16, f32, pred
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class GemmCase:
     Attributes
     ----------
     a, b : numpy.ndarray
-        As the kernel reads them: bf16 as its bits, rows padded with NaN to multiples of 16 bytes.
+        As the kernel reads them: bf16 as its bits, rows padded with NaN to multiples of 16 bytes (integers with 77).
     c : numpy.ndarray
-        Where the result goes, rows padded likewise, NaN all over.
+        Where the result goes, rows padded likewise, NaN or 77 all over.
     shape : (int, int, int)
         M, N, K.
     exact : numpy.ndarray, float64
@@ -47,18 +47,21 @@ class GemmCase:
         """
         _, n, _ = self.shape
         beside = to_float64(result[:, n:], out)
-        assert np.isnan(beside).all(), "written beyond the last column"
+        assert (np.isnan(beside) if out.is_float else beside == FILL).all(), "written beyond the last column"
         error = np.abs(to_float64(result[:, :n], out) - self.exact) / self.bound
         return float(np.where(np.isnan(error), np.inf, error).max())
 
 
 # Half the distance of neighbours, relative: what one rounding of a result may change.
 HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24}
+FILL = 77
 DEPTH_PER_STEP = {"f16": 16, "bf16": 16, "f32": 8}
 
 
 def to_type(values, type):
     """Round float32 values to a machine type; f32 to tf32, so that the tensor units take it as it is."""
+    if type.is_integer:
+        return (values * 60).astype(np.int64).astype(type.dtype)  # the whole range, and beyond it
     if type is bf16:
         words = values.view(np.uint32)
         return ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
@@ -76,9 +79,10 @@ def to_float64(array, type):
 
 
 def blank(rows, columns, type):
-    """NaN everywhere, rows as long as 16-byte multiples are."""
+    """NaN, or 77, everywhere, rows as long as 16-byte multiples are."""
     pitch = -(-columns * type.nbytes // 16) * 16 // type.nbytes
-    return np.full((rows, pitch), 0xFFFF if type is bf16 else np.nan, type.dtype)
+    filled = np.nan if type.is_float else FILL
+    return np.full((rows, pitch), 0xFFFF if type is bf16 else filled, np.uint8 if type is pred else type.dtype)
 
 
 def padded(array, type):
@@ -98,8 +102,16 @@ def draw(spec, m, n, depth, rng, rows=None):
     b = to_type(rng.standard_normal((depth, n), np.float32), spec.type)
     x, y = to_float64(a if rows is None else a[rows], spec.type), to_float64(b, spec.type)
     exact = x @ y
+    if spec.type.is_integer:
+        exact = (exact != 0 if spec.out is pred else exact.astype(np.int64).astype(spec.out.dtype)).astype(np.float64)
+        return _case(spec, a, b, (m, n, depth), exact, np.full_like(exact, 0.5))
     num_steps = -(-depth // DEPTH_PER_STEP[spec.type.name])
     bound = num_steps * 2.0**-21 * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
+    return _case(spec, a, b, (m, n, depth), exact, bound)
+
+
+def _case(spec, a, b, shape, exact, bound):
+    m, n, _ = shape
     a = padded(a if spec.a_major == "k" else a.T, spec.type)
     b = padded(b if spec.b_major == "mn" else b.T, spec.type)
-    return GemmCase(a, b, blank(m, n, spec.out), (m, n, depth), exact, bound)
+    return GemmCase(a, b, blank(m, n, spec.out), shape, exact, bound)

@@ -16,7 +16,7 @@ import numpy as np
 from _driver.launch import Launcher
 from _driver.module import Module
 from oxinp._kernels.gemm import GemmSpec, plan
-from oxinp._ptx.types import bf16, f16, f32
+from oxinp._ptx.types import bf16, f16, f32, i8, i32, pred, u8
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_case import draw
 
@@ -44,6 +44,11 @@ CHECKED_SPECS = [
     GemmSpec(f16, f32, b_major="k", tile_n=64, num_stages=8),
     GemmSpec(f32, f32, b_major="k"),
     GemmSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
+    GemmSpec(i8, i32, b_major="k"),
+    GemmSpec(i8, i8, b_major="k"),
+    GemmSpec(u8, i32, b_major="k", tile_n=128, cluster=1),
+    GemmSpec(u8, u8, b_major="k", tile_n=128),
+    GemmSpec(u8, pred, b_major="k", tile_n=128, cluster=1),
 ]
 TIMED = [
     (GemmSpec(bf16, bf16), 8192),
@@ -54,12 +59,17 @@ TIMED = [
     (GemmSpec(f16, f16), 8192),
     (GemmSpec(bf16, f32), 8192),
     (GemmSpec(f32, f32, b_major="k"), 8192),
+    (GemmSpec(i8, i32, b_major="k"), 8192),
+    (GemmSpec(i8, i8, b_major="k"), 8192),
 ]
 
 
 def shapes_of(spec):
-    """Shapes to check a kernel with."""
-    return CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" else [])
+    """Shapes to check a kernel with: the axes along which operands run have to be multiples of 16 bytes."""
+    shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" else [])
+    if spec.type.nbytes > 1:
+        return shapes
+    return [(m, n if spec.out is i32 else 2 * n, 2 * depth) for m, n, depth in shapes]
 
 
 class Run:
@@ -147,14 +157,16 @@ def measure_peer(spec, size):
     """PyTorch's rate for the same product."""
     torch = importlib.import_module("torch")
     torch.backends.cuda.matmul.allow_tf32 = True
-    dtype = {bf16: torch.bfloat16, f16: torch.float16, f32: torch.float32}[spec.type]
-    a, b = (torch.randn(size, size, device="cuda").to(dtype) for _ in range(2))
+    dtype = {bf16: torch.bfloat16, f16: torch.float16, f32: torch.float32, i8: torch.int8}[spec.type]
+    scale = 60 if spec.type is i8 else 1
+    a, b = ((torch.randn(size, size, device="cuda") * scale).to(dtype) for _ in range(2))
     b = b if spec.b_major == "mn" else b.T
+    multiply = torch._int_mm if spec.type is i8 else torch.matmul
     times = []
     for _ in range(23):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        a @ b
+        multiply(a, b)
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end))

@@ -13,7 +13,7 @@ import pytest
 from oxinp._kernels import gemm, gemm_mma
 from oxinp._kernels.gemm import GemmSpec
 from oxinp._kernels.gemm_mma import MmaGemmSpec
-from oxinp._ptx.types import bf16, f16, f32, f64
+from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
 from tests.kernels import gemm_gpu
 from tests.kernels.gemm_case import draw
 from tests.kernels.machine import machine
@@ -30,7 +30,13 @@ MMA_SPECS = [
 ]
 # Below one tile, whole tiles, odd numbers of tiles in every direction, nothing a multiple of anything.
 SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520)]
-WGMMA_SPECS = [*gemm_gpu.CHECKED_SPECS, *[spec for spec, _ in gemm_gpu.TIMED]]
+WGMMA_SPECS = [
+    *gemm_gpu.CHECKED_SPECS,
+    *[spec for spec, _ in gemm_gpu.TIMED],
+    GemmSpec(f16, f16, is_sliced=True),
+    GemmSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
+    GemmSpec(u8, i32, b_major="k", is_sliced=True, is_bulk=False),
+]
 H200_SHARED_NBYTES = 227 * 1024
 H200_SMS = 132
 
@@ -131,7 +137,7 @@ def test_no_box_is_written_while_it_is_copied_out(spec, waits):
 @pytest.mark.parametrize("shape", [(8, 8, 8), (8192, 8192, 8192), (136, 264, 72), (100_000, 8, 8)], ids=str)
 @pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
 def test_plan_covers_the_result(spec, shape):
-    m, n, depth = shape
+    m, n, depth = shape = tuple(x * (2 if spec.type.nbytes == 1 else 1) for x in shape)
     strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
     launch = gemm.plan(spec, *shape, H200_SMS, strides)
     num_m, num_n, num_k = launch.constants
@@ -158,10 +164,12 @@ def map_registers(ptx):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GemmSpec(f64, f64), "multiplies"),
-        (lambda: GemmSpec(bf16, f16), "multiplies"),
-        (lambda: GemmSpec(bf16, bf16, tile_n=100), "tile_n"),
-        (lambda: GemmSpec(bf16, bf16, cluster=3), "cluster"),
+        (lambda: gemm.make(GemmSpec(f64, f64)), "multiplies"),
+        (lambda: gemm.make(GemmSpec(bf16, f16)), "multiplies"),
+        (lambda: gemm.make(GemmSpec(bf16, bf16, tile_n=100)), "tile_n"),
+        (lambda: gemm.make(GemmSpec(i8, i8, "k", "k", 64)), "tile_n"),
+        (lambda: gemm.make(GemmSpec(bf16, bf16, cluster=3)), "cluster"),
+        (lambda: gemm.make(GemmSpec(i8, i32)), "K-major only"),
         (lambda: gemm.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
         (lambda: gemm.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
         (lambda: gemm.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132, (32, 16, 32)), "multiples of 16"),
