@@ -32,6 +32,16 @@ def test_large_work_runs_on_the_device(config, stats):
     assert stats().d2h_bytes == 8
 
 
+@pytest.mark.parametrize("bounds", [(0, 100_000, 1), (100_000, 0, -1), (0, -100_000, -1)])
+def test_long_ranges_are_made_on_the_device(config, stats, bounds):
+    config.offload_threshold = 65_536
+    x = np.arange(*bounds)
+    np.evaluate(x)
+    counts = stats()
+    assert (counts.launches, counts.h2d_bytes) == (1, 0)
+    assert_same(x, numpy.arange(*bounds))
+
+
 def test_infinite_threshold_never_uses_the_device(config, stats):
     config.offload_threshold = float("inf")
     x = np.ones((1000, 1000))

@@ -109,7 +109,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         type(start) is int
         and type(stop) is int
         and type(step) is int
-        and (stop - start) * 16 < config.offload_threshold
+        and abs(stop - start) * 16 < config.offload_threshold
     ):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     if not all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step)) or step == 0:
