@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core import placement, schedule
-from oxinp._core.expr import Loop, Operation, Unsupported
+from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.handle import Handle, host_view, writes_host
 from oxinp._core.layout import Layout, contiguous_strides
 from oxinp._core.ufunc import (
     COPY,
+    WHERE,
     check_writeable,
     cost_of,
     express,
@@ -51,22 +52,6 @@ class Call(NamedTuple):
     where: Any
     order: str
     options: dict[str, Any]
-
-
-def _select_loop(kinds: tuple[Any, ...]) -> Loop:
-    value, other = np.dtype(kinds[1]), np.dtype(kinds[2])
-    return Loop((np.dtype(np.bool_), other, other), other, _select) if value == other else _cannot_select()
-
-
-def _cannot_select() -> Loop:
-    raise Unsupported("values of two dtypes")
-
-
-def _select(k: Any, condition: Any, value: Any, other: Any) -> Any:
-    return k.where(condition, value, other)
-
-
-_SELECT = Operation("where", _select_loop)
 
 
 def signature_of(ufunc: np.ufunc, options: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -178,11 +163,11 @@ def _express(call: Call, output: int) -> Any:
     if out is None:  # elements that are not computed may be anything
         value = express(operation, call.operands)
         other = value[0].layout.dtype.type(0)
-        selected = express(_SELECT, (call.where, wrap_pending(value, as_array=True), other))
+        selected = express(WHERE, (call.where, wrap_pending(value, as_array=True), other))
         return _ordered(call, COPY, selected)
     assert target is not None
     value = express(operation, call.operands, Layout.of(target.dtype, target.shape))
-    return express(_SELECT, (call.where, wrap_pending(value, as_array=True), out), target)
+    return express(WHERE, (call.where, wrap_pending(value, as_array=True), out), target)
 
 
 def _ordered(call: Call, operation: Operation, value: Any) -> Any:

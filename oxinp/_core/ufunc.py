@@ -86,6 +86,19 @@ def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
 COPY = Operation("copy", _copy_loop)
 
 
+def _where_loop(kinds: tuple[Any, ...]) -> Loop:
+    stand_ins = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(0) for kind in kinds[1:]]
+    dtype = np.result_type(*stand_ins)
+    return Loop((np.dtype(np.bool_), dtype, dtype), dtype, _where)
+
+
+def _where(k: Any, condition: Any, x: Any, y: Any) -> Any:
+    return k.where(condition, x, y)
+
+
+WHERE = Operation("where", _where_loop, takes_any_integer=True)
+
+
 def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None = None) -> Any:
     """Return a new array that owns a new storage with these sides."""
     array = _new(types.ndarray)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.expr import Loop, Operation, Unsupported
+from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
 from oxinp._core.power import Power
-from oxinp._core.ufunc import apply, declined, operand, operations_of, types
+from oxinp._core.ufunc import WHERE, apply, declined, operand, operations_of, types
 from oxinp._core.ufunc_object import OBJECTS, ufunc
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 from oxinp._ptx.math import choose
@@ -67,19 +67,6 @@ def _calls(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return operator, reflected
 
 
-def _where_loop(kinds: tuple[Any, ...]) -> Loop:
-    stand_ins = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(0) for kind in kinds[1:]]
-    dtype = np.result_type(*stand_ins)
-    return Loop((np.dtype(np.bool_), dtype, dtype), dtype, _where)
-
-
-def _where(k: Any, condition: Any, x: Any, y: Any) -> Any:
-    return k.where(condition, x, y)
-
-
-_WHERE = Operation("where", _where_loop, takes_any_integer=True)
-
-
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Return elements of `x` where `condition` holds, else of `y`; see `numpy.where`."""
     operands = tuple([operand(value) for value in (condition, x, y)])
@@ -88,6 +75,6 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     if not any(isinstance(value, Handle) for value in operands):
         operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
     try:
-        return apply(_WHERE, np.where, operands, as_array=True)
+        return apply(WHERE, np.where, operands, as_array=True)
     except Unsupported:
         return call(np.where, (condition, x, y), {}, name="where")

@@ -279,7 +279,7 @@ def _masked_loop(kinds: tuple[Any, ...]) -> Loop:
     return Loop((kinds[0], BOOL), kinds[0], _first)
 
 
-_MASKED = Operation("where", _masked_loop)
+_MASKED = Operation("masked", _masked_loop)
 """An array and its mask, recorded as one node: `_reduction_of` takes it apart."""
 
 
