@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.handle import Handle, fetch, fetch_storage, host_bytes, host_view, is_dense, seen_at, writes_host
-from oxinp._core.layout import Layout
+from oxinp._core.layout import Layout, address_of
 from oxinp._core.ops.views import NumpyArray, view_at
 from oxinp._core.sharing import lend, write_back
 from oxinp._core.storage import Storage, is_shared
@@ -184,10 +184,10 @@ class Exchange:
             return self._adopted(array)
         if not array.size:
             return self._copied(array)
-        address = _address(array)
+        address = address_of(array)
         for given in self._given.values():
             whole = given.array if given.host is None else given.host
-            low = _address(whole)
+            low = address_of(whole)
             if low <= address < low + whole.nbytes:
                 return self._viewed(given, array, address)
         return self._from_elsewhere(array, address)
@@ -269,7 +269,7 @@ class StandIns(Exchange):
 
 def _view_of(base: Handle, seen: NumpyArray, host: NumpyArray | None, part: NumpyArray, address: int) -> Any:
     """Return the view of `base`, for which `seen` stands, that lies where `part` does."""
-    offset = address - _address(seen) + base._layout.offset
+    offset = address - address_of(seen) + base._layout.offset
     layout = Layout.at(part.dtype, part.shape, part.strides, offset)
     return view_at(base, layout, None if host is None else (host, part), writeable=_is_writeable(part))
 
@@ -284,12 +284,8 @@ def _is_small_part(handle: Handle) -> bool:
     return all(step > 0 for step in steps) and all(a >= b for a, b in itertools.pairwise(steps))
 
 
-def _address(array: NumpyArray) -> int:
-    # Not `__array_interface__`, which warns of the result of `broadcast_arrays`, nor `flags.writeable` below.
-    return array.ctypes.data
-
-
 def _is_writeable(array: NumpyArray) -> bool:
+    # Not `flags.writeable`, which warns of the result of `broadcast_arrays`.
     return bool(array.flags.num & 0x400)
 
 

@@ -168,8 +168,7 @@ def _host_side(array: Any) -> Any:
     host = array._storage.host
     if host is None or (array._view is not None and not array._view[1]):
         return None
-    cache = array._cache
-    return cache[1] if cache is not None and cache[0] is host else host_view(array)
+    return host_view(array)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._core import explain, schedule
 from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Unsupported, leaf
-from oxinp._core.layout import Layout
+from oxinp._core.layout import Layout, address_of
 from oxinp._core.placement import device
 from oxinp._core.programs import on_device, read
 from oxinp._core.storage import SHARED, Pin, Stale, Storage, Value, is_pinned, is_shared
@@ -41,14 +41,9 @@ class Handle:
             if seen is host:
                 layout = host_layout(host)
             else:
-                layout = Layout.at(seen.dtype, seen.shape, seen.strides, _address(seen) - _address(host))
+                layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
             self._layout = layout
             return layout
-
-
-def _address(array: np.ndarray[Any, Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def host_layout(array: np.ndarray[Any, Any]) -> Layout:

@@ -94,7 +94,7 @@ class Layout:
         seen = make_view(array)
         if seen is array:
             return self
-        offset = self.offset + seen.__array_interface__["data"][0] - address
+        offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
 
     def broadcast(self, shape: tuple[int, ...]) -> Layout:
@@ -234,4 +234,10 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
 def _ghost(layout: Layout) -> tuple[np.ndarray[Any, Any], int]:
     ground = np.empty(1, layout.dtype)
     array = np.lib.stride_tricks.as_strided(ground, layout.shape, layout.strides)
-    return array, array.__array_interface__["data"][0]
+    return array, address_of(array)
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Return where an array's first element lies, in bytes."""
+    # Not `__array_interface__`, which is slower and warns of the result of `broadcast_arrays`.
+    return array.ctypes.data

@@ -172,7 +172,7 @@ class CudaBackend:
         nbytes = array.nbytes
         if not nbytes:
             return
-        address = array.__array_interface__["data"][0]
+        address = array.ctypes.data
         if not self._is_pageable(address):
             # The bus reads the array itself: wait until it has.
             self._memory.upload_async(ptr, address, nbytes, self.stream)
@@ -186,7 +186,7 @@ class CudaBackend:
         nbytes = array.nbytes
         if not nbytes:
             return
-        address = array.__array_interface__["data"][0]
+        address = array.ctypes.data
         is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
         if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, self.stream)):
             pass

@@ -84,8 +84,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
     else:
-        cache = array._cache
-        seen = cache[1] if cache is not None and cache[0] is host else host_view(array)
+        seen = host_view(array)
         given = _on_host(value)
         if (
             given is not None
