@@ -1,0 +1,209 @@
+"""Host memory that others hold, too: in NumPy's hands."""
+
+import gc
+import mmap
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp._core.storage import is_pinned
+from tests.comparator import assert_same
+
+N = 20_000  # doubles: above the threshold
+
+
+@pytest.mark.usefixtures("offload_threshold")
+class TestPinned:
+    def test_writes_through_flat_are_seen_by_the_device(self):
+        x = oxinp.ones(N)
+        flat = x.flat
+        for i in range(3):
+            flat[i] = i + 5.0
+            assert_same(x + 1, np.r_[np.arange(i + 1) + 6.0, np.full(N - i - 1, 2.0)])
+
+    def test_writes_of_the_device_are_seen_through_flat(self):
+        x = oxinp.ones(N)
+        flat = x.flat
+        x *= 3
+        assert flat[7] == 3
+        x[2:4] = oxinp.zeros(2)
+        assert list(flat[1:5]) == [3, 0, 0, 3]
+        oxinp.add(x, x, out=x[::-1])
+        assert flat[-1] == 6
+        x.sum(keepdims=True, out=x[:1])
+        assert flat[0] == 6 * (N - 2)
+
+    def test_views_and_their_base_are_one_memory(self):
+        x = oxinp.arange(float(N))
+        memory = np.asarray(x[10:20].data)
+        memory[0] = -1
+        assert x[10] == -1
+        x += 1
+        assert memory[0] == 0
+        assert memory[1] == 12
+
+    def test_a_pending_array_is_computed(self):
+        x = oxinp.ones(N) * 2
+        x[1] = 9
+        assert x.data[1] == 9
+
+    def test_an_expression_reads_what_was_there_when_it_was_written(self):
+        x = oxinp.ones(N)
+        memory = np.asarray(x.data)
+        y = x + 1
+        memory[:] = 0
+        assert_same(y, np.full(N, 2.0))
+
+    def test_a_pending_reader_from_before(self):
+        x = oxinp.ones(N)
+        y = x + 1
+        np.asarray(x.data)[:] = 0
+        assert_same(y, np.full(N, 2.0))
+
+    def test_ctypes_holds_for_good(self):
+        x = oxinp.ones(N)
+        address = x.ctypes.data
+        np.ctypeslib.as_array((np.ctypeslib.ctypes.c_double * N).from_address(address))[:2] = 4
+        assert_same((x + 1)[:3], np.array([5.0, 5, 2]))
+        x *= 2
+        assert (np.ctypeslib.ctypes.c_double * N).from_address(address)[0] == 8
+        assert x.ctypes.data == address
+
+    def test_nditer(self):
+        x = oxinp.ones(N)
+        with oxinp.nditer(x, op_flags=["readwrite"]) as iterator:
+            for i, element in enumerate(iterator):
+                if i > 2:
+                    break
+                element[...] = i
+                x.sum()
+        assert_same((x * 2)[:4], np.array([0.0, 2, 4, 2]))
+        assert iterator is not None
+
+    def test_dlpack_is_the_memory(self):
+        x = oxinp.ones(N)
+        memory = x.data  # on a GPU, too, this keeps it on the host
+        seen = np.from_dlpack(x)
+        assert seen.ctypes.data == np.asarray(memory).ctypes.data
+        x += 1
+        assert seen[5] == 2
+        if seen.flags.writeable:
+            seen[5] = 7
+            assert x[5] == 7
+
+    def test_a_read_only_array_stays_so(self):
+        x = oxinp.ones(N)
+        x.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            np.asarray(x.data)[0] = 1
+        assert x.data.readonly
+
+
+@pytest.mark.usefixtures("on_device")
+def test_the_pin_goes_with_the_last_view():
+    x = oxinp.ones(N)
+    flat = x.flat
+    part = np.asarray(x.data)[3:5]
+    assert is_pinned(x._storage)
+    del flat
+    assert is_pinned(x._storage)
+    part[0] = 2
+    del part
+    gc.collect()
+    assert_same(x + 1, np.r_[np.full(3, 2.0), 3, np.full(N - 4, 2.0)])
+    assert not is_pinned(x._storage)
+    assert x._storage.value is not None
+
+
+def test_resize_is_refused_while_pinned():
+    for xp in (np, oxinp):
+        x = xp.ones(4)
+        memory = x.data
+        with pytest.raises(ValueError, match="resize"):
+            x.resize(5)
+        del memory
+
+
+@pytest.mark.usefixtures("offload_threshold")
+class TestForeignHostMemory:
+    def test_frombuffer(self):
+        memory = bytearray(8 * N)
+        x = oxinp.frombuffer(memory)
+        assert type(x) is oxinp.ndarray
+        assert x.base is memory or x.base.obj is memory
+        x[:] = 3
+        assert memory[:8] == np.float64(3).tobytes()
+        memory[:8] = np.float64(4).tobytes()
+        assert_same(x + 1, np.frombuffer(memory) + 1)
+        x += oxinp.arange(float(N))
+        assert_same(x, np.frombuffer(memory))
+        assert memory[8:16] == np.float64(4).tobytes()
+
+    def test_frombuffer_of_bytes(self):
+        memory = np.arange(float(N)).tobytes()
+        x = oxinp.frombuffer(memory)
+        assert not x.flags.writeable
+        assert_same(x * 2, np.frombuffer(memory) * 2)
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            x.flags.writeable = True
+        with pytest.raises(ValueError, match="read-only"):
+            x[0] = 1
+
+    def test_writeable_again(self):
+        for xp in (np, oxinp):
+            x = xp.frombuffer(bytearray(16))
+            x.flags.writeable = False
+            x.flags.writeable = True
+            x[0] = 1
+
+    def test_ndarray_of_a_buffer(self):
+        for xp in (np, oxinp):
+            memory = bytearray(8 * N)
+            x = xp.ndarray((N // 4, 2), "f8", memory, 16, (16, -8 + 16))
+            y = xp.ndarray((3, 2), "f8", memory, 48, (-16, 8))
+            x[0] = (5, 6)
+            assert y[2].tolist() == [5, 6]
+            y += 1
+            assert x[0].tolist() == [6, 7]
+            assert np.frombuffer(memory)[2] == 6
+            assert x.base is memory
+            assert not x.flags.owndata
+            assert x[1:].base is x
+
+    def test_ndarray_of_an_array_of_ours(self):
+        for xp in (np, oxinp):
+            memory = xp.zeros(N)
+            x = xp.ndarray((2, 2), "f8", memory, 8)
+            x[:] = 1
+            assert memory[:6].tolist() == [0, 1, 1, 1, 1, 0]
+
+    def test_a_mapped_file(self, tmp_path):
+        path = tmp_path / "memory"
+        path.write_bytes(bytes(8 * N))
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+            x = oxinp.frombuffer(mapped)
+            x[:] = oxinp.arange(float(N))
+            x *= 2
+            mapped.flush()
+            assert_same(oxinp.fromfile(path), np.arange(float(N)) * 2)
+            del x
+            gc.collect()
+
+    def test_memmap(self, tmp_path):
+        x = oxinp.memmap(tmp_path / "memory", dtype="f8", mode="w+", shape=N)
+        x[:] = oxinp.arange(float(N))
+        x += oxinp.ones(N)
+        x.flush()
+        assert_same(oxinp.fromfile(tmp_path / "memory"), np.arange(N) + 1.0)
+
+    def test_from_dlpack_of_numpy(self):
+        theirs = np.ones(N)
+        x = oxinp.from_dlpack(theirs)
+        x *= 2
+        assert theirs[3] == 2
+        theirs[3] = 9
+        assert_same((x + 1)[:5], np.array([3.0, 3, 3, 10, 3]))
+        copied = oxinp.from_dlpack(theirs, copy=True)
+        copied[0] = 77
+        assert theirs[0] == 2
