@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels import gemm_any, reduce, split
 from oxinp._kernels.gemm_any import AnyGemmLaunch, AnyGemmSpec
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
-from oxinp._kernels.split import Source, SplitPlan
+from oxinp._kernels.split import Source
 from oxinp._ptx.types import Type, c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from oxinp._kernels.problem import Device, Grid
+    from oxinp._kernels.steps import StepsPlan
     from oxinp._ptx import Kernel
 
 MIN_SPLIT_PRODUCTS = 1 << 31  # from which halves are faster than f32: the passes take as long as small products
@@ -162,7 +163,7 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
     return MatmulPlan((first, *joined.launches), first.grid[1] * size * acc.nbytes)
 
 
-def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> SplitPlan | None:
+def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
     """Return the launches that multiply f32 matrices on the tensor cores; None where `plan` is to be asked.
 
     Parameters

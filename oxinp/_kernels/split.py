@@ -28,22 +28,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oxinp._kernels import elementwise, gemm_split, reduce
 from oxinp._kernels.gemm_split import SplitGemmSpec, padded
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
 from oxinp._kernels.scaling import scaled, scaling_exponent
+from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.types import f16, f32, i32, i64, u32, u64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from oxinp._kernels.gemm_any import AnyGemmLaunch
-    from oxinp._kernels.problem import Device, Grid
-    from oxinp._kernels.problem import Launch as PassLaunch
-    from oxinp._ptx.tma import MapSpec
+    from oxinp._kernels.problem import Device
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of K, from which the guard proves what it says; of M and N, from which the passes pay
@@ -51,32 +50,6 @@ SMALL, TINY = 2.0**3, 2.0**-2
 TINY_FACTOR = 512  # of the tiny ones in the guard
 INFINITE = 0x7F800000
 BLOCK = 1024
-ALIGNMENT = 256
-
-
-class Argument(NamedTuple):
-    """A parameter at launch: an address `offset` bytes from ``"c"``, ``"scratch"``, ``"a"`` or ``"b"``, or a map."""
-
-    base: str
-    offset: int = 0
-    map: MapSpec | None = None
-
-
-class Step(NamedTuple):
-    """A launch; its parameters are the arguments and the constants."""
-
-    kernel: Kernel
-    grid: Grid
-    arguments: tuple[Argument, ...]
-    constants: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SplitPlan:
-    """Launches, in order."""
-
-    steps: tuple[Step, ...]
-    scratch_nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +136,7 @@ _LARGEST = ReduceOp("largest", i32, 0, _larger)
 _COUNT = ReduceOp("count", i64, 0, _sum)
 
 
-def plan(a: Source, b: Source, native: AnyGemmLaunch, device: Device) -> SplitPlan:
+def plan(a: Source, b: Source, native: AnyGemmLaunch, device: Device) -> StepsPlan:
     """Launches of C = A @ B in C order.
 
     Parameters
@@ -174,10 +147,10 @@ def plan(a: Source, b: Source, native: AnyGemmLaunch, device: Device) -> SplitPl
     device : Device
         Of compute capability 9.0.
     """
-    scratch = _Scratch()
+    scratch = Scratch()
     flag = scratch.take(u32.nbytes)
     passes = [_Passes(source, scratch, device) for source in (a, b)]
-    steps = [step for each in passes for step in each.steps()]
+    steps = [each for operand in passes for each in operand.steps()]
     counted = [argument for each in passes for argument in (each.maxima, each.counts)]
     m, n = a.num_scales, b.num_scales
     depth = a.run if a.major == "k" else a.lines
@@ -192,26 +165,13 @@ def plan(a: Source, b: Source, native: AnyGemmLaunch, device: Device) -> SplitPl
     steps.append(Step(launch.kernel, launch.grid, (Argument("c"), *maxima, flag, *maps), launch.constants))
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
-    return SplitPlan(tuple(steps), scratch.nbytes)
-
-
-class _Scratch:
-    """The workspace, as it is given out."""
-
-    def __init__(self) -> None:
-        self.nbytes = 0
-
-    def take(self, nbytes: int) -> Argument:
-        """Memory for an array."""
-        start = self.nbytes
-        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        return Argument("scratch", start)
+    return StepsPlan(tuple(steps), scratch.nbytes)
 
 
 class _Passes:
     """What happens to one operand: the largest magnitudes, the counts, the halves."""
 
-    def __init__(self, source: Source, scratch: _Scratch, device: Device) -> None:
+    def __init__(self, source: Source, scratch: Scratch, device: Device) -> None:
         self.source, self.device = source, device
         self.maxima = scratch.take(source.num_scales * i32.nbytes)
         self.counts = scratch.take(source.num_scales * i64.nbytes)
@@ -247,13 +207,13 @@ class _Passes:
             self.reductions, (self.maxima, self.counts), ((x,), (x, self.maxima)), strict=True
         ):
             scratch = self.halves[:1] if plan.scratch_nbytes else ()
-            yield _step(plan.launches[0], (output, *scratch, *inputs))
+            yield step(plan.launches[0], (output, *scratch, *inputs))
             for launch in plan.launches[1:]:
-                yield _step(launch, (output, *scratch))
+                yield step(launch, (output, *scratch))
         pitch = padded(self.source.run)
         half = Operand(f16, (pitch, 1), ALIGNMENT)
         outputs = [Output(number, half) for number in (2, 3)]
-        yield _step(
+        yield step(
             elementwise.plan(self.shape, self.operands, _HALVES, outputs, self.device), (*self.halves, x, self.maxima)
         )
         if self.source.major == "k" and pitch != self.source.run:
@@ -266,11 +226,7 @@ class _Passes:
         launch = elementwise.plan(
             (self.source.lines, pitch - run), (), (_ZERO,), [Output(0, end), Output(0, end)], self.device
         )
-        return _step(launch, [half._replace(offset=half.offset + run * f16.nbytes) for half in self.halves])
-
-
-def _step(launch: PassLaunch, arguments: Sequence[Argument]) -> Step:
-    return Step(launch.kernel, launch.grid, tuple(arguments), launch.constants)
+        return step(launch, [half._replace(offset=half.offset + run * f16.nbytes) for half in self.halves])
 
 
 @cache
@@ -312,4 +268,4 @@ def make_guard() -> Kernel:
     return k.build()
 
 
-__all__ = ["MIN_EXTENT", "Argument", "Source", "SplitPlan", "Step", "make_guard", "plan"]
+__all__ = ["MIN_EXTENT", "Source", "make_guard", "plan"]

@@ -12,6 +12,7 @@ import pytest
 import oxinp as np
 from oxinp._kernels import matmul as kernels
 from oxinp._kernels import split
+from oxinp._kernels.steps import StepsPlan
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [
@@ -319,7 +320,7 @@ def test_others_stay_native(splits, case):
 
 def test_without_memory_for_halves_there_is_a_way(monkeypatch):
     a, b = operands(51, 43, 62)
-    monkeypatch.setattr(kernels, "plan_split", lambda *_: split.SplitPlan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_split", lambda *_: StepsPlan((), 1 << 50))
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
 
 

@@ -28,7 +28,7 @@ from oxinp._ptx.types import Type, f16, f32, i32, pred
 
 if TYPE_CHECKING:
     from oxinp._kernels.matmul import Matrices
-    from oxinp._kernels.split import Argument, Step
+    from oxinp._kernels.steps import Argument, Step
     from oxinp._runtime.backend import Backend, Launch
     from oxinp._runtime.memory import Buffer
 

@@ -1,0 +1,61 @@
+"""Products that take several launches and memory between them: what is launched, with which arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.problem import Grid, Launch
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.tma import MapSpec
+
+ALIGNMENT = 256
+
+
+class Argument(NamedTuple):
+    """A parameter at launch: an address `offset` bytes from ``"c"``, ``"scratch"``, ``"a"`` or ``"b"``, or a map."""
+
+    base: str
+    offset: int = 0
+    map: MapSpec | None = None
+
+
+class Step(NamedTuple):
+    """A launch; its parameters are the arguments and the constants."""
+
+    kernel: Kernel
+    grid: Grid
+    arguments: tuple[Argument, ...]
+    constants: tuple[int, ...]
+
+
+def step(launch: Launch, arguments: Sequence[Argument]) -> Step:
+    """A launch that was planned, with its arguments."""
+    return Step(launch.kernel, launch.grid, tuple(arguments), launch.constants)
+
+
+@dataclass(frozen=True, slots=True)
+class StepsPlan:
+    """Launches, in order."""
+
+    steps: tuple[Step, ...]
+    scratch_nbytes: int
+
+
+class Scratch:
+    """The workspace, as it is given out."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def take(self, nbytes: int) -> Argument:
+        """Memory for an array."""
+        start = self.nbytes
+        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return Argument("scratch", start)
+
+
+__all__ = ["ALIGNMENT", "Argument", "Scratch", "Step", "StepsPlan", "step"]
