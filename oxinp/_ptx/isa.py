@@ -169,6 +169,7 @@ def _arithmetic() -> Iterable[Row]:
     wide = _each(i16, i32, u16, u32)
     yield Row("mul_wide", "mul.wide.{t}", "w <- t t", wide, ref.multiply_wide)
     yield Row("mad_wide", "mad.wide.{t}", "w <- t t w", wide, ref.multiply_add_wide)
+    yield Row("dp4a", "dp4a.u32.u32", "u32 <- u32 u32 u32", ((u32,),), ref.multiply_add_bytes)
     yield Row("neg", "neg.{t}", "t <- t", _each(f16, *FLOATS), ref.negate)
     yield Row("abs", "abs.{t}", "t <- t", _each(f16, *SIGNED, *FLOATS), ref.absolute)
     yield Row("copysign", "copysign.{t}", "t <- t t", _each(*FLOATS), ref.copy_sign)

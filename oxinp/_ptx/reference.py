@@ -141,6 +141,14 @@ def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
     return result
 
 
+def multiply_add_bytes(a: Array, b: Array, c: Array) -> Array:
+    """Sum of the products of the four unsigned bytes, and of `c`."""
+    result = c.copy()
+    for shift in (np.uint32(0), np.uint32(8), np.uint32(16), np.uint32(24)):
+        result = result + (a >> shift & np.uint32(255)) * (b >> shift & np.uint32(255))
+    return result
+
+
 def logic3(table: int) -> Callable[[Array, Array, Array], Array]:
     """Bitwise function of three operands given by its truth table (``lop3``)."""
 

@@ -114,6 +114,15 @@ def test_funnel_shifts():
     assert_same(isa.find("shf_r").ref(low, high, count), np.asarray([w >> c & 0xFFFFFFFF for w, c in words], "u4"))
 
 
+def test_multiply_add_bytes():
+    a, b, c = specimens(u32, 0), specimens(u32, 1), specimens(u32, 2)
+    wanted = [
+        (sum(x * y for x, y in zip(struct.pack("<I", a), struct.pack("<I", b), strict=True)) + c) % (1 << 32)
+        for a, b, c in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+    ]
+    assert_same(isa.find("dp4a", (u32,)).ref(a, b, c), np.asarray(wanted, np.uint32))
+
+
 def test_permute_bytes():
     a, b, selector = specimens(u32, 0), specimens(u32, 1), specimens(u32, 2)
 
