@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.fuzz import operands
+from tests.fuzz import expressions, operands
 from tests.fuzz.scope import Scope
 
 CONVERSIONS = (
@@ -69,7 +69,7 @@ def create(scope: Scope) -> None:
         (f"np.arange({draw.choice(('7', '5.0', '2, 9', '9, 2, -1', '0.5, 4', '0'))})", 2),
         (f"np.zeros({dims}, dtype={dtype}, order='F')", 1),
     )
-    code = forms[operands.weighted_index(scope, [weight for _, weight in forms])][0]
+    code = forms[expressions.weighted_index(scope, [weight for _, weight in forms])][0]
     scope.emit("create", f"{scope.target()} = {code}")
 
 
@@ -118,7 +118,7 @@ def view(scope: Scope) -> None:
         ]
     if len(dims) > 1:
         forms += [(f"np.diagonal({name})", 2), (f"{name}.diagonal()", 1), (f"np.rot90({name})", 1)]
-    code = forms[operands.weighted_index(scope, [weight for _, weight in forms])][0]
+    code = forms[expressions.weighted_index(scope, [weight for _, weight in forms])][0]
     scope.emit("view", f"{scope.target()} = {code}")
 
 
@@ -143,7 +143,7 @@ def reshaped(scope: Scope, dims: tuple[int, ...]) -> str:
 
 def compute(scope: Scope) -> None:
     """Bind an expression."""
-    x = operands.into_ours(operands.expression(scope, scope.draw.integer(1, 3)))
+    x = operands.into_ours(expressions.expression(scope, scope.draw.integer(1, 3)))
     scope.emit("compute", f"{scope.target()} = {x.code}", x.exact)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.fuzz import operands
+from tests.fuzz import expressions, operands
 from tests.fuzz.program import Reduction
 from tests.fuzz.scope import Scope
 
@@ -62,14 +62,14 @@ MAX_ROWS = 40
 def reduce(scope: Scope) -> None:
     """Bind a sum or a maximum over any axes, of an array or an expression."""
     draw = scope.draw
-    x = operands.into_ours(operands.expression(scope, draw.choice((0, 0, 1, 2))))
+    x = operands.into_ours(expressions.expression(scope, draw.choice((0, 0, 1, 2))))
     if x.fails or not isinstance(x.value, np.ndarray):
         return
     name = draw.choice(("sum", "sum", "max", "max", "min"))
     axis = _axis(scope, x.value.ndim)
     keepdims = draw.chance(25)
     dtype = operands.dtype(scope) if name == "sum" and draw.chance(25) else None
-    record = operands.reduction(name, x, dtype, axis, keepdims=keepdims)
+    record = expressions.reduction(name, x, dtype, axis, keepdims=keepdims)
     arguments = [f"axis={axis}"] * (axis is not None) + [f"dtype={dtype}"] * (dtype is not None)
     arguments += ["keepdims=True"] * keepdims
     if draw.chance(6):
@@ -107,7 +107,7 @@ def _reduce_inexact(scope: Scope, form: str, x: operands.Operand, record: Reduct
 def reduce_otherwise(scope: Scope) -> None:
     """Bind truth, counts or indices, which are exact, or an average, which is only compared."""
     draw = scope.draw
-    x = operands.into_ours(operands.expression(scope, draw.choice((0, 0, 1, 2))))
+    x = operands.into_ours(expressions.expression(scope, draw.choice((0, 0, 1, 2))))
     if x.fails or not isinstance(x.value, np.ndarray):
         return
     name = draw.choice(("any", "all", "argmax", "argmin", "count_nonzero", "mean", "var", "std"))
@@ -123,7 +123,7 @@ def reduce_otherwise(scope: Scope) -> None:
         form = "np.{name}({x}{comma}{arguments})"
     if name in ("mean", "var", "std"):
         dtype = "np.float64" if x.value.dtype.kind in "biu" else None
-        record = operands.reduction(name, x, dtype, axis, keepdims=keepdims)
+        record = expressions.reduction(name, x, dtype, axis, keepdims=keepdims)
         _reduce_inexact(scope, form, x, record, arguments)
         return
     code = form.format(name=name, x=x.code, comma=", " * bool(arguments), arguments=", ".join(arguments))
@@ -157,7 +157,7 @@ def reduce_into(scope: Scope) -> None:
     fitting = [other for other in scope.arrays() if np.shape(scope.values[other]) == dims]
     target = draw.choice(fitting) if fitting and draw.chance(50) else f"{name}[{':, ' * axis}0, ...]"
     dtype = value.dtype if target not in fitting else scope.values[target].dtype
-    record = operands.reduction(kind, x, f"np.{dtype.name}", axis, keepdims=False)
+    record = expressions.reduction(kind, x, f"np.{dtype.name}", axis, keepdims=False)
     if not record.is_exact(value) or value.size == 0:
         return
     scope.emit("reduce_into", f"np.{kind}({name}, axis={axis}, out={target})", (record,))
@@ -190,7 +190,7 @@ def loop(scope: Scope) -> None:
         return
     a = scope.pick(names)
     shapes = {name: np.shape(scope.values[name]) for name in names}
-    b = scope.pick([a, *(name for name in names if operands.joint_size(shapes[a], shapes[name]) <= scope.max_size)])
+    b = scope.pick([a, *(name for name in names if expressions.joint_size(shapes[a], shapes[name]) <= scope.max_size)])
     stride, offset = draw.integer(1, 5), draw.integer(0, 9)
     code = draw.choice(LOOPS).format(
         n=draw.choice((20, 3, 40)), a=a, b=b, t=scope.fresh("o"), f=scope.fresh(),

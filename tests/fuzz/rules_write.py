@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.fuzz import operands
+from tests.fuzz import expressions, operands
 from tests.fuzz.operands import Operand
 from tests.fuzz.scope import Scope
 
@@ -103,7 +103,7 @@ def late_write(scope: Scope) -> None:
     if not names:
         return
     name = scope.pick(names)
-    x = operands.into_ours(operands.reading(scope, name))
+    x = operands.into_ours(expressions.reading(scope, name))
     scope.emit("late_write", f"{scope.fresh()} = {x.code}", x.exact)
     if draw.chance(30):
         view = scope.fresh()
@@ -125,11 +125,11 @@ def out(scope: Scope) -> None:
     ufunc = draw.choice(UFUNCS)
     dims = np.shape(scope.try_evaluate(target)[0])
     inputs = [_value(scope, dims) for _ in range(1 if ufunc in UNARY else 2)]
-    if ufunc == "maximum" and not all(operands.is_integer(x.value) for x in inputs if not x.fails):
+    if ufunc == "maximum" and not all(expressions.is_integer(x.value) for x in inputs if not x.fails):
         ufunc = "add"
-    if ufunc in ("less", "equal") and any(operands.is_large(x.value) for x in inputs):
+    if ufunc in ("less", "equal") and any(expressions.is_large(x.value) for x in inputs):
         ufunc = "add"  # NumPy dies of comparing an integer that does not fit with `where=` or a cast into the output
-    if ufunc == "sqrt" and not operands.is_real(inputs[0].value):
+    if ufunc == "sqrt" and not expressions.is_real(inputs[0].value):
         ufunc = "negative"
     options = ", casting='unsafe'" if draw.chance(12) else ""
     if draw.chance(10):
@@ -191,12 +191,12 @@ def _advanced(scope: Scope, name: str) -> str:
 
 def _value(scope: Scope, dims: tuple[int, ...]) -> Operand:
     """Return an expression that can be written into a shape (mostly)."""
-    x = operands.expression(scope, scope.draw.integer(0, 2), dims)
+    x = expressions.expression(scope, scope.draw.integer(0, 2), dims)
     if x.fails or _fits(x.shape, dims):
         return x
-    if scope.draw.chance(3) and operands.joint_size(x.shape, dims) <= scope.max_size:
+    if scope.draw.chance(3) and expressions.joint_size(x.shape, dims) <= scope.max_size:
         return x
-    return operands.scalar(scope)
+    return expressions.scalar(scope)
 
 
 def _fits(source: tuple[int, ...], dims: tuple[int, ...]) -> bool:
