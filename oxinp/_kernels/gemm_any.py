@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.chain import Splitter
 from oxinp._kernels.gemm_units import UNITS
@@ -33,11 +34,16 @@ from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i32, i64, pred, u32, u64
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.gemm_units import Unit
+    from oxinp._kernels.problem import Device
     from oxinp._ptx.value import Value
 
 BAND = 8  # tiles along M that are worked on together
 WARP = 32
+MAX_THREADS, MAX_REGISTERS, SM_REGISTERS = 1024, 255, 65536
+OTHER_REGISTERS = 40  # than those for sums and fragments
 MAJORS = ("k", "mn")
 
 
@@ -89,6 +95,11 @@ class AnyGemmSpec:
     is_split: bool = False
     is_guarded: bool = False
 
+    def in_tiles(self, cut: Cut) -> AnyGemmSpec:
+        """The Spec with the tiles of a cut."""
+        sizes = {name: size for name, size in cut._asdict().items() if name != "num_chunks"}
+        return replace(self, **sizes)
+
     @property
     def num_threads(self) -> int:
         """Threads per block."""
@@ -101,6 +112,49 @@ class AnyGemmSpec:
             _pitch(self, major, extent)[1] * self.type.nbytes * self.num_stages
             for major, extent in ((self.a_major, self.tile_m), (self.b_major, self.tile_n))
         )
+
+
+class Cut(NamedTuple):
+    """How a product is cut; the first six as in `AnyGemmSpec`, and into how many chunks of K."""
+
+    tile_m: int
+    tile_n: int
+    warp_m: int
+    warp_n: int
+    depth: int
+    num_stages: int
+    num_chunks: int = 1
+
+
+def cuts() -> Iterator[Cut]:
+    """Yield what is worth trying, legal or not."""
+    tiles, warps = (32, 64, 128, 256), (8, 16, 32, 64)
+    for sizes in product(tiles, tiles, warps, warps, (8, 16, 32, 64), (2, 3, 4, 5, 6)):
+        yield Cut(*sizes)
+
+
+def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
+    """Whether the kernel of a Spec is right, and fits a multiprocessor without spills as far as arithmetic tells."""
+    if min(spec.tile_m, spec.tile_n, spec.warp_m, spec.warp_n, spec.depth) < 1:
+        return False
+    unit, threads = UNITS[spec.unit], spec.num_threads
+    if spec.tile_m % spec.warp_m or spec.tile_n % spec.warp_n or not WARP <= threads <= MAX_THREADS:
+        return False
+    if spec.num_stages < 2 or any(
+        size % step
+        for size, step in zip((spec.warp_m, spec.warp_n, spec.depth), (unit.height, unit.width, unit.step), strict=True)
+    ):
+        return False
+    for major, extent, copy in ((spec.a_major, spec.tile_m, spec.a_copy), (spec.b_major, spec.tile_n, spec.b_copy)):
+        # Threads take whole rows of a tile, copy by copy.
+        run, chunk = spec.depth if major == "k" else extent, max(1, copy // spec.type.nbytes)
+        if run % chunk or threads % (run // chunk):
+            return False
+    sums = spec.warp_m * spec.warp_n // WARP
+    words = max(1, spec.acc.nbytes // 4)
+    fragments = sums // (spec.warp_n // unit.width) + sums // (spec.warp_m // unit.height)
+    registers = words * (sums + fragments) + OTHER_REGISTERS
+    return registers <= min(MAX_REGISTERS, SM_REGISTERS // threads) and spec.shared_nbytes <= device.max_shared_nbytes
 
 
 def _pitch(spec: AnyGemmSpec, major: str, extent: int) -> tuple[int, int]:

@@ -29,10 +29,15 @@ class Unit(Protocol):
         PTX target that it needs.
     pad_nbytes : int
         What rows of tiles are padded by, so that the lanes read different banks.
+    height, width, step : int
+        Rows and columns of C that one instruction of the warp computes, and how far along K.
     """
 
     target: str
     pad_nbytes: int
+    height: int
+    width: int
+    step: int
 
     def begin(self, stage: Value) -> None:
         """Prepare for the tiles in a buffer of the ring, the first ones."""
@@ -53,15 +58,15 @@ class FmaUnit:
 
     target = "sm_80"
     pad_nbytes = 16
-    lanes_m, lanes_n = 4, 8
+    height, width, step = 4, 8, 1
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec, self.panels = k, spec, (a, b)
-        lane_row, lane_column = k.lane / self.lanes_n, k.lane % self.lanes_n
+        lane_row, lane_column = k.lane / self.width, k.lane % self.width
         self.lane = lane_row, lane_column
         zero = k.cast(lane_row, lane_row.type) & 0
         self.places = a.place(row + lane_row, zero), b.place(column + lane_column, zero)
-        num_rows, num_columns = spec.warp_m // self.lanes_m, spec.warp_n // self.lanes_n
+        num_rows, num_columns = spec.warp_m // self.height, spec.warp_n // self.width
         start = k.const(0, spec.acc)
         self.sums = [[k.var(start) for _ in range(num_columns)] for _ in range(num_rows)]
 
@@ -74,8 +79,8 @@ class FmaUnit:
         a, b = self.panels
         left, right = (place.at(stage * panel.size) for place, panel in zip(self.places, self.panels, strict=True))
         for step in range(self.spec.depth):
-            x = [k.cast(left[a.offset(self.lanes_m * i, step)], acc) for i in range(len(self.sums))]
-            y = [k.cast(right[b.offset(self.lanes_n * j, step)], acc) for j in range(len(self.sums[0]))]
+            x = [k.cast(left[a.offset(self.height * i, step)], acc) for i in range(len(self.sums))]
+            y = [k.cast(right[b.offset(self.width * j, step)], acc) for j in range(len(self.sums[0]))]
             for value, line in zip(x, self.sums, strict=True):
                 for other, total in zip(y, line, strict=True):
                     total.set(multiply_add(k, value, other, total))
@@ -85,8 +90,8 @@ class FmaUnit:
         """Yield what a lane holds of each row."""
         row, column = self.lane
         for i, line in enumerate(self.sums):
-            cells = [(column + self.lanes_n * j, [total.get()]) for j, total in enumerate(line)]
-            yield row + self.lanes_m * i, cells
+            cells = [(column + self.width * j, [total.get()]) for j, total in enumerate(line)]
+            yield row + self.height * i, cells
 
 
 def multiply_add(k: Builder, a: Value, b: Value, c: Value) -> Value:
@@ -101,7 +106,7 @@ def multiply_add(k: Builder, a: Value, b: Value, c: Value) -> Value:
 class TensorUnit:
     """Tensor cores' f64: 16 x 8 x 8 (sm_90) or 8 x 8 x 4 (sm_80); lane l holds rows l / 4 and columns 2 (l % 4)."""
 
-    height, step = 16, 8
+    height, width, step = 16, 8, 8
     target = "sm_90"
     pad_nbytes = 32
 
@@ -166,7 +171,7 @@ class TensorUnit:
 class SmallTensorUnit(TensorUnit):
     """The tensor cores' f64 of sm_80."""
 
-    height, step = 8, 4
+    height, width, step = 8, 8, 4
     target = "sm_80"
 
 

@@ -1,7 +1,8 @@
 """Matrix products: which kernel multiplies, in which tiles, over how many chunks of K.
 
-A problem is a batch of C = A @ B with C in C order. The choice is a model of time: waves of tiles over the
-multiprocessors at the rates that were measured, and for chunks of K the pass that joins them.
+A problem is a batch of C = A @ B with C in C order. How it is cut is what was measured to be best for a problem near
+it (see `choice`); elsewhere a model of time decides: waves of tiles over the multiprocessors at the rates that were
+measured, and for chunks of K the pass that joins them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import gemm_any, reduce, split
-from oxinp._kernels.gemm_any import AnyGemmLaunch, AnyGemmSpec
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm_any import AnyGemmLaunch, AnyGemmSpec, Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
 from oxinp._kernels.split import Source
 from oxinp._ptx.types import Type, c128, f32, f64
@@ -31,7 +33,7 @@ BYTES_PER_SECOND = 3e12
 
 
 class Tiling(NamedTuple):
-    """A shape of `gemm_any`, and what was measured of it on the H200.
+    """A shape of `gemm_any` as the model knows it.
 
     Attributes
     ----------
@@ -41,6 +43,10 @@ class Tiling(NamedTuple):
         Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
     max_side : int
         Largest M, N and K for which that holds, and only where there are tiles for all multiprocessors; 0: any.
+
+    Notes
+    -----
+    The rates were measured on the H200.
     """
 
     tile_m: int
@@ -52,6 +58,10 @@ class Tiling(NamedTuple):
     blocks_per_sm: int
     rate: float
     max_side: int = 0
+
+    def cut(self, num_chunks: int = 1) -> Cut:
+        """The tiling alone."""
+        return Cut(*self[:6], num_chunks)
 
 
 _TENSOR = (
@@ -140,12 +150,14 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
     copies = [
         _copy_nbytes(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
     ]
-    tiling, unit, num_chunks = _choose((math.prod(loops), m, n, depth), a.type, acc, device, (a_major, b_major))
-    is_split = num_chunks > 1
-    spec = _spec(tiling, a.type, acc, acc if is_split else out, (a_major, b_major), (copies[0], copies[1]), unit)
+    problem = (math.prod(loops), m, n, depth)
+    spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), device)
+    cut = _cut(spec, problem, device)
+    is_split = cut.num_chunks > 1
+    spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
     spec = replace(spec, num_batch=len(loops), is_split=is_split)
     first = gemm_any.plan(
-        spec, (m, n, depth), (n, a_stride, b_stride), tuple(loops), (steps[0], steps[1], steps[2]), num_chunks
+        spec, (m, n, depth), (n, a_stride, b_stride), tuple(loops), (steps[0], steps[1], steps[2]), cut.num_chunks
     )
     if not is_split:
         return MatmulPlan((first,))
@@ -188,7 +200,7 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices) -
     """Return the guarded kernel that multiplies large f32 matrices by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
     copies = (_copy_nbytes(a, (a_stride,)), _copy_nbytes(b, (b_stride,)))
-    spec = _spec(_FMA[f32.nbytes][0], f32, f32, f32, (a_major, b_major), copies, "fma")
+    spec = AnyGemmSpec(f32, f32, f32, a_major, b_major, *copies, "fma", *_FMA[f32.nbytes][0][:6])
     return gemm_any.plan(replace(spec, is_guarded=True), (*shape, depth), (shape[1], a_stride, b_stride))
 
 
@@ -222,41 +234,49 @@ def _copy_nbytes(matrices: Matrices, strides: Sequence[int]) -> int:
     return 0
 
 
-def _spec(
-    tiling: Tiling, type: Type, acc: Type, out: Type, majors: tuple[str, str], copies: tuple[int, int], unit: str
-) -> AnyGemmSpec:
-    return AnyGemmSpec(
-        type,
-        acc,
-        out,
-        *majors,
-        *copies,
-        unit,
-        tiling.tile_m,
-        tiling.tile_n,
-        tiling.warp_m,
-        tiling.warp_n,
-        tiling.depth,
-        tiling.num_stages,
-    )
-
-
 def _tilings(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
+    """What multiplies, and the tilings that the model knows of it."""
     if type is f64 and acc is f64:
         return ("tensor", _TENSOR) if device.cc >= (9, 0) else ("tensor_sm80", _TENSOR_SM80)
     return "fma", _FMA[16 if acc is c128 else max(4, acc.nbytes)]
 
 
-def _choose(
-    problem: tuple[int, int, int, int], type: Type, acc: Type, device: Device, majors: tuple[str, str]
-) -> tuple[Tiling, str, int]:
-    """The tiling, the unit and the number of chunks that the model expects to take the least time."""
+def _spec(
+    type: Type, acc: Type, out: Type, majors: tuple[str, str], copies: tuple[int, int], device: Device
+) -> AnyGemmSpec:
+    """The Spec before it is cut: in the model's first tiling."""
     unit, tilings = _tilings(type, acc, device)
-    fitting = [t for t in tilings if _shared_nbytes(t, type, acc, unit, majors) <= device.max_shared_nbytes]
-    allowed = [t for t in fitting if _is_meant(t, problem, device)]
-    candidates = ((_seconds(problem, t, chunks, acc, device), t, chunks) for t, chunks in _ways(problem[3], allowed))
-    _, tiling, num_chunks = min(candidates, key=lambda candidate: candidate[0])
-    return tiling, unit, num_chunks
+    return AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
+
+
+def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device) -> Cut:
+    """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
+
+    def is_legal(cut: Cut) -> bool:
+        return gemm_any.is_legal(spec.in_tiles(cut), device) and (
+            cut.num_chunks == 1 or 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK)
+        )
+
+    def ranked() -> list[Cut]:
+        _, tilings = _tilings(spec.type, spec.acc, device)
+        allowed = [t for t in tilings if is_legal(t.cut()) and _is_meant(t, problem, device)]
+        ways = [
+            (_seconds(problem, tiling, num_chunks, spec.acc, device), tiling.cut(num_chunks))
+            for tiling in allowed
+            for num_chunks in _counts(problem[3])
+        ]
+        return [cut for _, cut in sorted(ways, key=lambda way: way[0])]
+
+    def candidates() -> Iterator[Cut]:
+        yield from ranked()
+        tilings = [cut for cut in gemm_any.cuts() if is_legal(cut)]
+        for num_chunks in _counts(problem[3]):
+            yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
+
+    key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
+    choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, candidates)
+    cut: Cut = decide(choice, device, lambda: ranked()[0])
+    return cut
 
 
 def _is_meant(tiling: Tiling, problem: tuple[int, int, int, int], device: Device) -> bool:
@@ -268,16 +288,12 @@ def _is_meant(tiling: Tiling, problem: tuple[int, int, int, int], device: Device
     return max(m, n, depth) <= tiling.max_side and tiles >= device.num_sms * tiling.blocks_per_sm
 
 
-def _ways(depth: int, tilings: Sequence[Tiling]) -> Iterator[tuple[Tiling, int]]:
-    for tiling in tilings:
-        num_chunks = 1
-        while num_chunks == 1 or (num_chunks <= MAX_CHUNKS and depth >= MIN_CHUNK * num_chunks):
-            yield tiling, num_chunks
-            num_chunks *= 2
-
-
-def _shared_nbytes(tiling: Tiling, type: Type, acc: Type, unit: str, majors: tuple[str, str]) -> int:
-    return _spec(tiling, type, acc, acc, majors, (0, 0), unit).shared_nbytes
+def _counts(depth: int) -> Iterator[int]:
+    """Yield the numbers of chunks that are worth a thought."""
+    num_chunks = 1
+    while num_chunks == 1 or (num_chunks <= MAX_CHUNKS and depth >= MIN_CHUNK * num_chunks):
+        yield num_chunks
+        num_chunks *= 2
 
 
 def _seconds(problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, acc: Type, device: Device) -> float:

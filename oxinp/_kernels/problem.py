@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from oxinp._kernels.choice import Choice
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.types import Type
 
@@ -38,6 +39,9 @@ class Device(Protocol):
     @property
     def max_shared_nbytes(self) -> int:
         """Most shared memory of a block."""
+
+    def tuned(self, choice: Choice, /) -> Mapping[str, Any] | None:
+        """Fields of the answer that was measured to be best here, None where nothing near was measured."""
 
 
 @dataclass(frozen=True, slots=True)

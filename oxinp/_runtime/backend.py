@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ __all__ = ["Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
 
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""
+
+
+def _untuned(_: Any) -> None:
+    """Know nothing: planners go by their own estimates."""
 
 
 class BackendUnavailable(RuntimeError):
@@ -40,6 +44,8 @@ class Capability:
         Sizes of the second-level cache and of the memory.
     device_name : str
         The name the driver gives.
+    tuned : callable
+        Answers planners' questions of what is fastest here; see `oxinp._runtime.tuned.Database`.
     """
 
     cc: tuple[int, int]
@@ -48,6 +54,7 @@ class Capability:
     l2_nbytes: int
     total_nbytes: int
     device_name: str
+    tuned: Callable[[Any], Mapping[str, Any] | None] = field(default=_untuned, repr=False, compare=False)
 
 
 class Event(Protocol):

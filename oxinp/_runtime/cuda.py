@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+from functools import cache, partial
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -410,7 +411,18 @@ def _capability(device: Device) -> Capability:
         l2_nbytes=device.l2_nbytes,
         total_nbytes=device.total_nbytes,
         device_name=device.name,
+        tuned=partial(_answer, device.compute_capability),
     )
+
+
+def _answer(cc: tuple[int, int], question: Any) -> Any:
+    return _database(cc)(question)
+
+
+@cache
+def _database(cc: tuple[int, int]) -> Any:
+    """The tuned choices, imported with the first question: the first kernel of a program asks none."""
+    return importlib.import_module("oxinp._runtime.tuned").database(cc)
 
 
 def _default_workers() -> int:

@@ -16,7 +16,7 @@ from tests.ptx.launch import parts_of
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 # So few multiprocessors that small problems take the paths of large ones.
-TINY_DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=48 * 1024)
+TINY_DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=48 * 1024, tuned=lambda _: None)
 
 
 class Emulated:

@@ -1,0 +1,58 @@
+"""Choices that planning leaves to measurement: where several ways are right, and one is fastest on this device.
+
+A planner describes what it has to choose, and what it would choose by itself; `decide` asks the device whether anything
+near has been measured. While `python -m oxinp tune` searches, it is the device that is asked, and answers with the
+candidate that is timed: so whatever is decided here can be tuned, and is stored by its fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from oxinp._kernels.problem import Device
+
+
+class Choice(NamedTuple):
+    """Something to choose.
+
+    Attributes
+    ----------
+    family : str
+        What chooses, ``"matmul/any"``; tuning is asked for by the part before the slash.
+    key : tuple of str
+        What answers depend on in kind: dtypes.
+    layout : tuple of str
+        What they depend on in kind, but not much: what was measured of another layout is better than nothing.
+    shape : tuple of int
+        What they depend on by degrees: extents, at least 1 each.
+    answer : callable
+        The class of answers, a NamedTuple of plain fields (numbers, texts, truth values).
+    is_legal : callable
+        ``is_legal(answer)``: whether it is right for this problem and fits the device.
+    candidates : callable
+        ``candidates()`` yields what is worth trying, the most promising first; all of it legal.
+    """
+
+    family: str
+    key: tuple[str, ...]
+    layout: tuple[str, ...]
+    shape: tuple[int, ...]
+    answer: Callable[..., Any]
+    is_legal: Callable[[Any], bool]
+    candidates: Callable[[], Iterable[Any]]
+
+
+def decide(choice: Choice, device: Device, default: Callable[[], Any]) -> Any:
+    """Return the answer that was measured to be best near this problem; `default()` where nothing was."""
+    fields = device.tuned(choice)
+    if fields is None:
+        return default()
+    try:
+        answer = choice.answer(**fields)
+        is_legal = choice.is_legal(answer)
+    except (TypeError, ArithmeticError):  # of another version, where answers have other fields
+        return default()
+    return answer if is_legal else default()

@@ -1,0 +1,105 @@
+"""Choices: what was measured is taken where it is right for the problem, and everything tried is legal."""
+
+import random
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from oxinp._kernels import gemm_any, matmul
+from oxinp._kernels.choice import decide
+from oxinp._kernels.gemm_any import Cut
+from oxinp._kernels.matmul import Matrices
+from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
+from tests.ptx.assembler import assemble
+
+SHARED_NBYTES = {(8, 0): 163 << 10, (9, 0): 227 << 10}
+
+
+class Device:
+    """A device that knows one answer, and what it was asked."""
+
+    num_sms = 132
+
+    def __init__(self, fields=None, cc=(9, 0)):
+        self.cc, self.max_shared_nbytes, self.fields, self.asked = cc, SHARED_NBYTES[cc], fields, []
+
+    def tuned(self, choice):
+        self.asked.append(choice)
+        return self.fields
+
+
+def plan(device, type_=f64, m=512, n=384, depth=1024, turned=False):
+    a = Matrices(type_, (1, m) if turned else (depth, 1), 256)
+    acc = f32 if type_ is f16 else type_
+    return matmul.plan((m, n), depth, a, Matrices(type_, (n, 1), 256), acc, type_, device)
+
+
+def test_the_planner_asks_for_a_problem():
+    device = Device()
+    plan(device, turned=True)
+    (choice,) = device.asked
+    assert choice[:4] == ("matmul/any", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
+
+
+def test_what_was_measured_is_planned():
+    cut = Cut(64, 32, 32, 16, 16, 3, 2)
+    launch, second = plan(Device(cut._asdict())).launches
+    assert launch.grid == (512 // 64 * 384 // 32, 2, 1)
+    assert launch.kernel.num_threads == 128
+    assert second is not None
+    assert plan(Device(cut._replace(num_chunks=1)._asdict())).scratch_nbytes == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tile_m": 64},  # fewer fields than there are
+        {**Cut(64, 32, 32, 16, 16, 3)._asdict(), "rotation": 3},  # more
+        Cut(64, 32, 48, 16, 16, 3)._asdict(),  # tiles that warps do not fill
+        Cut(64, 32, 0, 16, 16, 3)._asdict(),
+        Cut(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more chunks than K has
+        Cut(256, 256, 64, 32, 64, 6)._asdict(),  # more shared memory than there is
+        Cut("64", 32, 32, 16, 16, 3)._asdict(),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_not(fields):
+    assert plan(Device(fields)).launches[0].kernel is plan(Device()).launches[0].kernel
+
+
+def test_decide_without_an_answer():
+    device = Device()
+    plan(device)
+    assert decide(device.asked[0], SimpleNamespace(tuned=lambda _: None), lambda: 3) == 3
+
+
+@pytest.mark.parametrize("type_", [f64, f32, f16, c64, c128, i64], ids=str)
+@pytest.mark.parametrize("cc", SHARED_NBYTES, ids=str)
+def test_candidates_are_legal_and_begin_with_the_default(type_, cc):
+    device = Device(cc=cc)
+    default = plan(device, type_).launches[0]
+    (choice,) = device.asked
+    candidates = list(choice.candidates())
+    assert all(map(choice.is_legal, candidates[::17]))
+    assert len(set(candidates)) > 100
+    device.fields = candidates[0]._asdict()
+    assert plan(device, type_).launches[0] == default
+
+
+def sample():
+    """Specs of candidates, drawn anew with every change of what is legal, the same otherwise."""
+    chosen = random.Random(5)
+    for type_, cc in ((f64, (9, 0)), (f64, (8, 0)), (f32, (9, 0)), (c64, (9, 0)), (c128, (9, 0)), (i64, (9, 0))):
+        device = Device(cc=cc)
+        majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
+        spec = matmul._spec(type_, type_, type_, majors, (16, 16), device)
+        legal = [cut for cut in gemm_any.cuts() if gemm_any.is_legal(spec.in_tiles(cut), device)]
+        yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
+
+
+@pytest.mark.parametrize("spec", sample(), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
+def test_candidates_assemble_without_spills(spec, request, tmp_path):
+    cache = getattr(request.config, "cache", None)
+    log = assemble([gemm_any.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)
+    assert re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", log) == [("0", "0")]

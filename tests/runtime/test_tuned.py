@@ -1,0 +1,165 @@
+"""The database of choices: round trips, damage, who wins, how near is near, and how long an answer takes."""
+
+import json
+import os
+import threading
+import time
+from typing import NamedTuple
+
+import pytest
+
+from oxinp._runtime import tuned
+from oxinp._runtime.tuned import Database, Row, TuningWarning
+
+
+class Question(NamedTuple):
+    family: str = "matmul/any"
+    key: tuple = ("f64", "f64")
+    layout: tuple = ("k", "mn")
+    shape: tuple = (1, 1024, 1024, 1024)
+
+
+def row(shape=(1, 1024, 1024, 1024), layout=("k", "mn"), key=("f64", "f64"), **answer):
+    return Row("matmul/any", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
+
+
+@pytest.fixture
+def shipped(tmp_path):
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    (folder / "sm_80.json").write_text(tuned.dump((8, 0), [row(tile_m=1), row((1, 8192, 8192, 8192), tile_m=2)]))
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path, config, shipped):
+    config.cache_dir = str(tmp_path / "cache")
+    return Database((8, 6), shipped)
+
+
+def test_round_trip(data):
+    rows = [row(tile_m=64, name="x", scale=0.5, is_split=True), row((1, 256, 256, 256), ("mn", "k"), tile_m=32)]
+    path = data.store(rows)
+    assert path == data.path
+    assert path.name == "sm_86.json"
+    assert sorted(tuned.load(path)) == sorted(rows)
+    assert data(Question()) == rows[0].answer
+    # What is stored later replaces what was stored for the same problem, and nothing else.
+    data.store([row(tile_m=128)])
+    assert data(Question()) == {"tile_m": 128}
+    assert len(tuned.load(path)) == 2
+    assert not [each for each in path.parent.iterdir() if each != path]
+
+
+def test_the_users_file_comes_before_the_shipped_one(data):
+    assert data(Question()) == {"tile_m": 1}
+    assert data.find(Question()).source == "shipped"
+    data.store([row(tile_m=3)])
+    assert data(Question()) == {"tile_m": 3}
+    assert data.find(Question()).source == str(data.path)
+    assert data(Question(shape=(1, 8192, 8192, 8192))) == {"tile_m": 2}
+
+
+def test_the_nearest_is_found(data):
+    sizes = (512, 1024, 2048, 4096)
+    data.store([row((1, size, size, size), tile_m=size) for size in sizes])
+    for m, n, depth, expected in ((1100, 1000, 1024, 1024), (2048, 2048, 1500, 2048), (500, 520, 600, 512)):
+        assert data(Question(shape=(1, m, n, depth))) == {"tile_m": expected}
+    found = data.find(Question(shape=(1, 1024, 1024, 1448)))
+    assert found.row.shape[1] == 1024
+    assert found.distance == pytest.approx(0.5, abs=1e-3)
+    # Nothing is known of what is far away: a batch, long K, other dtypes and families.
+    for question in (
+        Question(shape=(64, 1024, 1024, 1024)),
+        Question(shape=(1, 1024, 1024, 16384)),
+        Question(key=("f32", "f32")),
+        Question(family="matmul/other"),
+        Question(shape=(1024,)),
+    ):
+        assert data(question) is None
+
+
+def test_another_layout_is_further_away(data):
+    data.store([row((1, 256, 256, 256), ("mn", "mn"), tile_m=5), row((1, 330, 256, 256), ("k", "mn"), tile_m=6)])
+    assert data(Question(shape=(1, 256, 256, 256))) == {"tile_m": 6}
+    assert data(Question(layout=("mn", "mn"), shape=(1, 256, 256, 256))) == {"tile_m": 5}
+    assert data.find(Question(layout=("mn", "k"), shape=(1, 256, 256, 256))).distance == tuned.LAYOUT_DISTANCE
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "Expecting"),
+        ("[]", "not of format 1"),
+        ('{"format": 9, "rows": []}', "not of format 1"),
+        ('{"format": 1, "rows": [{"family": "x"}]}', "a row of it is damaged: 'shape'"),
+        (json.dumps({"format": 1, "rows": [row((1, 0))._asdict()]}), "a row of it is damaged: shape"),
+        ("\xff", "decode"),
+    ],
+)
+def test_a_damaged_file_is_told_of_and_the_defaults_are_used(data, text, why):
+    data.path.parent.mkdir(parents=True)
+    data.path.write_bytes(text.encode("latin-1"))
+    with pytest.warns(TuningWarning, match=f"are not used: .*{why}.*remove the file, or run `python -m oxinp tune`"):
+        assert data(Question()) == {"tile_m": 1}
+    assert data(Question()) == {"tile_m": 1}  # told of once
+    with pytest.warns(TuningWarning):
+        data.store([row(tile_m=7)])
+    assert data(Question()) == {"tile_m": 7}
+
+
+def test_without_a_folder(data, config):
+    config.cache_dir = ""
+    assert data(Question()) == {"tile_m": 1}
+    with pytest.raises(FileNotFoundError, match="OXINP_CACHE_DIR"):
+        data.store([row()])
+
+
+def test_another_folder_is_read_anew(data, config, tmp_path):
+    data.store([row(tile_m=3)])
+    assert data(Question()) == {"tile_m": 3}
+    config.cache_dir = str(tmp_path / "other")
+    assert data(Question()) == {"tile_m": 1}
+
+
+def test_two_that_write_keep_each_others_rows(data, shipped):
+    def write(number):
+        Database((8, 6), shipped).store([row((1, number, 1, 1), tile_m=number)])
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {each.shape[1] for each in tuned.load(data.path)} == set(range(1, 9))
+
+
+def test_a_lock_whose_owner_died_is_taken(data):
+    data.path.parent.mkdir(parents=True)
+    lock = data.path.with_name(data.path.name + ".lock")
+    lock.touch()
+    os.utime(lock, (0, 0))
+    data.store([row(tile_m=3)])
+    assert not lock.exists()
+
+
+def test_newer_devices_take_the_newest_shipped_file(shipped, config, tmp_path):
+    config.cache_dir = str(tmp_path / "none")
+    (shipped / "sm_90.json").write_text(tuned.dump((9, 0), [row(tile_m=90)]))
+    found = {cc: Database(cc, shipped)(Question()) for cc in ((8, 0), (8, 9), (9, 0), (12, 0), (7, 5))}
+    old, new = {"tile_m": 1}, {"tile_m": 90}
+    assert found == {(8, 0): old, (8, 9): old, (9, 0): new, (12, 0): new, (7, 5): None}
+
+
+def test_answers_take_less_than_ten_microseconds(data):
+    data.store([row((count, m, m, k)) for count in (1, 64) for m in (64, 256, 1024, 4096) for k in range(64, 4096, 64)])
+    shapes = [(1, 64 + i, 64 + 3 * i, 900 + i) for i in range(400)]
+    data(Question())
+    for limit in (10e-6, 2e-6):  # the first time for a shape, and again
+        times = []
+        for shape in shapes:
+            question = Question(shape=shape)
+            began = time.perf_counter()
+            data(question)
+            times.append(time.perf_counter() - began)
+        assert min(times) < limit
