@@ -37,6 +37,7 @@ LAYOUT_DISTANCE = 0.5
 """What another layout adds."""
 
 MAX_REMEMBERED = 4096
+_ONES = np.ones(16)  # the sum over few rows as a product, which begins sooner than `sum`
 _SHIPPED = Path(__file__).with_name("tuned")
 _LOCK_SECONDS = 10.0
 """A lock older than this has lost its owner: writing takes milliseconds."""
@@ -163,7 +164,8 @@ class Database:
         logs, rows = self._table(question)
         if not rows:
             return None
-        distances = np.abs(logs - [*map(math.log2, question.shape), 0.0]) @ np.ones(logs.shape[1])
+        here = np.array([*map(math.log2, question.shape), 0.0])
+        distances = _ONES[: len(here)] @ np.abs(logs - here[:, None])
         nearest = int(distances.argmin())
         distance = float(distances[nearest])
         return None if distance > max_distance else Found(rows[nearest][0], distance, rows[nearest][1])
@@ -190,7 +192,7 @@ class Database:
         return path
 
     def _table(self, question: Question) -> tuple[Any, list[tuple[Row, str]]]:
-        """The rows that could answer, and an array of their places: logarithms of extents, and what layouts add."""
+        """The rows that could answer, and their places as columns: logarithms of extents, and what layouts add."""
         key = question.family, question.key, question.layout, len(question.shape)
         known = self._tables.get(key)
         if known is None:
@@ -203,7 +205,7 @@ class Database:
                 [*map(math.log2, row.shape), LAYOUT_DISTANCE if row.layout != question.layout else 0.0]
                 for row, _ in rows
             ]
-            known = self._tables[key] = np.array(places), rows
+            known = self._tables[key] = np.ascontiguousarray(np.array(places).T), rows
         return known
 
     def _read(self) -> None:
