@@ -49,6 +49,8 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
 
     Raises OverflowError, as NumPy does, for a Python integer that `dtype` cannot hold.
     """
+    if dtype == FLOAT64:
+        return float
     if dtype.kind in "fc":
         scalar_type = dtype.type
         plain: type[complex] = float if dtype.kind == "f" else complex

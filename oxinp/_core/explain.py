@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
 # The open reports, innermost last. Places that decide something test this list and, unless it is empty, call `note`.
 REPORTS: list[Explanation] = []
-_ON_OPEN: list[Callable[[], None]] = []
 
 
 class Entry(NamedTuple):
@@ -34,8 +32,6 @@ class Explanation:
         self.entries: list[Entry] = []
 
     def __enter__(self) -> Self:
-        for forget in _ON_OPEN:
-            forget()
         REPORTS.append(self)
         return self
 
@@ -71,11 +67,6 @@ def explain() -> Explanation:
 def note(where: str, what: str, why: str = "") -> None:
     """Add to the innermost open report."""
     REPORTS[-1].entries.append(Entry(where, what, why, _user_line()))
-
-
-def on_open(forget: Callable[[], None]) -> None:
-    """Call `forget` when a report opens: shortcuts that would pass its notes by are dropped."""
-    _ON_OPEN.append(forget)
 
 
 def _user_line() -> str:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core import explain
 from oxinp._core.dtypes import DEVICE_TYPES, scalar_value
 from oxinp._core.layout import Layout, forget_layouts, result_layout
 
@@ -111,13 +110,15 @@ class Record:
         Operands that must be materialised before recording again (then `graph` is None too).
     convert : tuple of callables or None
         For scalar operands, how the value becomes a kernel parameter.
+    scalars : tuple of (int, callable)
+        The same, with where each of them stands among the leaves.
     cost : float
         Bytes of the largest operand or result times the operation's weight: placement compares it to the threshold.
     layout : Layout or None
         Of the result, also where the device cannot compute it.
     """
 
-    __slots__ = ("convert", "cost", "flush", "graph", "layout", "reason")
+    __slots__ = ("convert", "cost", "flush", "graph", "layout", "reason", "scalars")
 
     def __init__(
         self,
@@ -133,6 +134,7 @@ class Record:
         self.flush = flush
         self.reason = reason
         self.convert: Any = None
+        self.scalars: tuple[tuple[int, Callable[[Any], Any]], ...] = ()
 
 
 class Loop(NamedTuple):
@@ -197,7 +199,6 @@ class Operation:
         self.weight = weight
         self.records = new_table()
         self.pairs = new_table()  # (graph, graph or scalar type) of two operands that share no leaf
-        explain.on_open(self.pairs.clear)
 
 
 def leaf(layout: Layout) -> Graph:
@@ -281,6 +282,11 @@ def combine(
     if any(g.is_scalar for g in graphs):
         record.convert = tuple(
             scalar_value(dtype) if g.is_scalar else None for g, dtype in zip(graphs, loop.inputs, strict=True)
+        )
+        record.scalars = tuple(
+            (places[0], convert)
+            for places, convert in zip(positions, record.convert, strict=True)
+            if convert is not None
         )
     return record
 

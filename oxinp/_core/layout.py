@@ -27,8 +27,11 @@ class Layout:
     """
 
     __slots__ = (
+        "_dense",
+        "_extent",
         "_form",
         "_ghost",
+        "_injective",
         "dtype",
         "graph",
         "is_contiguous",
@@ -36,6 +39,7 @@ class Layout:
         "ndim",
         "offset",
         "parts",
+        "read",
         "shape",
         "size",
         "strides",
@@ -51,8 +55,12 @@ class Layout:
     is_contiguous: bool
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
     parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
+    read: Any  # the leaf Graph of its form, made by `programs.read` on first use
+    _dense: Layout | None
+    _extent: tuple[int, int] | None
     _form: Layout | None
     _ghost: tuple[np.ndarray[Any, Any], int] | None
+    _injective: bool | None
 
     @staticmethod
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
@@ -132,14 +140,18 @@ class Layout:
     @property
     def is_injective(self) -> bool:
         """Whether no two indices share an element (False where that is not certain)."""
-        if not self.size:
-            return True
-        reach = self.dtype.itemsize
-        for step, n in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
-            if step < reach:
-                return False
-            reach = step * (n - 1) + reach
-        return True
+        injective = self._injective
+        if injective is None:
+            injective = self._injective = _is_injective(self)
+        return injective
+
+    @property
+    def dense(self) -> Layout:
+        """The C-contiguous layout of this dtype and shape at offset 0."""
+        dense = self._dense
+        if dense is None:
+            dense = self._dense = Layout.of(self.dtype, self.shape)
+        return dense
 
     @property
     def is_fortran(self) -> bool:
@@ -150,13 +162,23 @@ class Layout:
         )
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """First byte and one past the last byte that the elements touch, counted from that of index zero."""
+        extent = self._extent
+        if extent is None:
+            low = high = 0
+            if self.size:
+                ends = [step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True)]
+                low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+                high += self.dtype.itemsize
+            extent = self._extent = low, high
+        return extent
+
+    @property
     def byte_bounds(self) -> tuple[int, int]:
         """First byte and one past the last byte of the storage that the elements touch."""
-        if not self.size:
-            return self.offset, self.offset
-        low = self.offset + sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True) if step < 0)
-        high = self.offset + sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True) if step > 0)
-        return low, high + self.dtype.itemsize
+        low, high = self.extent
+        return self.offset + low, self.offset + high
 
     @property
     def alignment(self) -> int:
@@ -226,9 +248,24 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
     )
     layout.graph = None
     layout.parts = None
+    layout.read = None
+    layout._dense = None
+    layout._extent = None
     layout._form = None
     layout._ghost = None
+    layout._injective = None
     return layout
+
+
+def _is_injective(layout: Layout) -> bool:
+    if not layout.size:
+        return True
+    reach = layout.dtype.itemsize
+    for step, n in sorted((abs(step), n) for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1):
+        if step < reach:
+            return False
+        reach = step * (n - 1) + reach
+    return True
 
 
 def _ghost(layout: Layout) -> tuple[np.ndarray[Any, Any], int]:

@@ -27,7 +27,7 @@ MAX_IN_TURN = 8
 
 # Storage -> its accesses in a row, and the mask of the value they were to: another one has been computed since if that
 # differs.
-_accesses: dict[ref[Storage], tuple[int, int]] = {}
+accesses: dict[ref[Storage], tuple[int, int]] = {}
 
 
 def device() -> Backend:
@@ -62,14 +62,14 @@ def wants_mirror(storage: Storage, nbytes: int) -> bool:
     value = storage.value
     mask = 0 if value is None else value[2]
     if nbytes > SMALL_NBYTES or mask & SHARED:
-        _accesses.pop(reference, None)
+        accesses.pop(reference, None)
         return False
-    count, known = _accesses.get(reference, (0, mask))
-    if count == 0 and len(_accesses) >= MAX_IN_TURN:
-        _accesses.clear()
+    count, known = accesses.get(reference, (0, mask))
+    if count == 0 and len(accesses) >= MAX_IN_TURN:
+        accesses.clear()
     count = count + 1 if known == mask else 1
     if count > ACCESSES_BEFORE_MIRROR:
-        _accesses.pop(reference, None)
+        accesses.pop(reference, None)
         return True
-    _accesses[reference] = count, mask
+    accesses[reference] = count, mask
     return False

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from oxinp._core.storage import Value
     from oxinp._runtime.memory import Buffer
 
+_new = object.__new__
+
 MAX_OUTPUTS = 8
 MAX_PROGRAMS = 256  # of one graph: outputs into that many layouts
 
@@ -180,6 +182,13 @@ def on_device(layout: Layout, buffer: Buffer) -> Value:
 def read(layout: Layout, value: Value) -> Value:
     """Return what lies in `layout` in the Buffer of a storage that is on the device."""
     buffer = value[1][0]
-    if layout.offset == 0:
-        return leaf(layout), (buffer,), value[2]
-    return leaf(layout.form), (Leaf(buffer, layout.offset),), value[2]
+    graph = layout.read
+    if graph is None:
+        graph = layout.read = leaf(layout.form)
+    offset = layout.offset
+    if offset == 0:
+        return graph, (buffer,), value[2]
+    entry = _new(Leaf)
+    entry.buffer = buffer
+    entry.ptr = buffer.ptr + offset
+    return graph, (entry,), value[2]

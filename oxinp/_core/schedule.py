@@ -92,20 +92,28 @@ def materialise(storage: Storage) -> Value:
         if WATCHERS:
             for tell in WATCHERS:
                 tell(storage)
-        count = len(PENDING)
-        if count > 1 or (count and PENDING[0]() is not storage):  # other entries than its own
-            alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
-            if alive != [storage]:
-                if len(alive) > MAX_ALIVE:
-                    flush_all()
-                    return storage.value or value
-                wanted = _wanted_interior(storage, value, _keep_pending(alive, count))
-                if wanted:
-                    return _run_with_interior(storage, value, wanted)
-                count = 0
-        # What goes is this storage and what is dead; before the launch, during which the list may grow or be flushed.
-        del PENDING[:count]
+        references = PENDING[:]
+        others = [
+            other
+            for reference in references
+            if (other := reference()) is not None
+            and other is not storage
+            and (held := other.value) is not None
+            and held[0].nodes
+        ]
+        wanted = None
+        # This storage goes from the list before the launch, during which it may grow or be flushed.
+        if others:
+            if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+                flush_all()
+                return storage.value or value
+            PENDING[: len(references)] = map(ref, others)
+            wanted = _wanted_interior(value, others)
+        else:
+            del PENDING[: len(references)]
         try:
+            if wanted:
+                return _run_with_interior(storage, value, wanted)
             if program.arrays_only:  # `program.run`, spelled out
                 buffer = program.allocate(program.nbytes)
                 program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -126,22 +134,19 @@ def _keep_pending(alive: list[Storage], count: int) -> list[Storage]:
     return list(pending.values())
 
 
-def _wanted_interior(storage: Storage, value: Value, others: list[Storage]) -> dict[int, Storage]:
-    """Find pending storages whose values are computed on the way to this one's, by their number in its graph."""
+def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
+    """Find pending storages whose values are computed on the way to that of another, by their number in its graph."""
     graph, leaves, mask = value
     wanted: dict[int, Storage] = {}
     if graph.reduction is not None:
         return wanted
+    strange = ~mask
     for other in others:
-        assert other.value is not None
-        part, part_leaves, part_mask = other.value
-        if (
-            part_mask & ~mask
-            or other is storage
-            or part.shape != graph.shape
-            or part.reduction is not None
-            or len(part.nodes) >= len(graph.nodes)
-        ):
+        other_value = other.value
+        if other_value is None or other_value[2] & strange:
+            continue
+        part, part_leaves, _ = other_value
+        if part.shape != graph.shape or part.reduction is not None or not 0 < len(part.nodes) < len(graph.nodes):
             continue
         places = _places(graph, leaves, part, part_leaves)
         if places is None:
@@ -211,12 +216,10 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
     """
     with LOCK:
         assert storage.value is not None
-        buffer = storage.value[1][0]
-        graph, leaves, _ = value
-        reads_target = any(getattr(entry, "buffer", None) is buffer for entry in leaves)
-        direct = not reads_target or (
-            graph.reduction is None and layout.is_injective and _reads_only(graph, leaves, buffer, layout)
-        )
+        _, (buffer,), own_mask = storage.value
+        graph, leaves, mask = value
+        reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
+        direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
         flush_readers(storage.value, source if direct else None)
         if not direct:
             if source is not None and source is not storage:
@@ -237,24 +240,36 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
                 materialise(source)
 
 
-def _reads_only(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
-    """Whether every read of `buffer` is of the very element that is written."""
-    ptr, form = buffer.ptr + layout.offset, layout.form
-    return all(
-        entry.ptr == ptr and where.same(form)
-        for entry, where in zip(leaves, graph.leaves, strict=True)
-        if getattr(entry, "buffer", None) is buffer
-    )
+def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
+    for entry in leaves:  # noqa: SIM110 - `any` costs more than the rest
+        if getattr(entry, "buffer", None) is buffer:
+            return True
+    return False
+
+
+def _is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
+    start, form = buffer.ptr + layout.offset, layout.form
+    low, high = layout.extent
+    for entry, where in zip(leaves, graph.leaves, strict=True):
+        if getattr(entry, "buffer", None) is buffer:
+            first, last = where.extent
+            apart = entry.ptr + last <= start + low or start + high <= entry.ptr + first
+            same = entry.ptr == start and where.same(form) and graph.reduction is None and layout.is_injective
+            if not (apart or same):
+                return False
+    return True
 
 
 def flush_readers(target: Value, keep: Storage | None = None) -> None:
     """Materialise every pending value, but that of `keep`, that reads the Buffer of a storage on the device."""
     _, (buffer,), mask = target
     with LOCK:
-        for storage in _pending():
-            if storage is not keep and storage.value is not None and storage.value[2] & mask:
-                graph, leaves, _ = storage.value
-                if graph.nodes and any(getattr(entry, "buffer", None) is buffer for entry in leaves):
+        for reference in PENDING[:]:
+            storage = reference()
+            if storage is not None and storage is not keep:
+                value = storage.value
+                if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                     materialise(storage)
 
 

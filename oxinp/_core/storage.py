@@ -47,16 +47,15 @@ next_mask = cycle([1 << bit for bit in range(60)]).__next__
 
 
 class Leaf:
-    """A Buffer read from a byte that is not its first.
+    """A Buffer read from a byte that is not its first; made by `programs.read`.
 
     A Buffer stands for itself where the offset is zero: both have ``ptr`` and ``buffer``.
     """
 
     __slots__ = ("buffer", "ptr")
 
-    def __init__(self, buffer: Buffer, offset: int) -> None:
-        self.buffer = buffer
-        self.ptr = buffer.ptr + offset
+    buffer: Buffer
+    ptr: int
 
 
 class Stale:

@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, WEAK_TYPES
-from oxinp._core.expr import Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
+from oxinp._core.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.handle import Handle, device_value, expression, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value, is_pinned, make_storage
@@ -160,20 +160,29 @@ def express(
         As NumPy.
     """
     while True:
-        values = tuple([expression(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands])
-        positions, leaves, mask = _join_leaves(values)
+        values = [expression(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
+        positions = None
+        leaves: tuple[Any, ...] = ()
+        mask = 0
+        for graph, entries, bits in values:
+            if mask & bits or not (bits or graph.is_scalar):  # they may share a leaf
+                positions, leaves, mask = _join_leaves(values)
+                break
+            leaves += entries
+            mask |= bits
         key = (*[value[0] for value in values], positions, target)
         record = operation.records.get(key)
         if record is None:
-            graphs = tuple(value[0] for value in values)
-            record = combine(operation, graphs, positions, target)
+            if positions is None:
+                positions = _apart(values)
+            record = combine(operation, tuple([value[0] for value in values]), positions, target)
             remember(operation.records, key, record)
-        if record.graph is not None:
-            if target is None and len(values) <= 2:
+            if record.graph is not None and target is None and len(values) <= 2:
                 _remember_pair(operation, values, positions, operands, record)
-            if record.convert is not None:
+        if record.graph is not None:
+            if record.scalars:
                 try:
-                    leaves = _converted(record, positions, leaves)
+                    leaves = _converted(record, leaves)
                 except OverflowError as error:
                     if operation.takes_any_integer:
                         raise Unsupported(str(error)) from None
@@ -187,7 +196,7 @@ def express(
 
 def _remember_pair(
     operation: Operation,
-    values: tuple[Value, ...],
+    values: list[Value],
     positions: tuple[tuple[int, ...], ...],
     operands: tuple[Any, ...],
     record: Record,
@@ -195,16 +204,16 @@ def _remember_pair(
     """Enter a record where `operators` looks first: by the graphs, and by the shared leaf if there is one."""
     assert record.graph is not None
     if len(values) == 1:
-        if not (values[0][0].is_scalar or explain.REPORTS or positions[0] != tuple(range(len(values[0][1])))):
+        if not values[0][0].is_scalar and positions[0] == tuple(range(len(values[0][1]))):
             remember(operation.pairs, (values[0][0],), record)
         return
     (left, left_leaves, _), (right, right_leaves, _) = values
     # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
     if left.is_scalar:
-        if not explain.REPORTS and positions[1] == tuple(range(1, 1 + len(right_leaves))):
+        if positions[1] == tuple(range(1, 1 + len(right_leaves))):
             remember(operation.pairs, (type(operands[0]), right), record)
         return
-    if explain.REPORTS or positions[0] != tuple(range(len(left_leaves))):
+    if positions[0] != tuple(range(len(left_leaves))):
         return
     if len(record.graph.leaves) == len(left_leaves) + len(right_leaves):
         remember(operation.pairs, (left, type(operands[1]) if right.is_scalar else right), record)
@@ -212,21 +221,35 @@ def _remember_pair(
         remember(operation.pairs, (left, right, positions[1][0]), record)
 
 
+_SCALARS: dict[type, Graph] = {}  # by the type of the value
+
+
 def _scalar_value(value: Any) -> Value:
     kind = type(value)
-    return scalar(kind if kind in WEAK_TYPES else np.dtype(kind)), (value,), 0
+    graph = _SCALARS.get(kind)
+    if graph is None:
+        graph = _SCALARS[kind] = scalar(kind if kind in WEAK_TYPES else np.dtype(kind))
+    return graph, (value,), 0
 
 
-def _converted(record: Record, positions: tuple[tuple[int, ...], ...], leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
     converted = list(leaves)
-    assert record.convert is not None
-    for convert, places in zip(record.convert, positions, strict=True):
-        if convert is not None:
-            converted[places[0]] = convert(leaves[places[0]])
+    for place, convert in record.scalars:
+        converted[place] = convert(leaves[place])
     return tuple(converted)
 
 
-def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
+def _apart(values: list[Value]) -> tuple[tuple[int, ...], ...]:
+    """Number the leaves of operands that share none."""
+    positions = []
+    count = 0
+    for graph, _, _ in values:
+        positions.append(tuple(range(count, count + len(graph.leaves))))
+        count += len(graph.leaves)
+    return tuple(positions)
+
+
+def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
     """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf."""
     joined: list[Any] = []
     layouts: list[Any] = []
@@ -252,7 +275,10 @@ def _join_leaves(values: tuple[Value, ...]) -> tuple[tuple[tuple[int, ...], ...]
 
 def is_hosted(operands: tuple[Any, ...]) -> bool:
     """Whether every array among the operands is valid on the host."""
-    return all(not isinstance(x, Handle) or x._storage.host is not None for x in operands)
+    for x in operands:  # noqa: SIM110 - `all` costs more than the rest
+        if isinstance(x, Handle) and x._storage.host is None:
+            return False
+    return True
 
 
 def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
@@ -266,14 +292,8 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
         key = (graphs[0], type(operands[1]))
     record = operation.pairs.get(key)
     if record is None:
-        count = 0
-        positions = []
-        for graph in graphs:
-            positions.append(tuple(range(count, count + len(graph.leaves))))
-            count += len(graph.leaves)
-        record = combine(operation, graphs, tuple(positions))
-        if not explain.REPORTS:
-            remember(operation.pairs, key, record)
+        record = combine(operation, graphs, _apart([(graph, (), 0) for graph in graphs]))
+        remember(operation.pairs, key, record)
     return record.cost if record.graph is not None else -1.0
 
 
@@ -332,7 +352,7 @@ def target_of(out: Any) -> Layout:
         return layout
     if not layout.is_injective:
         raise Unsupported("elements that overlap")
-    return Layout.of(layout.dtype, layout.shape)
+    return layout.dense
 
 
 def store(out: Any, value: Value, source: Storage | None = None) -> None:

@@ -274,7 +274,12 @@ WRITES = {
     "whole, from itself": (1, lambda x, y: x.__imul__(x + 1)),
     "sum into a view": (1, lambda x, y: (x * 2).sum(axis=0, out=y[0])),
     "from itself, turned": (1, lambda x, y: x.__setitem__(..., x[::-1] + x.T)),
+    "rows from other rows": (1, lambda x, y: x[0].__setitem__(..., x[1] * x[3])),
+    "rows from other rows, backwards": (1, lambda x, y: x[5:3:-1].__setitem__(..., x[:2])),
+    "sum of other rows into a row": (1, lambda x, y: x[1:].sum(axis=0, out=x[0])),
     # Through a temporary:
+    "columns from others of the same bytes": (2, lambda x, y: x[:, 0].__setitem__(..., x[:, 1])),
+    "rows that meet": (2, lambda x, y: x[:3].__setitem__(..., x[2:5])),
     "shifted": (2, lambda x, y: x[1:].__setitem__(..., x[:-1])),
     "shifted chain": (2, lambda x, y: x[1:].__setitem__(..., x[:-1] * 2)),
     "view, transposed": (2, lambda x, y: x[:4, :4].__setitem__(..., x[:4, :4].T)),

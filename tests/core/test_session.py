@@ -255,4 +255,4 @@ def test_mirrors_of_forgotten_arrays_are_forgotten(on_device):
     for _ in range(50):
         x = np.arange(10.0)
         x[3]
-    assert len(placement._accesses) <= placement.MAX_IN_TURN
+    assert len(placement.accesses) <= placement.MAX_IN_TURN

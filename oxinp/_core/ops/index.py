@@ -15,11 +15,12 @@ from oxinp._core.handle import Handle, device_value, fetch, fetch_storage, host_
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import host_part, view, view_at
+from oxinp._core.placement import SMALL_NBYTES
 from oxinp._core.programs import copying, read
 from oxinp._core.ufunc import types, wrap_pending
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
-
+_accesses = placement.accesses
 
 _NumpyArray = np.ndarray
 _Generic = np.generic
@@ -39,11 +40,19 @@ def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
     storage = array._storage
     host = storage.host
+    if host is None:
+        known = array._layout.parts
+        if known is not None:
+            located = known.get(_plain(key))
+            if located is not None:
+                layout, is_element = located
+                if not is_element and (layout.nbytes > SMALL_NBYTES and not _accesses):
+                    return view_at(array, layout)
     if not is_basic(key):
-        known = _with_values(key)
-        if known is key:
+        valued = _with_values(key)
+        if valued is key:
             return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
-        return getitem(array, known)
+        return getitem(array, valued)
     if host is None:
         layout, is_element = locate(array._layout, key)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
@@ -81,6 +90,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     host = storage.host
     if host is None:
         layout, is_element = locate(array._layout, key)
+        if type(value) is types.ndarray and value._layout is layout and value._storage is storage:
+            return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
     else:
@@ -132,7 +143,7 @@ def _as_view_key(key: Any) -> tuple[Any, ...]:
 
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
-    plain = _hashable(key)
+    plain = _plain(key)
     known = layout.parts
     if known is None:
         known = layout.parts = {}
@@ -150,20 +161,40 @@ def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
 
 _MAX_PARTS = 64  # of one layout that are remembered: a loop over rows must not fill the memory
 _BOUNDS = frozenset({int, NoneType})
+_PLAIN = frozenset({int, NoneType, EllipsisType, object})
+_SLICE = object()  # what bounds follow in a plain key
 
 
-def _hashable(key: Any) -> Any:
-    """Return a basic key as a tuple with slices by their bounds; None where these are more than integers."""
-    plain = []
-    for part in key if type(key) is tuple else (key,):
-        if type(part) is slice:
-            start, stop, step = part.start, part.stop, part.step
-            if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or type(step) not in _BOUNDS:
+def _plain(key: Any) -> Any:
+    """Return a key of slices, integers, newaxis and ellipsis as a tuple of numbers; None for anything else.
+
+    Numbers that are equal may be of other types, which mean other things or nothing: so all are looked at.
+    """
+    if type(key) is tuple:
+        if len(key) == 2:
+            first, second = key
+            if type(first) is type(second) is slice:  # the most common key, spelled out
+                a, b, c = first.start, first.stop, first.step
+                d, e, f = second.start, second.stop, second.step
+                if (
+                    type(a) in _BOUNDS
+                    and type(b) in _BOUNDS
+                    and type(c) in _BOUNDS
+                    and type(d) in _BOUNDS
+                    and type(e) in _BOUNDS
+                    and type(f) in _BOUNDS
+                ):
+                    return _SLICE, a, b, c, _SLICE, d, e, f
                 return None
-            plain.append((start, stop, step))
+    else:
+        key = (key,)
+    plain: list[Any] = []
+    for part in key:
+        if type(part) is slice:
+            plain += (_SLICE, part.start, part.stop, part.step)
         else:
             plain.append(part)
-    return tuple(plain)
+    return tuple(plain) if _PLAIN.issuperset(map(type, plain)) else None
 
 
 def _is_element(key: Any, parts: tuple[Any, ...], ndim: int) -> bool:

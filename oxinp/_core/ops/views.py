@@ -19,6 +19,14 @@ def view_at(
     base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True
 ) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
+    seen = base._view
+    if seen is None and type(base) is types.ndarray:  # `_begin`, spelled out
+        view: Any = _new(types.ndarray)
+        view._storage = base._storage
+        view._view = (base, writeable)
+        view._layout = layout
+        view._cache = cache
+        return view
     view = _begin(base, writeable)
     view._layout = layout
     view._cache = cache
