@@ -143,10 +143,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="matmul",
         default=lambda: "auto",
-        check=_one_of("auto", "native"),
-        legal="auto, native",
+        check=_one_of("auto", "native", "tf32"),
+        legal="auto, native, tf32",
         meaning="how matrices are multiplied: auto lets faster units stand in where the result is as accurate, native "
-        "has every product made in the operands' own type",
+        "has every product made in the operands' own type, tf32 is auto but that float32 is rounded to 11 bits first",
     ),
     Setting(
         name="memory_pool",

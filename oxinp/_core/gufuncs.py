@@ -29,22 +29,26 @@ class GufuncRow(NamedTuple):
     ----------
     numpy : numpy.ufunc
     compute : callable
-        (array, array) -> its result, on the device; raises Unsupported where that has no kernel.
+        (array, array) -> its result, on the device; raises Unsupported where that has no kernel. With `widened`, a
+        third argument is the loop's dtype.
     cost : callable
         (layout, layout) -> what placement compares to the threshold; raises what NumPy raises for their shapes.
+    widened : dict
+        For a dtype of both operands the dtypes of loops that take them as they are.
     """
 
     numpy: np.ufunc
-    compute: Callable[[Handle, Handle], Any]
+    compute: Callable[..., Any]
     cost: Callable[[Layout, Layout], float]
+    widened: dict[np.dtype[Any], tuple[np.dtype[Any], ...]] = {}  # noqa: RUF012 - a NamedTuple's default, never written to
 
 
 def _nbytes(left: Layout, right: Layout) -> float:
     return max(left.nbytes, right.nbytes)
 
 
-_COMPUTE = {
-    "matmul": (matmul.matmul, matmul.cost),
+_COMPUTE: dict[str, tuple[Any, ...]] = {
+    "matmul": (matmul.matmul, matmul.cost, matmul.WIDENED),
     "vecdot": (matmul.vecdot, _nbytes),
     "matvec": (matmul.matvec, _nbytes),
     "vecmat": (matmul.vecmat, _nbytes),
@@ -59,12 +63,13 @@ _KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     """A generalised ufunc; see `numpy.ufunc`."""
 
-    __slots__ = ("_cost", "_product")
+    __slots__ = ("_cost", "_product", "_widened")
 
     def __init__(self, row: GufuncRow) -> None:
         self._row = UfuncRow(row.numpy, {})
         self._product = row.compute
         self._cost = row.cost
+        self._widened = row.widened
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         numpy_ufunc = self._row.numpy
@@ -107,9 +112,12 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         given = (*[array._layout.dtype for array in arrays], None)
         options = {} if signature is None else {"signature": signature}
         dtypes = numpy_ufunc.resolve_dtypes(given, casting=casting, **options)
-        arrays = [astype(array, dtype, copy_wanted=False) for array, dtype in zip(arrays, dtypes, strict=False)]
+        loop = dtypes[-1] if self._is_widened(given[:-1], dtypes) else None
+        if loop is None:
+            arrays = [astype(array, dtype, copy_wanted=False) for array, dtype in zip(arrays, dtypes, strict=False)]
         *inputs, last = _core_axes(numpy_ufunc, [array._layout.ndim for array in arrays], keywords)
-        result = self._of_arrays([_with_axes(x, axes, is_source=True) for x, axes in zip(arrays, inputs, strict=True)])
+        moved = [_with_axes(x, axes, is_source=True) for x, axes in zip(arrays, inputs, strict=True)]
+        result = self._of_arrays(moved, loop)
         if keywords.get("keepdims"):
             result = view(types.from_host(np.asarray(result)) if not isinstance(result, Handle) else result, _kept)
         if isinstance(result, Handle):
@@ -122,13 +130,17 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             result._view = (None, True)  # nobody else has what it is a view of
         return result
 
-    def _of_arrays(self, arrays: list[Any]) -> Any:
+    def _is_widened(self, given: tuple[Any, ...], dtypes: tuple[Any, ...]) -> bool:
+        """Whether operands of one dtype are multiplied as they are in a loop of a wider one."""
+        return len({*given}) == len({*dtypes}) == 1 and dtypes[-1] in self._widened.get(given[0], ())
+
+    def _of_arrays(self, arrays: list[Any], loop: Any = None) -> Any:
         cost = self._cost(arrays[0]._layout, arrays[1]._layout)
         if is_hosted(tuple(arrays)) and placement.is_host(cost):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
-            return wrap_host(self._row.numpy(*map(host_view, arrays)))
-        return self._product(*arrays)
+            return wrap_host(self._row.numpy(*map(host_view, arrays), dtype=loop))
+        return self._product(*arrays) if loop is None else self._product(*arrays, loop)
 
     def __reduce__(self) -> Any:
         return _named, (self.__name__,)

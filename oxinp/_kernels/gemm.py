@@ -310,6 +310,7 @@ class GemmLaunch(NamedTuple):
     grid: tuple[int, int, int]
     maps: tuple[MapSpec | None, MapSpec, MapSpec]
     constants: tuple[int, ...]
+    num_slices: int
 
 
 def plan(
@@ -326,7 +327,8 @@ def plan(
     Parameters
     ----------
     m, n, depth : int
-        At least 1; those that are contiguous axes of C (if stored in bulk), A or B have to be multiples of 16 bytes.
+        At least 1; if C is stored in bulk, its rows are multiples of 16 bytes. Rows of A and B are read up to such
+        multiples: behind those along K have to be zeros.
     num_sms : int
     strides_nbytes : tuple of int, optional
         Distances of consecutive rows of C, A and B as they lie in memory, multiples of 16; rows that follow each
@@ -341,10 +343,14 @@ def plan(
     """
     if min(m, n, depth) < 1:
         raise ValueError(f"nothing to multiply: {m} x {depth} by {depth} x {n}")
-    a_shape = (m, depth) if spec.a_major == "k" else (depth, m)
-    b_shape = (n, depth) if spec.b_major == "k" else (depth, n)
+    unit = ALIGN // spec.type.nbytes
+    a_shape, b_shape = (
+        (extent, -(-depth // unit) * unit) if major == "k" else (depth, -(-extent // unit) * unit)
+        for major, extent in ((spec.a_major, m), (spec.b_major, n))
+    )
     if strides_nbytes is None:
-        strides_nbytes = (n * spec.out.nbytes, a_shape[1] * spec.type.nbytes, b_shape[1] * spec.type.nbytes)
+        rows = (n * spec.out.nbytes, *(shape[1] * spec.type.nbytes for shape in (a_shape, b_shape)))
+        strides_nbytes = (rows[0], rows[1], rows[2])
     c_stride, a_stride, b_stride = strides_nbytes
     a_box = operand_box(spec.type, TILE_M, spec.depth, spec.a_major, 1)
     b_box = operand_box(spec.type, spec.tile_n, spec.depth, spec.b_major, spec.cluster)
@@ -367,16 +373,17 @@ def plan(
         extent, distance = (slices[number], moves[number]) if moves[number] else (1, ALIGN)
         return MapSpec(type, (extent, *shape), (distance, stride), (1, *box), rounds_to_tf32=is_tf32)
 
-    c_type = u8 if spec.out is pred else spec.out
+    type, c_type = (u8 if each.nbytes == 1 else each for each in (spec.type, spec.out))  # bytes are bytes to the engine
     return GemmLaunch(
         make(spec),
         (min(num_sms // spec.cluster * spec.cluster, num_m * num_n * slices[0]), 1, 1),
         (
             described(0, c_type, (m, n), c_stride, ResultTile.box(spec.out)) if spec.is_bulk else None,
-            described(1, spec.type, a_shape, a_stride, a_box),
-            described(2, spec.type, b_shape, b_stride, b_box),
+            described(1, type, a_shape, a_stride, a_box),
+            described(2, type, b_shape, b_stride, b_box),
         ),
         constants if spec.is_bulk else (*constants, m, n),
+        slices[0],
     )
 
 

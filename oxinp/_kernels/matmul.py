@@ -11,11 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import gemm_any, reduce, split
+from oxinp._kernels import gemm_any, hopper, reduce, split
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm_any import AnyGemmLaunch, AnyGemmSpec, Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
-from oxinp._kernels.split import Source
 from oxinp._ptx.types import Type, c128, f32, f64
 
 if TYPE_CHECKING:
@@ -175,6 +174,52 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
     return MatmulPlan((first, *joined.launches), first.grid[1] * size * acc.nbytes)
 
 
+def plan_steps(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, out: Type, device: Device, setting: str
+) -> StepsPlan | None:
+    """Return the launches that multiply on faster units than `plan` knows; None where that is to be asked.
+
+    Parameters
+    ----------
+    shape, depth, a, b, out, device
+        As for `plan`.
+    setting : str
+        ``config.matmul``.
+    """
+    if a.type is not f32 or setting == "tf32":
+        return plan_hopper(shape, depth, a, b, out, device)
+    return plan_split(shape, depth, a, b, device) if setting == "auto" else None
+
+
+def plan_hopper(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, out: Type, device: Device
+) -> StepsPlan | None:
+    """Return the launches that multiply halves, bytes, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`."""
+    *batch, m, n = shape
+    if a.type not in hopper.MULTIPLIED or a.type is not b.type:
+        return None
+    nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
+    if len(nest.shape) > 1:
+        return None
+    num_c = nest.shape[0]
+    sources = [
+        hopper.Source(
+            name,
+            x.type,
+            major,
+            *((extent, depth) if major == "k" else (depth, extent)),
+            stride,
+            move if num_c > 1 else 0,
+            num_c,
+            x.alignment,
+        )
+        for name, x, extent, (major, stride), (move,) in zip(
+            "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:], strict=True
+        )
+    ]
+    return hopper.plan(sources[0], sources[1], out, device)
+
+
 def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
     """Return the launches that multiply f32 matrices on the tensor cores; None where `plan` is to be asked.
 
@@ -190,7 +235,7 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     left, right = (
-        Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
+        split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
         for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
     )
     return split.plan(left, right, plan_guarded((m, n), depth, a, b), device)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core import placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported, new_table, remember
 from oxinp._core.fallback import on_hosts
@@ -27,7 +27,6 @@ from oxinp._core.ufuncs import UFUNC_OBJECTS
 
 Label = str | int  # a letter, or a dimension of the ellipsis, -1 the last
 Labels = tuple[Label, ...]
-_HALF, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 # A path whose intermediate results may be as large as they come out.
 _GREEDY = ("greedy", 1 << 62)
 
@@ -240,7 +239,7 @@ class Plan:
             return creation.zeros(tuple(self.sizes[label] for label in kept), dtype)
         longest = max(terms, key=lambda term: len(term.labels))
         summed = dict.fromkeys(x for term in (longest, *terms) for x in term.labels if x not in kept)
-        wide = _SINGLE if dtype == _HALF and summed else dtype
+        wide = FLOAT32 if dtype == FLOAT16 and summed else dtype
         factors = [astype(_aligned(x, (*kept, *summed)), wide, copy_wanted=False) for x in terms]
         value = factors[0]
         for factor in factors[1:]:

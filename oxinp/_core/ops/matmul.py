@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import explain, schedule
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
 from oxinp._core.expr import Unsupported, new_table, remember
 from oxinp._core.handle import Handle, expression
 from oxinp._core.layout import Layout
@@ -34,16 +34,23 @@ if TYPE_CHECKING:
 
 # Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`.
 _SUMS: dict[Type, Type] = {f16: f32, pred: i32}
+# Types that are multiplied as they are where the loop is one of wider ones: what is summed up is the same.
+WIDENED = {
+    np.dtype(np.int8): (np.dtype(np.int32),),
+    np.dtype(np.uint8): (np.dtype(np.int32), np.dtype(np.uint32)),
+}
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
 
-def matmul(a: Handle, b: Handle) -> Any:
+def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     """Return the matrix product; see `numpy.matmul`.
 
     Parameters
     ----------
     a, b : Handle
         (..., M, K) and (..., K, N), or one-dimensional as NumPy reads that; the batch is broadcast.
+    dtype : numpy.dtype, optional
+        Of the loop and the result, to which both operands may be cast; the one that NumPy chooses unless given.
 
     Returns
     -------
@@ -59,11 +66,13 @@ def matmul(a: Handle, b: Handle) -> Any:
 
     Notes
     -----
-    Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32. On Hopper
-    large float32 matrices are multiplied by the tensor cores where that errs as little (see `_kernels.split`) and
-    memory for their halves, as much as for the operands, is there; ``config.matmul = "native"`` turns that off.
+    Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
+    once. On Hopper float16, 8-bit integers and bool are multiplied by the tensor cores, which cut partial sums of
+    float16 off at 24 bits, and large float32 matrices where that errs as little (see `_kernels.split`) and memory for
+    their halves, as much as for the operands, is there; ``config.matmul = "native"`` turns the latter off, ``"tf32"``
+    has float32 rounded to 11 bits instead.
     """
-    return _product_of(a._layout, b._layout).run(a, b)
+    return _product_of(a._layout, b._layout, dtype).run(a, b)
 
 
 def cost(left: Layout, right: Layout) -> float:
@@ -71,11 +80,11 @@ def cost(left: Layout, right: Layout) -> float:
     return _product_of(left, right).cost
 
 
-def _product_of(left: Layout, right: Layout) -> Product:
-    product: Product | None = _PRODUCTS.get((left, right))
+def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
+    product: Product | None = _PRODUCTS.get((left, right, dtype))
     if product is None or product.version != config.version:
-        product = Product(left, right)
-        remember(_PRODUCTS, (left, right), product)  # type: ignore[arg-type]
+        product = Product(left, right, dtype)
+        remember(_PRODUCTS, (left, right, dtype), product)  # type: ignore[arg-type]
     return product
 
 
@@ -84,10 +93,10 @@ class Product:
 
     __slots__ = ("cost", "dtype", "layout", "left", "plan", "right", "run", "spare", "version")
 
-    def __init__(self, left: Layout, right: Layout) -> None:
+    def __init__(self, left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> None:
         self.version = config.version
         self.left, self.right = left, right
-        self.dtype = np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
+        self.dtype = dtype or np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
         self.plan: Any = None
@@ -100,8 +109,8 @@ class Product:
         elif not flops:
             self.run = self._zeros
         elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
-            self.run = self._vectors
-        elif left.dtype != self.dtype or right.dtype != self.dtype:
+            self.run = self._vectors if dtype is None else self._cast
+        elif left.dtype != right.dtype or self.dtype not in (left.dtype, *WIDENED.get(left.dtype, ())):
             self.run = self._cast
         elif not (_is_readable(left) and _is_readable(right)):
             self.run = self._copied
@@ -117,10 +126,12 @@ class Product:
         return made if self.layout.ndim else made[()]
 
     def _cast(self, a: Handle, b: Handle) -> Any:
-        return matmul(*[astype(x, self.dtype, copy_wanted=False) for x in (a, b)])
+        left, right = (astype(x, self.dtype, copy_wanted=False) for x in (a, b))
+        return matmul(left, right)
 
     def _copied(self, a: Handle, b: Handle) -> Any:
-        return matmul(*[x if _is_readable(x._layout) else copy(x) for x in (a, b)])
+        left, right = (x if _is_readable(x._layout) else copy(x) for x in (a, b))
+        return matmul(left, right, self.dtype)
 
     def _vectors(self, a: Handle, b: Handle) -> Any:
         """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
@@ -171,25 +182,30 @@ class Product:
                 run(result.ptr, left.ptr, right.ptr)
                 return
             scratch = backend.allocate(scratch_nbytes)
-        run(result.ptr, scratch.ptr, left.ptr, right.ptr)
+        run(result.ptr, left.ptr, right.ptr, scratch.ptr)
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
         batch = self.layout.shape[:-2]
-        type_ = DEVICE_TYPES[self.dtype]
         left, right = (
-            _planner().Matrices(type_, x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
+            _planner().Matrices(
+                DEVICE_TYPES[x.dtype], x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment
+            )
             for x in (self.left, self.right)
         )
         return left, right
 
     def _compiled(self) -> tuple[Any, int]:
-        """What multiplies, called with pointers to C, scratch if any, A and B; bytes of scratch."""
+        """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
         backend = device()
-        if config.matmul == "auto":
-            plan = _planner().plan_split(self.layout.shape, self.left.shape[-1], *self._matrices(), backend.capability)
-            if plan is not None:
-                return _Steps(backend, plan.steps), plan.scratch_nbytes
-        return self._compiled_native()
+        plan = _planner().plan_steps(
+            self.layout.shape,
+            self.left.shape[-1],
+            *self._matrices(),
+            DEVICE_TYPES[self.dtype],
+            backend.capability,
+            config.matmul,
+        )
+        return self._compiled_native() if plan is None else (_Steps(backend, plan.steps), plan.scratch_nbytes)
 
     def _compiled_native(self) -> tuple[Any, int]:
         backend = device()
@@ -218,7 +234,7 @@ class _Joined:
     def __init__(self, first: Launch, second: Launch) -> None:
         self.first, self.second = first, second
 
-    def __call__(self, c: int, scratch: int, a: int, b: int) -> None:
+    def __call__(self, c: int, a: int, b: int, scratch: int) -> None:
         self.first(c, scratch, a, b)
         self.second(c, scratch)
 
@@ -226,31 +242,47 @@ class _Joined:
 class _Steps:
     """Launches whose arguments are addresses in C, scratch, A or B, or tensor maps of such."""
 
-    __slots__ = ("backend", "launches", "maps")
+    __slots__ = ("launches",)
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
-        self.backend = backend
         self.launches = [
-            (backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants), step.arguments)
+            (
+                backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants),
+                [_Passed(backend, argument) for argument in step.arguments],
+            )
             for step in steps
         ]
-        self.maps: dict[Argument, tuple[int, bytes]] = {}
 
-    def __call__(self, c: int, scratch: int, a: int, b: int) -> None:
+    def __call__(self, c: int, a: int, b: int, scratch: int = 0) -> None:
         bases = {"c": c, "scratch": scratch, "a": a, "b": b}
         for launch, arguments in self.launches:
-            launch(*[self.value(argument, bases[argument.base] + argument.offset) for argument in arguments])
+            launch(*[argument.value(bases) for argument in arguments])
 
-    def value(self, argument: Argument, address: int) -> int | bytes:
-        """What is passed: the address, or the map of what lies there, the one made before if that lay there too."""
-        if argument.map is None:
+
+class _Passed:
+    """An argument, and the maps made of it: memory comes back to the same few addresses."""
+
+    __slots__ = ("backend", "base", "maps", "offset", "spec")
+
+    def __init__(self, backend: Backend, argument: Argument) -> None:
+        self.backend = backend
+        self.base, self.offset, self.spec = argument
+        self.maps: dict[int, bytes] = {}
+
+    def value(self, bases: dict[str, int]) -> int | bytes:
+        """What is passed: the address, or the map of what lies there."""
+        address = bases[self.base] + self.offset
+        if self.spec is None:
             return address
-        known = self.maps.get(argument)
-        if known is None or known[0] != address:
-            known = self.maps[argument] = (address, self.backend.tensor_map(argument.map, address))
-        return known[1]
+        known = self.maps.get(address)
+        if known is None:
+            if len(self.maps) >= MAX_MAPS:
+                self.maps.clear()
+            known = self.maps[address] = self.backend.tensor_map(self.spec, address)
+        return known
 
 
+MAX_MAPS = 16
 _PRODUCTS: Any = new_table()
 
 
@@ -300,15 +332,12 @@ def vecmat(a: Handle, b: Handle) -> Any:
 def contract(a: Handle, b: Handle, axis: int) -> Any:
     """Return the sum of ``a * b``, broadcast, over an axis; half-precision sums are rounded once."""
     dtype = np.result_type(a._layout.dtype, b._layout.dtype)
-    wide = np.dtype(np.float32) if dtype == _HALF else dtype
+    wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
     x, y = (astype(each, wide, copy_wanted=False) for each in (a, b))
     total = reduce(SUM, UFUNC_OBJECTS["multiply"](x, y), axis, wide)
     return total if wide == dtype else astype(total, dtype)[()]
-
-
-_HALF = np.dtype(np.float16)
 
 
 def _at(array: Handle, key: Any) -> Any:

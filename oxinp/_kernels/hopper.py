@@ -1,0 +1,307 @@
+"""Products on Hopper's tensor cores: how `gemm` is cut for a problem, and what is copied so that it can read operands.
+
+The copy engine reads matrices whose rows begin at multiples of 16 bytes, and the tensor cores multiply what is not of
+16 bits only where it runs along K. An operand that is neither is copied once, padded with zeros. Results may lie
+anywhere. Where there are few tiles, blocks take chunks of K, and a reduction joins them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels import elementwise, gemm, reduce
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm import GemmSpec, Stack
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
+from oxinp._ptx.tile import ResultTile
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
+from oxinp._ptx.types import Type, bf16, f16, f32, i8, pred, u8
+from oxinp._ptx.wgmma import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.problem import Device
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+ARCHITECTURE = (9, 0)
+# What is multiplied as what: the bytes of bools are 0 or 1.
+MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, pred: u8}
+MAX_CHUNKS = 16  # one pass joins them
+MIN_CHUNK_NBYTES = 512  # of K
+BARRIERS_NBYTES = 1024
+# What was measured on the H200: seconds that a tile, a product and a pass take beside their work.
+SECONDS_PER_TILE, SECONDS_PER_PASS = 1.0e-6, 3e-6
+BYTES_PER_SECOND = 3e12
+MIN_COPIED = 1 << 22  # products from which copies are worth their launches
+
+
+class Cut(NamedTuple):
+    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K."""
+
+    tile_n: int
+    num_stages: int
+    cluster: int
+    num_chunks: int = 1
+
+
+class Tiling(NamedTuple):
+    """A cut of which the rate is known: bytes of K times elements of C, per second of a multiprocessor."""
+
+    tile_n: int
+    num_stages: int
+    cluster: int
+    rate: float
+
+
+TILINGS = (
+    Tiling(256, 4, 2, 5.9e12),
+    Tiling(256, 4, 1, 5.8e12),
+    Tiling(192, 4, 1, 5.4e12),
+    Tiling(128, 6, 2, 5.5e12),
+    Tiling(128, 6, 1, 5.4e12),
+    Tiling(64, 8, 1, 4e12),
+)
+
+
+class Source(NamedTuple):
+    """An operand: matrices of `lines` of `run` elements that follow each other.
+
+    Attributes
+    ----------
+    name : str
+        ``"a"`` or ``"b"``.
+    type : Type
+    major : str
+        Whether the runs go along K, ``"k"``, or along M or N, ``"mn"``.
+    lines, run : int
+    pitch, distance : int
+        Elements from one line, one matrix to the next; a distance of 0 is that of one matrix for all.
+    num_c : int
+        Matrices of C.
+    alignment : int
+        Of the pointer.
+    """
+
+    name: str
+    type: Type
+    major: str
+    lines: int
+    run: int
+    pitch: int
+    distance: int
+    num_c: int
+    alignment: int
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the copy engine reads it, and the tensor cores take it as it is."""
+        nbytes = self.type.nbytes
+        steps = (self.run if self.major == "k" else 0, self.pitch, self.distance)
+        return (
+            (self.major == "k" or nbytes == f16.nbytes)
+            and self.alignment % ALIGN == 0
+            and not any(step * nbytes % ALIGN for step in steps)
+            and self.pitch >= self.run
+            and self.distance >= 0
+        )
+
+    def copied(self) -> Source:
+        """The copy that can be read."""
+        lines, run = self.lines, self.run
+        major = self.major if self.type.nbytes == f16.nbytes else "k"
+        if major != self.major:
+            lines, run = run, lines
+        unit = ALIGN // self.type.nbytes
+        pitch = -(-run // unit) * unit
+        distance = lines * pitch if self.distance else 0
+        return self._replace(major=major, lines=lines, run=run, pitch=pitch, distance=distance, alignment=ALIGNMENT)
+
+    @property
+    def num_matrices(self) -> int:
+        """How many there are."""
+        return self.num_c if self.distance else 1
+
+
+def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
+    """Launches of C = A @ B in C order; None where others are to be asked.
+
+    Parameters
+    ----------
+    a, b : Source
+        Of one type, a key of `MULTIPLIED`.
+    out : Type
+        Of C.
+    device : Device
+    """
+    type_ = MULTIPLIED[a.type]
+    if device.cc != ARCHITECTURE or out not in gemm.OUTS[type_]:
+        return None
+    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
+    depth, count = a.run if a.major == "k" else a.lines, a.num_c
+    sources = [x._replace(type=type_) for x in (a, b)]
+    is_copied = not all(source.is_readable for source in sources)
+    if is_copied and count * m * n * depth < MIN_COPIED:
+        return None
+    scratch = Scratch()
+    steps: list[Step] = []
+    pointers = []
+    for i, source in enumerate(sources):
+        pointers.append(Argument(source.name))
+        if not source.is_readable:
+            sources[i] = source.copied()
+            pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
+            steps += _copies(source, sources[i], pointers[i], device)
+    product = _Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device)
+    cut = product.choose()
+    steps += product.steps(cut, (pointers[0], pointers[1]), scratch)
+    return StepsPlan(tuple(steps), scratch.nbytes)
+
+
+def _copies(source: Source, copy: Source, to: Argument, device: Device) -> Iterator[Step]:
+    """Yield the launches that copy an operand, and write zeros behind its lines."""
+    type_ = source.type
+    strides = (source.pitch, 1) if source.major == copy.major else (1, source.pitch)
+    inputs = Operand(type_, (source.distance, *strides), source.alignment)
+    output = Operand(type_, (copy.lines * copy.pitch, copy.pitch, 1), ALIGNMENT)
+    shape = (copy.num_matrices, copy.lines, copy.run)
+    yield step(elementwise.plan(shape, (inputs,), (), [Output(0, output)], device), (to, Argument(source.name)))
+    if copy.pitch != copy.run:
+        start = copy.run * type_.nbytes
+        end = Operand(type_, output.strides, math.gcd(ALIGNMENT, start))
+        shape = (copy.num_matrices, copy.lines, copy.pitch - copy.run)
+        yield step(
+            elementwise.plan(shape, (), (_zero(type_),), [Output(0, end)], device),
+            (to._replace(offset=to.offset + start),),
+        )
+
+
+@cache
+def _zero(type_: Type) -> Instr:
+    return Instr(lambda k: k.const(0, type_), type_, ())
+
+
+@cache
+def _sum(type_: Type) -> ReduceOp:
+    return ReduceOp("sum", type_, 0, _add)
+
+
+def _add(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a + b
+
+
+class _Product:
+    """A product of operands that can be read."""
+
+    def __init__(
+        self, type_: Type, out: Type, sources: tuple[Source, Source], shape: tuple[int, int, int, int], device: Device
+    ) -> None:
+        self.type, self.out, self.sources, self.device = type_, out, sources, device
+        self.acc = FORMS[type_].sums[0]
+        self.m, self.n, self.depth, self.count = shape
+
+    def spec(self, cut: Cut) -> GemmSpec:
+        """The kernel of a cut."""
+        out = self.acc if cut.num_chunks > 1 else self.out
+        return GemmSpec(
+            self.type,
+            out,
+            self.sources[0].major,
+            self.sources[1].major,
+            cut.tile_n,
+            cut.num_stages,
+            cut.cluster,
+            is_sliced=self.count > 1 or cut.num_chunks > 1,
+            is_bulk=self.n * out.nbytes % ALIGN == 0,
+        )
+
+    def is_legal(self, cut: Cut) -> bool:
+        """Whether there is a kernel that fits the device."""
+        spec = self.spec(cut)
+        if cut.num_stages < 2 or not 1 <= cut.num_chunks <= MAX_CHUNKS:
+            return False
+        try:
+            spec.check()
+        except ValueError:
+            return False
+        boxes = gemm.NUM_CONSUMERS * ResultTile.NUM_BUFFERS * gemm.ROWS if spec.is_bulk else 0
+        nbytes = (cut.num_stages * (gemm.TILE_M + cut.tile_n) + boxes) * SWIZZLE_NBYTES + BARRIERS_NBYTES
+        is_joined = cut.num_chunks == 1 or self.out in (self.acc, f16, bf16)
+        return is_joined and nbytes <= self.device.max_shared_nbytes
+
+    def candidates(self) -> Iterator[tuple[float, Cut]]:
+        """Yield what may be chosen, with the seconds that the model expects."""
+        for tiling in TILINGS:
+            num_chunks = 1
+            while num_chunks == 1 or (
+                num_chunks <= MAX_CHUNKS and self.depth * self.type.nbytes >= MIN_CHUNK_NBYTES * num_chunks
+            ):
+                cut = Cut(*tiling[:3], num_chunks)
+                if self.is_legal(cut):
+                    yield self.seconds(tiling, num_chunks), cut
+                num_chunks *= 2
+
+    def seconds(self, tiling: Tiling, num_chunks: int) -> float:
+        """What the model expects a cut to take."""
+        height = gemm.TILE_M * tiling.cluster
+        pairs = -(-self.m // height) * -(-self.n // tiling.tile_n) * self.count * num_chunks
+        waves = -(-pairs // (self.device.num_sms // tiling.cluster))
+        chunk_nbytes = -(-self.depth * self.type.nbytes // (num_chunks * SWIZZLE_NBYTES)) * SWIZZLE_NBYTES
+        seconds = waves * (SECONDS_PER_TILE + gemm.TILE_M * tiling.tile_n * chunk_nbytes / tiling.rate)
+        if num_chunks > 1:
+            seconds += SECONDS_PER_PASS
+            seconds += 2 * num_chunks * self.count * self.m * self.n * self.acc.nbytes / BYTES_PER_SECOND
+        return seconds
+
+    def choose(self) -> Cut:
+        """The cut that was measured to be best near this problem, or that the model expects to take the least time."""
+        key = (self.type.name, self.out.name)
+        layout = (self.sources[0].major, self.sources[1].major)
+        shape = (self.count, self.m, self.n, self.depth)
+        choice = Choice("matmul/hopper", key, layout, shape, Cut, self.is_legal, self.ranked)
+        cut: Cut = decide(choice, self.device, lambda: self.ranked()[0])
+        return cut
+
+    def ranked(self) -> list[Cut]:
+        """What may be chosen, the most promising first."""
+        return [cut for _, cut in sorted(self.candidates())]
+
+    def steps(self, cut: Cut, pointers: tuple[Argument, Argument], scratch: Scratch) -> Iterator[Step]:
+        """Yield the launches."""
+        spec, c = self.spec(cut), Argument("c")
+        stack = None
+        a, b = self.sources
+        nbytes = self.type.nbytes
+        if spec.is_sliced:
+            stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, cut.num_chunks)
+        strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
+        launch = gemm.plan(spec, self.m, self.n, self.depth, self.device.num_sms, strides, stack)
+        if cut.num_chunks > 1:
+            c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
+        arguments = [
+            pointer._replace(map=described) for pointer, described in zip((c, *pointers), launch.maps, strict=True)
+        ]
+        yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants)
+        if cut.num_chunks > 1:
+            yield from self.joined(launch.num_slices // self.count, c, scratch)
+
+    def joined(self, num_chunks: int, partial: Argument, scratch: Scratch) -> Iterator[Step]:
+        """Yield the launches that sum up the chunks of every matrix."""
+        size = self.m * self.n
+        inputs = (Operand(self.acc, (num_chunks * size, size, 1)),)
+        output = Operand(self.out, (size, 1))
+        shape = (self.count, num_chunks, size)
+        joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
+        more = (scratch.take(joined.scratch_nbytes),) if joined.scratch_nbytes else ()
+        first, *following = joined.launches
+        yield step(first, (Argument("c"), *more, partial))
+        for launch in following:
+            yield step(launch, (Argument("c"), *more))
+
+
+__all__ = ["MULTIPLIED", "Cut", "Source", "plan"]

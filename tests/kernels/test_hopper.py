@@ -1,0 +1,143 @@
+"""Plans of products on Hopper's tensor cores: the copies and sums around them, which run anywhere, and the choice.
+
+The products themselves need Hopper: `tests/core/test_tensor_cores.py`.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from oxinp._kernels import gemm, hopper
+from oxinp._kernels.hopper import Cut, Source
+from oxinp._ptx.types import f16, f32, i8, i32, pred, u8
+from tests.kernels.machine import TINY_DEVICE, machine
+
+H200 = type(TINY_DEVICE)(**{**vars(TINY_DEVICE), "num_sms": 132, "cc": (9, 0), "max_shared_nbytes": 227 * 1024})
+
+
+def source(name, type, major, extent, depth, *, count=1, pitch=None, moves=True, alignment=256):
+    lines, run = (extent, depth) if major == "k" else (depth, extent)
+    pitch = run if pitch is None else pitch
+    return Source(name, type, major, lines, run, pitch, lines * pitch if moves and count > 1 else 0, count, alignment)
+
+
+def run(plan, arrays):
+    """Launch what needs no tensor cores; the scratch memory and C."""
+    here = machine()
+    bases = {name: here.upload(array) for name, array in arrays.items()}
+    bases["scratch"] = here.upload(np.full(max(plan.scratch_nbytes, 1), 0xA5, np.uint8))
+    for step in plan.steps:
+        if step.kernel.target != "sm_90a":
+            here.launch(step, [bases[argument.base] + argument.offset for argument in step.arguments])
+    left = {name: here.download(bases[name], nbytes) for name, nbytes in (("scratch", plan.scratch_nbytes),)}
+    left["c"] = here.download(bases["c"], arrays["c"].nbytes) if "c" in arrays else None
+    for address in bases.values():
+        here.free(address)
+    return left
+
+
+def product_of(plan):
+    (step,) = [step for step in plan.steps if step.kernel.target == "sm_90a"]
+    return step
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("type", "major", "run_length"),
+    [(f16, "k", 77), (f16, "mn", 131), (i8, "mn", 90), (pred, "mn", 128), (f32, "mn", 36)],
+)
+def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, major, run_length, count):
+    monkeypatch.setattr(hopper, "MIN_COPIED", 0)
+    m, depth = (20, run_length) if major == "k" else (run_length, 45)
+    a = source("a", type, major, m, depth, count=count)
+    dtype = np.dtype(np.bool_) if type is pred else type.dtype
+    rng = np.random.default_rng(3)
+    stored = (rng.standard_normal((count, a.lines, a.run)) * 50).astype(dtype)
+    unit = 16 // dtype.itemsize
+    out = gemm.OUTS[hopper.MULTIPLIED[type]][0]
+    b = source("b", type, "k", 64, depth, pitch=-(-depth // unit) * unit, count=count, moves=False)
+    b = b._replace(run=b.pitch) if depth % unit else b
+    plan = hopper.plan(a, b, out, H200)
+    step = product_of(plan)
+    _, of_a, _ = step.arguments
+    assert of_a.base == "scratch"
+    left = run(plan, {"a": stored, "b": np.zeros(1, dtype)})["scratch"]
+    expected = stored if major == "k" or type is f16 else stored.swapaxes(1, 2)
+    lines, length = expected.shape[1:]
+    pitch = -(-length // unit) * unit
+    start = of_a.offset
+    copied = left[start : start + count * lines * pitch * dtype.itemsize].view(dtype).reshape(count, lines, pitch)
+    np.testing.assert_array_equal(copied[..., :length], expected)
+    if major == "k" or type is not f16:  # runs along K
+        assert not copied[..., length:].any()
+    assert of_a.map.shape[-2:] == (lines, pitch)
+    assert of_a.map.strides_nbytes[-1] == pitch * dtype.itemsize
+
+
+def test_chunks_are_summed_up():
+    m, n, depth = 40, 24, 1 << 16
+    plan = hopper.plan(source("a", f16, "k", m, depth), source("b", f16, "mn", n, depth), f16, H200)
+    step = product_of(plan)
+    assert step.arguments[0].base == "scratch"
+    num_chunks = step.constants[4]
+    assert num_chunks > 1
+    here = machine()
+    partial = np.random.default_rng(4).standard_normal((num_chunks, m, n)).astype(np.float32)
+    scratch = np.zeros(plan.scratch_nbytes, np.uint8)
+    scratch[: partial.nbytes] = partial.view(np.uint8).ravel()
+    bases = {"c": here.upload(np.zeros((m, n), np.float16)), "scratch": here.upload(scratch)}
+    for joined in plan.steps[plan.steps.index(step) + 1 :]:
+        here.launch(joined, [bases[argument.base] + argument.offset for argument in joined.arguments])
+    got = here.download(bases["c"], m * n * 2).view(np.float16).reshape(m, n)
+    np.testing.assert_allclose(got, partial.sum(0).astype(np.float16), rtol=2e-3, atol=1e-4)
+    for address in bases.values():
+        here.free(address)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(128, 128, 128), (256, 256, 256), (1024, 1024, 1024), (8192, 8192, 8192), (64, 64, 65536), (8, 100_000, 64)],
+)
+@pytest.mark.parametrize("types", [(f16, f16), (f16, f32), (i8, i32), (i8, i8), (u8, pred), (f32, f32)], ids=str)
+def test_every_choice_is_a_kernel_that_fits(shape, types):
+    m, n, depth = shape
+    type, out = types
+    plan = hopper.plan(source("a", type, "k", m, depth), source("b", type, "k", n, depth), out, H200)
+    step = product_of(plan)
+    assert step.kernel.shared_nbytes <= H200.max_shared_nbytes
+    assert not any(step.kernel.target == "sm_90a" for step in plan.steps[1:])
+
+
+def test_what_is_left_to_others():
+    a, b = source("a", f16, "k", 64, 64), source("b", f16, "mn", 64, 64)
+    assert hopper.plan(a, b, f16, H200) is not None
+    assert hopper.plan(a, b, f16, type(H200)(**{**vars(H200), "cc": (8, 0)})) is None
+    assert hopper.plan(a, b, i32, H200) is None
+    odd = source("a", f16, "k", 64, 63), source("b", f16, "mn", 64, 63)
+    assert hopper.plan(*odd, f16, H200) is None  # too small to be copied
+
+
+def test_what_was_measured_is_chosen():
+    asked = []
+
+    def tuned(choice):
+        asked.append(choice)
+        return {"tile_n": 64, "num_stages": 5, "cluster": 1, "num_chunks": 1}
+
+    device = type(H200)(**{**vars(H200), "tuned": tuned})
+    a, b = source("a", f16, "k", 256, 256), source("b", f16, "mn", 256, 256)
+    assert "128x64_s5_c1" in product_of(hopper.plan(a, b, f16, device)).kernel.name
+    (choice,) = asked
+    assert choice.shape == (1, 256, 256, 256)
+    assert not choice.is_legal(Cut(256, 9, 1))
+    assert not choice.is_legal(Cut(100, 2, 1))
+    assert all(map(choice.is_legal, choice.candidates()))
+
+
+def test_results_at_any_alignment_are_stored_directly():
+    plan = hopper.plan(source("a", f16, "k", 128, 512), source("b", f16, "k", 101, 512), f16, H200)
+    step = product_of(plan)
+    assert step.kernel.name.endswith("_direct")
+    assert step.arguments[0].map is None
+    assert dataclasses.asdict(step.arguments[1].map)["shape"] == (128, 512)
