@@ -1,4 +1,4 @@
-"""``python -m oxinp``: an unmodified NumPy program on the GPU, and ``python -m oxinp info``."""
+"""``python -m oxinp``: an unmodified NumPy program on the GPU; ``info`` and ``tune``."""
 
 import importlib
 import sys
@@ -11,7 +11,7 @@ from oxinp._runtime.backend import BackendUnavailable
 from oxinp._version import __version__
 
 NAME = f"{sys.executable} -m oxinp"
-USAGE = f"usage: {NAME} [option] ... [-c cmd | -m mod | file | - | info] [arg] ..."
+USAGE = f"usage: {NAME} [option] ... [-c cmd | -m mod | file | - | info | tune] [arg] ..."
 HELP = f"""{USAGE}
 Run a NumPy program with `numpy` bound to oxinp, in the program and in the modules beside it.
 
@@ -29,7 +29,8 @@ file             : a script, or a folder that holds a __main__.py
 -                : a script from standard input
 -m mod           : a module, as python -m runs it
 -c cmd           : a program given as text
-info             : nothing; print versions, backend, device, memory and cache"""
+info             : nothing; print versions, backend, device, memory and cache
+tune             : nothing; measure what is fastest on this GPU and keep it (tune -h)"""
 
 
 def refuse(message: str) -> None:
@@ -96,6 +97,8 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
     """Run what the command line names, with these of `TOOLS`."""
     if what == "info":
         show(info.report())
+    if what == "tune":
+        sys.exit(importlib.import_module("oxinp._tune.command").main(arguments))
     option, value = what[:2], what[2:]
     runners = {"-c": program.run_code, "-m": program.run_module}
     if what.startswith("-") and what != "-" and option not in runners:

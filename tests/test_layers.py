@@ -24,6 +24,7 @@ LAYERS = {
     "oxinp._core": BELOW_CORE,
     "oxinp._api": BELOW_API,
     "oxinp._runner": (*BELOW_MODULES, "oxinp.cuda"),
+    "oxinp._tune": (*BELOW_MODULES, "oxinp.cuda"),
     "oxinp.cuda": ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "oxinp._runtime", "numpy"),
     **dict.fromkeys(("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial"), BELOW_MODULES),
 }

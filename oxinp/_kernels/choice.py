@@ -32,6 +32,8 @@ class Choice(NamedTuple):
         The class of answers, a NamedTuple of plain fields (numbers, texts, truth values).
     is_legal : callable
         ``is_legal(answer)``: whether it is right for this problem and fits the device.
+    default : callable
+        ``default()``: what the planner chooses by itself.
     candidates : callable
         ``candidates()`` yields what is worth trying, the most promising first; all of it legal.
     """
@@ -42,17 +44,18 @@ class Choice(NamedTuple):
     shape: tuple[int, ...]
     answer: Callable[..., Any]
     is_legal: Callable[[Any], bool]
+    default: Callable[[], Any]
     candidates: Callable[[], Iterable[Any]]
 
 
-def decide(choice: Choice, device: Device, default: Callable[[], Any]) -> Any:
-    """Return the answer that was measured to be best near this problem; `default()` where nothing was."""
+def decide(choice: Choice, device: Device) -> Any:
+    """Return the answer that was measured to be best near this problem; the default where nothing was."""
     fields = device.tuned(choice)
     if fields is None:
-        return default()
+        return choice.default()
     try:
         answer = choice.answer(**fields)
         is_legal = choice.is_legal(answer)
     except (TypeError, ArithmeticError):  # of another version, where answers have other fields
-        return default()
-    return answer if is_legal else default()
+        return choice.default()
+    return answer if is_legal else choice.default()

@@ -319,8 +319,8 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device) 
             yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, candidates)
-    cut: Cut = decide(choice, device, lambda: ranked()[0])
+    choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, lambda: ranked()[0], candidates)
+    cut: Cut = decide(choice, device)
     return cut
 
 

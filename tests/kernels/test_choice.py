@@ -71,7 +71,8 @@ def test_what_does_not_fit_is_not(fields):
 def test_decide_without_an_answer():
     device = Device()
     plan(device)
-    assert decide(device.asked[0], SimpleNamespace(tuned=lambda _: None), lambda: 3) == 3
+    choice = device.asked[0]._replace(default=lambda: 3)
+    assert decide(choice, SimpleNamespace(tuned=lambda _: None)) == 3
 
 
 @pytest.mark.parametrize("type_", [f64, f32, f16, c64, c128, i64], ids=str)

@@ -1,0 +1,181 @@
+"""Measuring: what a run launched, written down so that it can be launched again, and how long that takes.
+
+Times are those of the device: the launches of many runs are one graph, between two events. Runs go over several sets
+of operands in turn, together larger than the second-level cache, as far as that takes no more than `MAX_SETS`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from _driver import graph as driver_graph
+from _driver.errors import CudaError
+from _driver.stream import Stream
+from oxinp.cuda import current
+
+__all__ = ["MAX_SETS", "GraphTimer", "Recorder", "Recording", "Refused"]
+
+MAX_SETS = 32
+MAX_RUNS = 256
+"""Of one graph."""
+
+
+class Refused(Exception):
+    """A candidate is not worth a run; says why."""
+
+
+class Recording:
+    """The launches of a run, and the memory that they use.
+
+    Attributes
+    ----------
+    calls : list of (Launch, tuple)
+        Launches and the parameters that vary.
+    kept : list
+        Buffers.
+    result : ndarray
+        What the run made.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.kept: list[Any] = []
+        self.result: Any = None
+
+    def repeat(self) -> None:
+        """Launch all of it again."""
+        for launch, varying in self.calls:
+            launch(*varying)
+
+
+class Recorder:
+    """Stands in for a backend's launches and allocations inside `watching`.
+
+    Parameters
+    ----------
+    backend : Backend
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._open: Recording | None = None
+
+    def watching(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which runs can be recorded; what is planned inside is forgotten afterwards."""
+        return current.wrapped(self._backend, {"launcher": self._launcher(), "allocate": self._allocate()})
+
+    def record(self, run: Callable[[], Any]) -> Recording:
+        """Run, and return what that launched."""
+        recording = self._open = Recording()
+        try:
+            recording.result = run()
+        finally:
+            self._open = None
+        return recording
+
+    def _launcher(self) -> Callable[..., Any]:
+        make, backend = self._backend.launcher, self._backend
+
+        def launcher(kernel: Any, *rest: Any) -> Callable[..., None]:
+            if self._open is not None:
+                inspect(backend, kernel)
+            launch = make(kernel, *rest)
+
+            def noted(*varying: Any) -> None:
+                launch(*varying)
+                if self._open is not None:
+                    self._open.calls.append((launch, varying))
+
+            return noted
+
+        return launcher
+
+    def _allocate(self) -> Callable[[int], Any]:
+        allocate = self._backend.allocate
+
+        def kept(nbytes: int) -> Any:
+            buffer = allocate(nbytes)
+            if self._open is not None:
+                self._open.kept.append(buffer)
+            return buffer
+
+        return kept
+
+
+def inspect(backend: Any, kernel: Any) -> None:
+    """Raise Refused for a kernel that spills registers, or of which the device holds no block."""
+    if backend.name != "cuda":
+        return
+    try:
+        function = backend.function(kernel)
+        if kernel.shared_nbytes:
+            function.reserve_dynamic_shared(kernel.shared_nbytes)
+        if function.attribute("local_nbytes"):
+            raise Refused("registers spill")
+        if function.attribute("max_threads_per_block") < kernel.num_threads:
+            raise Refused("a multiprocessor holds no block")
+    except CudaError as error:
+        raise Refused(str(error)) from None
+
+
+class GraphTimer:
+    """Seconds that a run takes on the device.
+
+    Parameters
+    ----------
+    backend : CudaBackend
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __call__(self, recordings: Sequence[Recording], seconds: float, repeats: int) -> float:
+        """Return the median time of one of the recorded runs.
+
+        Parameters
+        ----------
+        recordings : sequence of Recording
+            Of runs that differ in their operands only; they are repeated in turn.
+        seconds : float
+            How long each of the repetitions should last, roughly.
+        repeats : int
+        """
+        once = self._graph_seconds(recordings, len(recordings), 1) / len(recordings)
+        if repeats == 1 and once > seconds:
+            return once
+        num_runs = max(1, min(MAX_RUNS, int(seconds / max(once, 1e-7))))
+        return self._graph_seconds(recordings, num_runs, repeats) / num_runs
+
+    def _graph_seconds(self, recordings: Sequence[Recording], num_runs: int, repeats: int) -> float:
+        backend = self._backend
+        with self._captured(recordings, num_runs) as executable:
+            executable.launch(backend.stream)
+            times = []
+            for _ in range(repeats):
+                start = backend.record_event()
+                executable.launch(backend.stream)
+                times.append(start.elapsed_ms(backend.record_event()) / 1e3)
+        return statistics.median(times)
+
+    @contextlib.contextmanager
+    def _captured(self, recordings: Sequence[Recording], num_runs: int) -> Iterator[driver_graph.Executable]:
+        backend = self._backend
+        backend.claim_streams()
+        before, stream = backend.stream, Stream(backend.context)
+        backend.use_stream(stream.handle)
+        try:
+            with driver_graph.capture(stream, "relaxed") as graph:
+                for number in range(num_runs):
+                    recordings[number % len(recordings)].repeat()
+        finally:
+            backend.use_stream(before)
+        executable = graph.instantiate()
+        try:
+            yield executable
+        finally:
+            backend.finish()
+            for handle in (executable, graph, stream):
+                handle.close()
