@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels import elementwise, gemm, reduce
@@ -156,9 +157,8 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
-    product = _Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device)
-    cut = product.choose()
-    steps += product.steps(cut, (pointers[0], pointers[1]), scratch)
+    readable = _Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device)
+    steps += readable.steps(readable.choose(), (pointers[0], pointers[1]), scratch)
     return StepsPlan(tuple(steps), scratch.nbytes)
 
 
@@ -223,7 +223,8 @@ class _Product:
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device."""
         spec = self.spec(cut)
-        if cut.num_stages < 2 or not 1 <= cut.num_chunks <= MAX_CHUNKS:
+        most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
+        if cut.num_stages < 2 or not 1 <= cut.num_chunks <= most:
             return False
         try:
             spec.check()
@@ -238,9 +239,7 @@ class _Product:
         """Yield what may be chosen, with the seconds that the model expects."""
         for tiling in TILINGS:
             num_chunks = 1
-            while num_chunks == 1 or (
-                num_chunks <= MAX_CHUNKS and self.depth * self.type.nbytes >= MIN_CHUNK_NBYTES * num_chunks
-            ):
+            while num_chunks <= MAX_CHUNKS:
                 cut = Cut(*tiling[:3], num_chunks)
                 if self.is_legal(cut):
                     yield self.seconds(tiling, num_chunks), cut
@@ -263,13 +262,24 @@ class _Product:
         key = (self.type.name, self.out.name)
         layout = (self.sources[0].major, self.sources[1].major)
         shape = (self.count, self.m, self.n, self.depth)
-        choice = Choice("matmul/hopper", key, layout, shape, Cut, self.is_legal, self.ranked)
-        cut: Cut = decide(choice, self.device, lambda: self.ranked()[0])
+        choice = Choice(
+            "matmul/hopper", key, layout, shape, Cut, self.is_legal, lambda: self.ranked()[0], self.worth_trying
+        )
+        cut: Cut = decide(choice, self.device)
         return cut
 
     def ranked(self) -> list[Cut]:
         """What may be chosen, the most promising first."""
         return [cut for _, cut in sorted(self.candidates())]
+
+    def worth_trying(self) -> Iterator[Cut]:
+        """Yield these, then every other cut there is."""
+        yield from self.ranked()
+        numbers = [1 << i for i in range(MAX_CHUNKS.bit_length())]
+        for sizes in product((64, 128, 192, 256), range(3, 9), (1, 2), numbers):
+            cut = Cut(*sizes)
+            if self.is_legal(cut):
+                yield cut
 
     def steps(self, cut: Cut, pointers: tuple[Argument, Argument], scratch: Scratch) -> Iterator[Step]:
         """Yield the launches."""
