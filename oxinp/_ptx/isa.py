@@ -179,6 +179,8 @@ def _arithmetic() -> Iterable[Row]:
     yield Row("max", "max.{t}", "t <- t t", _each(f16, *FLOATS), ref.maximum_number)
     yield Row("min_nan", "min.NaN.{t}", "t <- t t", _each(f16, f32), ref.minimum_nan)
     yield Row("max_nan", "max.NaN.{t}", "t <- t t", _each(f16, f32), ref.maximum_nan)
+    yield Row("min_f16x2", "min.f16x2", "u32 <- u32 u32", ((),), ref.of_halves(ref.minimum_number))
+    yield Row("max_f16x2", "max.f16x2", "u32 <- u32 u32", ((),), ref.of_halves(ref.maximum_number))
     for name, function in _COMPARISONS.items():
         # ne is true for NaN (neu), as in NumPy and in IEEE 754; the others are false.
         yield Row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import is_
 from typing import Any
 
 from oxinp._ptx.isa import ALIAS, Op
@@ -115,11 +116,17 @@ class Operations(Tracer):
     def split_word(self, word: Value, type: Type) -> list[Value]:
         """The 2 or 4 narrow elements of a u32."""
         if type.bits == 16:
-            return [self.bitcast(half, type) for half in self.unpack(word, types=(u32,))]
-        return [self.cast(word >> shift if shift else word, type) for shift in (0, 8, 16, 24)]
+            values = [self.bitcast(half, type) for half in self.unpack(word, types=(u32,))]
+        else:
+            values = [self.cast(word >> shift if shift else word, type) for shift in (0, 8, 16, 24)]
+        self._split[id(values[0])] = word, values
+        return values
 
     def join_word(self, values: list[Any], type: Type) -> Value:
-        """A u32 of 2 or 4 narrow elements."""
+        """A u32 of 2 or 4 narrow elements; the word that they were split from, if they were."""
+        word, parts = self._split.get(id(values[0]), (None, ()))
+        if word is not None and len(values) == len(parts) and all(map(is_, values, parts)):
+            return word
         values = [self.as_value(v, type) for v in values]
         if type.bits == 16:
             return self.emit("pack", *[self.bitcast(v, u16) for v in values], types=(u16,))

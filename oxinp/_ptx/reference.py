@@ -193,6 +193,19 @@ def maximum_nan(a: Array, b: Array) -> Array:
     return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), maximum_number(a, b))
 
 
+def of_halves(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """Apply a function to both f16 of words."""
+
+    def on_words(a: Array, b: Array) -> Array:
+        halves = function(*[np.ascontiguousarray(x[..., None]).view(np.float16) for x in (a, b)])
+        return np.where(np.isnan(halves), _NAN_F16, halves).view(np.uint32)[..., 0]
+
+    return on_words
+
+
+_NAN_F16 = np.array(0x7FFF, np.uint16).view(np.float16)  # the hardware's
+
+
 def negate(a: Array) -> Array:
     """Negation; flips the sign bit of floats, zeros and NaN included."""
     return np.negative(a)

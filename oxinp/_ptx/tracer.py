@@ -39,6 +39,7 @@ class Tracer:
         self._sm = int("".join(c for c in target if c.isdigit()))
         self._ptx: isa.Version = (8, 0) if target.endswith("a") else (7, 8) if self._sm >= 90 else (7, 0)
         self._specials: dict[str, Value] = {}
+        self._split: dict[int, tuple[Value, list[Value]]] = {}  # words by id of the first of their narrow elements
         self._num_registers = 0
         self._class_counts = dict.fromkeys("phrd", 0)
         self._prologue = Block(None)

@@ -8,7 +8,7 @@ import pytest
 
 from oxinp._ptx import Builder, emulate
 from oxinp._ptx.emulate import AccessError, Memory, RaceError
-from oxinp._ptx.types import ALL, bf16, f32, f64, i32, i64, pred, u8, u16, u32, u64
+from oxinp._ptx.types import ALL, bf16, f16, f32, f64, i8, i32, i64, pred, u8, u16, u32, u64
 from tests.comparator import assert_same
 from tests.ptx.launch import launch
 from tests.ptx.specimens import specimens
@@ -531,3 +531,18 @@ def test_bf16_vectors_keep_their_bits():
     result = np.zeros_like(bits)
     launch(k.build(), result, bits)
     assert_same(result, bits)
+
+
+def test_words_are_joined_as_they_were_split():
+    k = Builder("words", block=32)
+    x, out = k.pointer("x", u32), k.pointer("out", u32)
+    word = x[k.tid]
+    for type in (u8, i8, u16, f16):
+        values = k.split_word(word, type)
+        assert k.join_word(values, type) is word
+        assert k.join_word(values[::-1], type) is not word
+    out[k.tid] = k.join_word(k.split_word(word, u8)[::-1], u8)
+    given = np.arange(32, dtype=np.uint32) * 0x01234567
+    result = np.zeros_like(given)
+    launch(k.build(), given, result)
+    assert_same(result, given.byteswap())
