@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from asv_benchmarks import requirement
 from asv_benchmarks.case import DeviceCase, random_array
 
@@ -69,6 +71,19 @@ class Bytes(DeviceCase):
     def requirements(self, operation, dtype, nbytes):
         del operation, dtype, nbytes
         return (requirement.ratio("cupy", 1.0),)
+
+
+class Narrow(Bytes):
+    """Extrema of integers of one and two bytes, and where they are."""
+
+    params = (("max", "min", "argmax"), ("int8", "uint8", "int16", "uint16"), (2**29,))
+    quick_params = (("max", "argmax"), ("int8", "uint16"), (80_000,))
+
+    def inputs(self, operation, dtype, nbytes):
+        del operation
+        info = np.iinfo(dtype)
+        rng = np.random.default_rng(0)
+        return [rng.integers(info.min, info.max, nbytes // info.dtype.itemsize, dtype, endpoint=True)]
 
 
 class Strided(DeviceCase):

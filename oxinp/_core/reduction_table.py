@@ -106,7 +106,9 @@ def _multiply_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | Non
     acc = DEVICE_TYPES[dtype]
     if dtype == BOOL:
         return ReduceOp("prod", acc, identity=True, combine=_and)
-    return ReduceOp("prod", f32 if acc is f16 else acc, 1, _multiply)
+    if dtype.kind == "f":
+        return reducers.product(f32 if acc is f16 else acc)
+    return ReduceOp("prod", acc, 1, _multiply)
 
 
 def _bounds(dtype: DType) -> tuple[Any, Any]:
@@ -135,6 +137,8 @@ def _extremum(name: str, on_bool: Lowering, *, is_max: bool, takes_number: bool 
             return None
         identity = math.nan if dtype.kind == "f" and takes_number else _bounds(dtype)[0 if is_max else 1]
         combine = {"b": on_bool, "f": on_floats, "c": on_floats}.get(dtype.kind, on_integers)
+        if combine is on_integers and dtype.itemsize == 1:
+            return reducers.extremum_of_bytes(DEVICE_TYPES[dtype], identity, is_max=is_max)
         return ReduceOp(name, DEVICE_TYPES[dtype], identity, combine)
 
     return op
@@ -218,10 +222,9 @@ def with_initial(op: ReduceOp) -> ReduceOp:
 
     def finish(k: Any, total: Any, *parameters: Any) -> Any:
         *own, initial = parameters
-        value = total if first is None else first(k, total, *own)
-        return combine(k, value, k.cast(initial, value.type))
+        total = op.combine(k, total, k.cast(initial, op.acc) if op.lift is None else op.lift(k, initial))
+        return total if first is None else first(k, total, *own)
 
-    combine = op.combine if first is None else reducers.add  # of sums, which keep errors until they are finished
     return replace(op, finish=finish, num_parameters=op.num_parameters + 1)
 
 
@@ -267,3 +270,34 @@ BY_UFUNC = {
     "logical_and": ALL,
 }
 """By the name of the ufunc whose `reduce` it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanRow:
+    """What the device computes of a ufunc's `accumulate`.
+
+    Attributes
+    ----------
+    name : str
+    numpy : callable
+        NumPy's own, of (array, axis, dtype, out).
+    reduction : ReductionRow
+        Says how elements are combined.
+    missing : float or None
+        What stands for NaN, where that is left out.
+    """
+
+    name: str
+    numpy: Callable[..., Any]
+    reduction: ReductionRow
+    missing: float | None = None
+
+
+SCANS = {
+    name: ScanRow(f"{name}.accumulate", getattr(np, name).accumulate, reduction) for name, reduction in BY_UFUNC.items()
+}
+"""By the name of the ufunc whose `accumulate` it is."""
+CUMSUM = ScanRow("cumsum", np.cumsum, SUM)
+CUMPROD = ScanRow("cumprod", np.cumprod, PROD)
+NANCUMSUM = ScanRow("nancumsum", np.nancumsum, SUM, missing=0.0)
+NANCUMPROD = ScanRow("nancumprod", np.nancumprod, PROD, missing=1.0)

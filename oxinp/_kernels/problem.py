@@ -131,6 +131,8 @@ class ReduceOp:
         How many of the problem's last inputs, all scalars, are parameters of `finish` rather than of the chain.
     wants_index : bool
         Elements have to say their index: flat, in C order over the reduced dimensions.
+    batch : int
+        Elements that a thread may have at hand at once.
     """
 
     name: str
@@ -142,6 +144,7 @@ class ReduceOp:
     finish: Callable[..., Any] | None = None
     num_parameters: int = 0
     wants_index: bool = False
+    batch: int = 64
 
     def joining(self) -> ReduceOp:
         """The reduction of accumulators that an earlier pass left."""

@@ -36,7 +36,6 @@ MIN_FOLDED = 1 << 16  # elements from which few columns are worth folding
 MAX_FOLDED = 512  # columns that rows are folded to
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
 MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
-MAX_BATCH = 64  # elements that a thread has at hand at once
 UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
 MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together (of predicates half)
 MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
@@ -313,7 +312,7 @@ def _rows(problem: _Problem) -> _Pass:
     num_rows = problem.kept.size
     num_units = problem.reduced.size // vector
     group, count, at_once, chunk = _share_rows(
-        problem, num_units, min(unroll(chain, vector, NBYTES_IN_FLIGHT), MAX_BATCH // vector)
+        problem, num_units, min(unroll(chain, vector, NBYTES_IN_FLIGHT), problem.op.batch // vector)
     )
     num_chunks = -(-num_units // max(chunk, 1)) or 1
     _, place = problem.target(num_chunks)

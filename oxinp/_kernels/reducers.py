@@ -5,12 +5,14 @@ Accumulators travel as tuples of registers (`types.compound`); what they mean st
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.accumulate import tree
 from oxinp._kernels.problem import Element, ReduceOp
-from oxinp._ptx.types import Type, c128, compound, f32, f64, i32, i64
+from oxinp._ptx.math.parts import ldexp
+from oxinp._ptx.types import Compound, Type, c128, compound, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +58,7 @@ def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
 
 def settled(k: Builder, total: Any, error: Any) -> Any:
     """The sum of a rounded sum and its error; after an infinity the error is NaN, and the sum what IEEE says."""
-    return k.where(k.compare("eq", error, error), total + error, total)
+    return k.where(k.abs(error) > 0, total + error, total)  # a sum of -0 without an error stays one
 
 
 @cache
@@ -79,11 +81,15 @@ def compensated_sum(type: Type) -> ReduceOp:
         total = tree(k, add, _counting(k, elements, type))
         return k.compound(acc, *[x for part in total.parts for x in (part, k.const(0, part.type))])
 
+    def lift(k: Builder, value: Value) -> Value:
+        parts = k.cast(value, type).parts
+        return k.compound(acc, *[x for part in parts for x in (part, k.const(0, part.type))])
+
     def finish(k: Builder, total: Value) -> Value:
         parts = [settled(k, s, e) for s, e in _pairs(total)]
         return k.compound(type, *parts) if type.is_complex else parts[0]
 
-    return ReduceOp("sum", acc, (0,) * len(acc.parts), _combine_sums, gather=gather, finish=finish)
+    return ReduceOp("sum", acc, (0,) * len(acc.parts), _combine_sums, lift, gather, finish)
 
 
 def _combine_sums(k: Builder, a: Value, b: Value) -> Value:
@@ -96,6 +102,82 @@ def _combine_sums(k: Builder, a: Value, b: Value) -> Value:
 
 def _pairs(value: Value) -> Any:
     return zip(value.parts[::2], value.parts[1::2], strict=True)
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+FARTHEST = 1 << 29  # of exponents: sums of two are below 2**31
+FORMATS = {f32: (u32, 23, 127), f64: (u64, 52, 1023)}  # of its bits: their type, those of the fraction, the bias
+
+
+@cache
+def product(type: Type) -> ReduceOp:
+    """Return the product of f32 or f64, which neither overflows nor vanishes on the way.
+
+    Notes
+    -----
+    The accumulator is a fraction from 1 to below 2, or what has none (zeros, infinities, NaN), and an exponent.
+    """
+    word, digits, bias = FORMATS[type]
+    acc = compound(type, i32)
+    exponent_bits = (2 * bias + 1) << digits
+
+    def split(k: Builder, value: Any, exponent: Any) -> Value:
+        bits = k.bitcast(value, word)
+        field = k.cast((bits >> digits) & (2 * bias + 1), i32)
+        is_ordinary = k.abs(value) < float("inf")
+        is_ordinary = is_ordinary & (field != 0)
+        fraction = k.bitcast((bits & (exponent_bits ^ ((1 << word.bits) - 1))) | (bias << digits), type)
+        exponent = k.max(k.min(exponent, FARTHEST), -FARTHEST) + k.where(is_ordinary, field - bias, k.const(0, i32))
+        return k.compound(acc, k.where(is_ordinary, fraction, value), exponent)
+
+    def lift(k: Builder, value: Value) -> Value:
+        value = k.cast(value, type)
+        is_small = k.abs(value) < 2.0 ** (1 - bias)
+        scaled = k.where(is_small, value * 2.0 ** (digits + 1), value)
+        return split(k, scaled, k.where(is_small, k.const(-(digits + 1), i32), k.const(0, i32)))
+
+    def combine(k: Builder, a: Value, b: Value) -> Value:
+        (fraction, exponent), (other, other_exponent) = a.parts, b.parts
+        return split(k, fraction * other, exponent + other_exponent)
+
+    def finish(k: Builder, total: Value) -> Value:
+        value: Value = ldexp(k, *total.parts)
+        return value
+
+    return ReduceOp("prod", acc, (1.0, 0), combine, lift, None, finish)
+
+
+# -- scans -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def scannable(op: ReduceOp) -> ReduceOp:
+    """Return `op` with an identity that combines exactly, as a scan needs it: zeros keep their signs, infinities stay.
+
+    Sums of floats begin with -0; products of complex numbers with nothing, which their accumulator says.
+    """
+    acc = op.acc
+    if isinstance(acc, Compound) and not acc.is_complex and op.name == "sum":
+        return replace(op, identity=(-0.0, 0.0) * (len(acc.parts) // 2))
+    if not acc.is_complex or op.name != "prod":
+        return op
+    flagged = compound(*acc.parts, i32)
+
+    def lift(k: Builder, value: Value) -> Value:
+        return k.compound(flagged, *k.cast(value, acc).parts, k.const(1, i32))
+
+    def combine(k: Builder, a: Value, b: Value) -> Value:
+        first, second = (k.compound(acc, *x.parts[:-1]) for x in (a, b))
+        joined = op.combine(k, first, second)
+        (*_, has_first), (*_, has_second) = a.parts, b.parts
+        value = k.where(has_first == 0, second, k.where(has_second == 0, first, joined))
+        return k.compound(flagged, *value.parts, has_first | has_second)
+
+    def finish(k: Builder, total: Value) -> Value:
+        return k.compound(acc, *total.parts[:-1])
+
+    return ReduceOp(op.name, flagged, (1.0, 0.0, 0), combine, lift, None, finish)
 
 
 @cache
@@ -237,6 +319,58 @@ def _dot(k: Builder, a: list[Any], b: list[Any]) -> Any:
 
 
 # -- extrema -----------------------------------------------------------------------------------------------------------
+
+
+BYTES_PER_WORD = 4
+MAX_BYTES_AT_ONCE = 128  # as many loads of 16 bytes in flight as of wider elements
+EVEN_BYTES = 0x00FF00FF
+SIGN_BITS = 0x80808080
+
+
+@cache
+def extremum_of_bytes(type: Type, lowest: int, *, is_max: bool) -> ReduceOp:
+    """Return the largest or smallest of one-byte integers, found two at a time.
+
+    Parameters
+    ----------
+    type : Type
+    lowest : int
+        What no element is beyond, in the wrong direction.
+    is_max : bool
+
+    Notes
+    -----
+    Bytes in the halves of a word are f16 below 2**-16, which are ordered as their bits are, and for which there are
+    instructions on two halves. Signed bytes get there by a flipped sign bit. The accumulator is such a word.
+    """
+    sign = SIGN_BITS if type.kind == "i" else 0
+    neutral = ((lowest + 128 if sign else lowest) & 0xFF) * 0x10001
+
+    def halves(word: Value) -> tuple[Value, Value]:
+        word = word ^ sign if sign else word
+        return word & EVEN_BYTES, (word >> 8) & EVEN_BYTES
+
+    def better(k: Builder, a: Value, b: Value) -> Value:
+        best: Value = k.emit("max_f16x2" if is_max else "min_f16x2", a, b)
+        return best
+
+    def lift(k: Builder, value: Value) -> Value:
+        return better(k, *halves(k.join_word([k.cast(value, type)] * BYTES_PER_WORD, type)))
+
+    def gather(k: Builder, elements: Sequence[Element]) -> Value:
+        worst = k.const(lowest, type)
+        values = [e.value if e.is_valid is None else k.where(e.is_valid, e.value, worst) for e in elements]
+        values += [worst] * (-len(values) % BYTES_PER_WORD)
+        words = [k.join_word(values[i : i + 4], type) for i in range(0, len(values), BYTES_PER_WORD)]
+        best: Value = tree(k, better, [half for word in words for half in halves(word)])
+        return best
+
+    def finish(k: Builder, total: Value) -> Value:
+        word = better(k, total, total >> 16)
+        return k.cast(word ^ sign if sign else word, type)
+
+    name = "max" if is_max else "min"
+    return ReduceOp(name, u32, neutral, better, lift, gather, finish, batch=MAX_BYTES_AT_ONCE)
 
 
 @cache

@@ -7,6 +7,7 @@ import pytest
 
 from oxinp._kernels import columns, elementwise, rows
 from oxinp._kernels.problem import Instr
+from oxinp._kernels.reducers import extremum_of_bytes
 from oxinp._ptx.types import from_dtype, i64
 from tests.comparator import assert_same, assert_within
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
@@ -205,3 +206,18 @@ def test_a_sum_of_comparisons_counts(session):
     output = np.empty(60, np.int64)
     session.reduce(x.shape, (1,), [x], instrs, 1, sum_op(np.dtype("?")), output)
     assert_same(output, np.sum(x > 0, axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("i1"), np.dtype("u1")], ids=str)
+@pytest.mark.parametrize("is_max", [True, False])
+def test_extrema_of_bytes(session, dtype, is_max):
+    rng = np.random.default_rng(5)
+    info = np.iinfo(dtype)
+    op = extremum_of_bytes(from_dtype(dtype), int(info.min if is_max else info.max), is_max=is_max)
+    for low, high in ((info.min, info.max), (info.max - 3, info.max), (info.min, info.min + 3)):
+        for shape, axes in (((70_003,), (0,)), ((40, 333), (1,)), ((333, 64), (0,)), ((1,), (0,)), ((9, 7), (0, 1))):
+            x = rng.integers(low, high, shape, dtype, endpoint=True)
+            expected = np.asarray((np.max if is_max else np.min)(x, axis=axes))
+            output = np.empty(expected.shape, dtype)
+            reduce(session, x, axes, op, output)
+            assert_same(output, expected)
