@@ -239,6 +239,21 @@ def test_largest_of_complex_nan():
     assert numpy.isnan(np.array(a).max())
 
 
+@backs("Cumulative sums of floats are rounded once per element")
+def test_cumulative_sums():
+    a = numpy.full(5000, 1.0, numpy.float16)
+    assert numpy.cumsum(a)[-1] == 2048
+    assert float(np.cumsum(np.tile(np.array(a), 10))[4999]) == 5000
+    b = numpy.full(LARGE, 0.1, numpy.float32)
+    exact = numpy.cumsum(b.astype(numpy.float64))
+    assert (numpy.asarray(np.array(b).cumsum()) == exact.astype(numpy.float32)).all()
+    assert (numpy.cumsum(b) != exact.astype(numpy.float32)).any()
+    c = numpy.repeat([1e-30, 1e30], LARGE)
+    assert numpy.cumprod(c)[-1] == 0
+    assert float(np.cumprod(np.array(c))[-1]) == pytest.approx(1)
+    assert float(np.prod(np.array(c))) == pytest.approx(1)
+
+
 @backs("Sums of float16 round once")
 def test_sums_of_float16():
     a = numpy.full((2048, 64), 0.5, numpy.float16)

@@ -121,12 +121,12 @@ ROWS: tuple[CoverageRow, ...] = (
         "logaddexp logaddexp2 maximum minimum mod modf multiply negative nextafter positive pow power rad2deg "
         "radians reciprocal remainder rint sign signbit sin sinh spacing sqrt square subtract tan tanh "
         "true_divide trunc",
-        native="amax amin max min nanmax nanmin nanprod nansum prod real sum",
+        native="amax amin cumprod cumsum max min nancumprod nancumsum nanmax nanmin nanprod nansum prod real sum",
         composed="angle around clip cross diff ediff1d fix gradient real_if_close round sinc trapezoid unwrap",
-        host="convolve cumprod cumsum i0 imag interp nancumprod nancumsum",
+        host="convolve i0 imag interp",
     ),
-    CoverageRow("cumulative_prod", "mathematics", HOST, since="2.1"),
-    CoverageRow("cumulative_sum", "mathematics", HOST, since="2.1"),
+    CoverageRow("cumulative_prod", "mathematics", COMPOSED, since="2.1"),
+    CoverageRow("cumulative_sum", "mathematics", COMPOSED, since="2.1"),
     CoverageRow("nan_to_num", "mathematics", COMPOSED, (("x", "copy", False),)),
     CoverageRow("trapz", "mathematics", HOST, until="2.3"),
     *_rows(

@@ -21,7 +21,8 @@ from oxinp._core.fallback import OUT, Mutated, call
 from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.reduce import reduce
-from oxinp._core.reduction_table import ReductionRow
+from oxinp._core.ops.scan import accumulate
+from oxinp._core.reduction_table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
 from oxinp._core.ufunc_object import ufunc
 from oxinp._core.ufunc_table import UfuncRow
@@ -147,6 +148,13 @@ def as_ours(value: Any) -> Any:
     if isinstance(value, GeneratorType):
         raise Unsupported("a generator")
     return value if is_array(value) else asarray(value)
+
+
+def cumulated(row: ScanRow, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+    """Return the scan of an array_like; see `ops.scan.accumulate` for the arguments."""
+    if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
+        raise Unsupported("a NumPy array to write to, or a subclass to pass through")
+    return accumulate(row, as_ours(a), axis, dtype, out)
 
 
 def reduced(row: ReductionRow, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, **options: Any) -> Any:

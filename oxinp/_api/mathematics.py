@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import as_ours, implements, reduced
+from oxinp._api.fronts import as_ours, cumulated, implements, reduced
 from oxinp._core import reduction_table as table
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported
@@ -122,6 +122,30 @@ def nanmin(
 ) -> Any:
     """See `numpy.nanmin`."""
     return reduced(table.NANMIN, a, axis, None, out, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements("cumsum")
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """See `numpy.cumsum`."""
+    return cumulated(table.CUMSUM, a, axis, dtype, out)
+
+
+@implements("cumprod")
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """See `numpy.cumprod`."""
+    return cumulated(table.CUMPROD, a, axis, dtype, out)
+
+
+@implements("nancumsum")
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """See `numpy.nancumsum`."""
+    return cumulated(table.NANCUMSUM, a, axis, dtype, out)
+
+
+@implements("nancumprod")
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """See `numpy.nancumprod`."""
+    return cumulated(table.NANCUMPROD, a, axis, dtype, out)
 
 
 @implements("clip")

@@ -28,7 +28,7 @@ _OF_ARRAYS = (
     "isclose isneginf isposinf isreal nan_to_num pad polyval real_if_close roll sinc trapezoid tril triu unwrap"
 )
 # ... and that of these may be larger.
-_GROWING = "fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
+_GROWING = "cumulative_prod cumulative_sum fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
 
 _OF_LINALG = "cross matmul matrix_power multi_dot outer tensordot trace vecdot"
 

@@ -286,9 +286,8 @@ ROWS: tuple[MethodRow, ...] = (
     *_own("tolist transpose view"),
     *_own("__imatmul__ __matmul__ __rmatmul__"),
     *_own(" ".join(special for row in UFUNCS for special in row.operators)),
-    *_own("all any argmax argmin max mean min prod std sum var"),
-    # `out` is the third argument after self.
-    *_host("cumprod cumsum", 3),
+    *_own("all any argmax argmin cumprod cumsum max mean min prod std sum var"),
+    # `out` is the second or third argument after self.
     *_host("choose", 2),
     *_host("compress take", 3),
     *_host("argsort argpartition dump dumps nonzero searchsorted tobytes tofile"),

@@ -13,7 +13,8 @@ from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import NOT_DONE, call, on_hosts
 from oxinp._core.ops.reduce import reduce
-from oxinp._core.reduction_table import ReductionRow
+from oxinp._core.ops.scan import accumulate
+from oxinp._core.reduction_table import ReductionRow, ScanRow
 
 _WITH_DTYPE = ("axis", "dtype", "out", "keepdims", "initial", "where")
 _WITHOUT_DTYPE = ("axis", "out", "keepdims", "initial", "where")
@@ -34,7 +35,9 @@ METHODS: dict[ReductionRow, tuple[tuple[str, ...], int]] = {
 }
 
 
-def _method(row: ReductionRow, names: tuple[str, ...], num_positional: int) -> Callable[..., Any]:
+def _method(
+    row: ReductionRow | ScanRow, names: tuple[str, ...], num_positional: int, compute: Callable[..., Any] = reduce
+) -> Callable[..., Any]:
     numpys = getattr(np.ndarray, row.name)
     known = frozenset(names)
     out_position = names.index("out")
@@ -48,7 +51,7 @@ def _method(row: ReductionRow, names: tuple[str, ...], num_positional: int) -> C
         is_clear = len(given) == len(args) + len(kwargs) and len(args) <= num_positional
         if is_clear and known.issuperset(given):
             try:
-                return reduce(row, self, **given)
+                return compute(row, self, **given)
             except Unsupported:
                 pass
         return call(numpys, (self, *args), kwargs, name=row.name, mutates=(out_position + 1, "out"))
@@ -59,6 +62,15 @@ def _method(row: ReductionRow, names: tuple[str, ...], num_positional: int) -> C
     return method
 
 
+def cumulate(row: ScanRow, array: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Scan `array` along an axis, or flattened where there is none."""
+    return accumulate(row, array, axis, dtype, out)
+
+
+CUMULATIVE = (table.CUMSUM, table.CUMPROD)
+
+
 def reduction_methods() -> dict[str, Any]:
     """Return the reducing methods, by name, for the class body of `ndarray`."""
-    return {row.name: _method(row, names, num_positional) for row, (names, num_positional) in METHODS.items()}
+    methods = {row.name: _method(row, names, num_positional) for row, (names, num_positional) in METHODS.items()}
+    return methods | {row.name: _method(row, ("axis", "dtype", "out"), 3, cumulate) for row in CUMULATIVE}

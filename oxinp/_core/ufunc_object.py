@@ -16,7 +16,8 @@ from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, host_view
 from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import reduce
-from oxinp._core.reduction_table import BY_UFUNC
+from oxinp._core.ops.scan import accumulate
+from oxinp._core.reduction_table import BY_UFUNC, SCANS
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc import apply, apply_into, check_writeable, is_host_only, operand, operations_of, types, wrap_host
 from oxinp._core.ufunc_table import UfuncRow
@@ -161,6 +162,14 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Accumulate along an axis; see `numpy.ufunc.accumulate`."""
+        row = SCANS.get(self.__name__)
+        if type(out) is tuple:
+            out = out[0]
+        if row is not None and type(array) is types.ndarray and array.ndim and axis is not None:
+            try:
+                return accumulate(row, array, axis, dtype, out)
+            except Unsupported:
+                pass
         return self._method("accumulate", (array,), {"axis": axis, "dtype": dtype, "out": out})
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:

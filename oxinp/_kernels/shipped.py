@@ -9,11 +9,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import columns, elementwise, linear, reduce, reducers, rows, tile
+from oxinp._kernels import columns, elementwise, linear, reduce, reducers, rows, scan, scan_columns, scan_rows, tile
 from oxinp._kernels.columns import ColumnsSpec
 from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.rows import RowsSpec
+from oxinp._kernels.scan_columns import ScanColumnsSpec
+from oxinp._kernels.scan_rows import ScanRowsSpec
 from oxinp._kernels.tile import TileSpec
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
@@ -174,6 +176,8 @@ def _reduce_problems() -> Iterator[tuple[Any, ...]]:
                 sum_ = reducers.compensated_sum(total)
             yield shape, axes, (x,), (), 0, sum_, Operand(result, kept), DEVICE
             greatest = ReduceOp("max", type_, lowest if type_ is not pred else False, _greatest)
+            if type_ in (i8, u8):
+                greatest = reducers.extremum_of_bytes(type_, lowest, is_max=True)
             yield shape, axes, (x,), (), 0, greatest, Operand(type_, kept), DEVICE
             if not type_.is_complex:
                 where = reducers.extremum_at(type_, lowest, is_max=True)
@@ -198,9 +202,62 @@ def reduce_specs() -> list[RowsSpec | ColumnsSpec]:
     return list(dict.fromkeys(each.spec for each in passes))
 
 
-FAMILIES: dict[type, Any] = {LinearSpec: linear, TileSpec: tile, RowsSpec: rows, ColumnsSpec: columns}
+SCANS = (
+    # shape, axis, strides of the input, alignment
+    ((N,), 0, (1,), 256),
+    ((1 << 27,), 0, (1,), 256),
+    ((1 << 27,), 0, (-3,), 256),
+    ((HUGE,), 0, (1,), 256),
+    ((N, 4), 0, (4, 1), 256),
+    ((N, 3), 1, (3, 1), 256),
+    ((N, 100), 1, (100, 1), 256),
+    ((N, 512), 1, (512, 1), 256),
+    ((1 << 14, N), 1, (N, 1), 256),
+    ((8192, 16384), 0, (16384, 1), 256),
+    ((8192, 16383), 0, (16384, 1), 1),
+    ((N, 4, 8192), 1, (1 << 15, 8192, 1), 256),
+    ((1 << 17, 1 << 16), 0, (1 << 16, 1), 256),
+    ((300, 70, 80), 1, (1, 24000, 300), 256),
+)
+
+
+def _scan_problems() -> Iterator[tuple[Any, ...]]:
+    for shape, axis, strides, alignment in SCANS:
+        for type_ in (*TYPES, *OTHER_TYPES):
+            total = _accumulator(type_)
+            result = type_ if type_.is_float else total
+            x = Operand(type_, strides, max(alignment, type_.nbytes))
+            sum_ = ReduceOp("sum", total, 0, _both)
+            if total.is_float or total.is_complex:
+                sum_ = reducers.scannable(reducers.compensated_sum(total))
+            yield shape, axis, (x,), (), 0, sum_, Operand(result, elementwise.contiguous_strides(shape)), DEVICE
+        x = Operand(c128, strides, 16)
+        product = reducers.scannable(ReduceOp("prod", c128, 1, _product))
+        yield shape, axis, (x,), (), 0, product, Operand(c128, elementwise.contiguous_strides(shape)), DEVICE
+
+
+def _product(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a * b
+
+
+def scan_specs() -> list[ScanRowsSpec | ScanColumnsSpec]:
+    """Return the distinct Specs of the scanning families."""
+    passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
+    return list(dict.fromkeys(each.spec for each in passes))
+
+
+FAMILIES: dict[type, Any] = {
+    LinearSpec: linear,
+    TileSpec: tile,
+    RowsSpec: rows,
+    ColumnsSpec: columns,
+    ScanRowsSpec: scan_rows,
+    ScanColumnsSpec: scan_columns,
+}
 
 
 def kernels() -> list[Kernel]:
     """Return the kernels of all shipped Specs."""
-    return [FAMILIES[type(spec)].make(spec) for spec in (*elementwise_specs(), *reduce_specs())]
+    specs = (*elementwise_specs(), *reduce_specs(), *scan_specs())
+    return [FAMILIES[type(spec)].make(spec) for spec in specs]

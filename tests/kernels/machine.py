@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from oxinp._kernels import elementwise, reduce
+from oxinp._kernels import elementwise, reduce, scan
 from oxinp._kernels.problem import MAX_ALIGNMENT, Operand, ScalarOperand
 from oxinp._ptx import emulate
 from oxinp._ptx.types import from_dtype
@@ -98,6 +98,23 @@ class Session:
             first, second = plan.launches
             self.machine.launch(first, [target, scratch, *arguments])
             self.machine.launch(second, [target, scratch])
+            self.machine.free(scratch)
+        else:
+            for launch in plan.launches:
+                self.machine.launch(launch, [target, *arguments])
+        self.fetch([output])
+        return plan
+
+    def scan(self, shape, axis, inputs, instrs, value, op, output):
+        """Run a scan into `output`, a view of the same shape."""
+        operands, arguments = self.inputs(inputs)
+        plan = scan.plan(shape, axis, operands, instrs, value, op, self.operand(output), self.device)
+        target = self.pointer(output)
+        if plan.scratch_nbytes:
+            scratch = self.machine.allocate(plan.scratch_nbytes)
+            first, second = plan.launches
+            self.machine.launch(first, [scratch, *arguments])
+            self.machine.launch(second, [target, scratch, *arguments])
             self.machine.free(scratch)
         else:
             for launch in plan.launches:

@@ -10,9 +10,10 @@ import pytest
 
 from oxinp._kernels import shipped
 from oxinp._kernels.columns import ColumnsSpec
-from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.rows import RowsSpec
-from oxinp._kernels.tile import TileSpec
+from oxinp._kernels.scan_columns import ScanColumnsSpec
+from oxinp._kernels.scan_rows import ScanRowsSpec
+from oxinp._kernels.scanning import PREFIXED, TOTALS, WHOLE
 from tests.ptx.assembler import assemble
 
 TARGETS = {"sm_80": "7.0", "sm_90": "7.8"}  # with the PTX versions that know them
@@ -42,9 +43,9 @@ def test_shipped_kernels_assemble_without_spills(target):
 
 
 def test_shipped_specs_cover_what_planning_can_choose():
-    specs = [*shipped.elementwise_specs(), *shipped.reduce_specs()]
-    assert {type(spec) for spec in specs} == {LinearSpec, TileSpec, RowsSpec, ColumnsSpec}
-    for family in (LinearSpec, TileSpec, RowsSpec, ColumnsSpec):
+    specs = [*shipped.elementwise_specs(), *shipped.reduce_specs(), *shipped.scan_specs()]
+    assert {type(spec) for spec in specs} == set(shipped.FAMILIES)
+    for family in shipped.FAMILIES:
         own = [spec for spec in specs if type(spec) is family]
         assert {spec.chain.index_bits for spec in own} == {32, 64}
         assert {spec.vector for spec in own} >= {1, 2, 4}
@@ -56,5 +57,9 @@ def test_shipped_specs_cover_what_planning_can_choose():
     assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
     assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
     assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
+    for family in (ScanRowsSpec, ScanColumnsSpec):
+        assert {spec.part for spec in specs if type(spec) is family} == {WHOLE, TOTALS, PREFIXED}
+        assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
+    assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {(32, 1), (32, 4), (256, 4)}
     for family in (RowsSpec, ColumnsSpec):
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "max", "argmax", "mean", "moments"}
