@@ -91,3 +91,16 @@ def stats():
     cuda = importlib.import_module("oxinp.cuda")
     cuda.reset_stats()
     return cuda.stats
+
+
+@pytest.fixture
+def one_stream(monkeypatch):
+    """Forget that a stream or a device was ever chosen; what the test chooses is forgotten, too."""
+    here = importlib.import_module("oxinp._runtime.here")
+    schedule = importlib.import_module("oxinp._core.schedule")
+    monkeypatch.setattr(here, "are_several", False)
+    monkeypatch.setattr(here._Thread, "timeline", None, raising=False)
+    monkeypatch.setattr(here, "thread", here._Thread())
+    for name in ("room", "make_room"):
+        monkeypatch.setattr(schedule, name, getattr(schedule, name))
+    monkeypatch.setattr(schedule, "RECORDERS", list(schedule.RECORDERS))

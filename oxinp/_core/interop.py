@@ -132,6 +132,7 @@ def _export_on_device(array: Any, backend: Any, stream: Any, max_version: Any, *
     if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or stream == 0 or stream < -1):
         raise ValueError(f"stream must be -1, 1, 2, the handle of a stream, or None, not {stream!r}")
     buffer = _shared(array)
+    backend.order((buffer.ptr, True))
     if stream != -1:
         backend.let_wait(_LEGACY_STREAM if stream is None else stream)
     tensor = dlpack.Tensor(
@@ -172,6 +173,7 @@ def cuda_array_interface(array: Any) -> dict[str, Any]:
         buffer = share(array)
     except Unsupported as error:
         raise AttributeError(f"this array has no __cuda_array_interface__: {error}") from None
+    backend.order((buffer.ptr, True))
     return {
         "shape": layout.shape,
         "typestr": layout.dtype.str,

@@ -117,7 +117,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             storage.stale = None
                             _pending.append(ref(storage))
                             if len(_pending) > schedule.room:
-                                schedule.make_room()
+                                schedule.make_room(storage)
                             layout = graph.layout
                             array = _new(kind if layout.ndim else types.scalar)
                             array._layout = layout

@@ -8,12 +8,13 @@ a host mirror first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.storage import SHARED
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.storage import Storage
@@ -35,6 +36,11 @@ def device() -> Backend:
     backend = _runtime.current()
     assert backend is not None
     return backend
+
+
+def keyed(key: Any) -> Any:
+    """Return what launchers are kept by: a key of the caller's, and the device where there is more than one."""
+    return (key, here.thread.timeline.backend) if here.are_several else key
 
 
 def is_host(cost: float) -> bool:

@@ -13,7 +13,7 @@ from oxinp._config import config
 from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.expr import Graph, Node, Unsupported, cast, leaf
 from oxinp._core.layout import Layout
-from oxinp._core.placement import device
+from oxinp._core.placement import device, keyed
 from oxinp._core.storage import Leaf, next_mask
 from oxinp._kernels import elementwise
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
@@ -98,7 +98,7 @@ def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: La
     """Return the program that `build` makes, from the graph where it was made before under the present settings."""
     if target is not None:
         target = target.form
-    key = target or interior
+    key = keyed(target or interior)
     program = graph.programs.get(key)
     if program is None or program.version != config.version:
         if len(graph.programs) >= MAX_PROGRAMS:

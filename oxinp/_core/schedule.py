@@ -21,7 +21,7 @@ from oxinp._core.explain import REPORTS, note
 from oxinp._core.expr import find_value
 from oxinp._core.programs import on_device, read
 from oxinp._core.storage import SHARED, Storage, next_mask
-from oxinp._runtime import hooks
+from oxinp._runtime import here, hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,42 +30,56 @@ if TYPE_CHECKING:
     from oxinp._core.layout import Layout
     from oxinp._core.storage import Value
     from oxinp._runtime.memory import Buffer
+    from oxinp._runtime.timeline import Timeline
 
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
-room = MAX_PENDING  # entries before `make_room` is called: at each one while somebody watches
+room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
 LOCK = threading.RLock()
 
 
-# Called before a pending storage is computed, with it; see `watch`.
+RECORDERS: list[Callable[[Storage], object]] = []
+"""Called with each storage that becomes pending, by what made it so: they are on the path of every operation."""
+
 WATCHERS: list[Callable[[Storage], object]] = []
+"""Called with a pending storage before it is computed."""
 
 
-def watch(record: Callable[[], object], launch: Callable[[Storage], object]) -> None:
-    """Tell somebody, until the end of the process, which line's work a launch is.
-
-    Parameters
-    ----------
-    record : callable
-        Called when a storage has become pending, the last of `PENDING`, by what made it so. It is on the path of every
-        operation, and calls `prune` when there are more than `MAX_PENDING`.
-    launch : callable
-        Called with a pending storage before it is computed.
-    """
-    global room, make_room
-    room, make_room = -1, record
+def watch(record: Callable[[Storage], object], launch: Callable[[Storage], object]) -> None:
+    """Tell somebody, until the end of the process, which line's work a launch is: a recorder and a watcher."""
     WATCHERS.append(launch)
+    _record(record)
+
+
+def _record(record: Callable[[Storage], object]) -> None:
+    global room, make_room
+    RECORDERS.append(record)
+    room, make_room = -1, _tell_recorders
+
+
+def _tell_recorders(storage: Storage) -> None:
+    for record in RECORDERS:
+        record(storage)
+    if len(PENDING) > MAX_PENDING:
+        prune(storage)
+
+
+def _note_origin(storage: Storage) -> None:
+    storage.origin = here.thread.timeline
+
+
+hooks.when_several.append(lambda: _record(_note_origin))
 
 
 def enter(storage: Storage) -> None:
     """Remember a storage that has become pending."""
     PENDING.append(ref(storage))
     if len(PENDING) > room:
-        make_room()
+        make_room(storage)
     value = storage.value
     if value is not None and value[2] & SHARED:  # others may change what it reads at any time
         materialise(storage)
@@ -82,6 +96,9 @@ def materialise(storage: Storage) -> Value:
     with LOCK:
         value: Any = storage.value
         graph, leaves, _ = value
+        if here.are_several and graph.nodes and (origin := _elsewhere(storage)) is not None:
+            with here.on(origin):
+                return materialise(storage)
         program = graph.program
         if program is None or program.version != config.version:
             if not graph.nodes:
@@ -127,6 +144,12 @@ def materialise(storage: Storage) -> Value:
         return done
 
 
+def _elsewhere(storage: Storage) -> Timeline | None:
+    """Return where a pending value runs if that is not where the calling thread's work goes."""
+    origin = getattr(storage, "origin", None)
+    return None if origin is here.thread.timeline else origin
+
+
 def _keep_pending(alive: list[Storage], count: int) -> list[Storage]:
     """Let the first `count` entries of PENDING be those of `alive` that are pending, each once; return them."""
     pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
@@ -146,7 +169,12 @@ def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
         if other_value is None or other_value[2] & strange:
             continue
         part, part_leaves, _ = other_value
-        if part.shape != graph.shape or part.reduction is not None or not 0 < len(part.nodes) < len(graph.nodes):
+        if (
+            part.shape != graph.shape
+            or part.reduction is not None
+            or not 0 < len(part.nodes) < len(graph.nodes)
+            or (here.are_several and _elsewhere(other) is not None)
+        ):
             continue
         places = _places(graph, leaves, part, part_leaves)
         if places is None:
@@ -286,8 +314,9 @@ def flush_all() -> None:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
 
 
-def prune() -> None:
-    """Forget the storages that are gone or no longer pending; flush all if too many are left."""
+def prune(storage: Storage) -> None:
+    """Forget the storages that are gone or no longer pending; flush all if too many are left, the latest among them."""
+    del storage
     with LOCK:
         if len(_pending()) > MAX_ALIVE:
             flush_all()
@@ -298,7 +327,7 @@ def _pending() -> list[Storage]:
     return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
 
 
-make_room: Callable[[], object] = prune  # called where `room` is exceeded
+make_room: Callable[[Storage], object] = prune  # called where `room` is exceeded
 
 hooks.before_synchronize.append(flush_all)
 hooks.before_out_of_memory.append(flush_all)

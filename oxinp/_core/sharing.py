@@ -200,6 +200,7 @@ def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -
         Kernels here cannot use the memory.
     """
     low, high = layout.byte_bounds
+    device().order((address + low, True))  # what others did to it, this thread's stream waits for
     for ptr, storage in _shared.items():
         value = storage.value
         if value is not None and ptr <= address + low and address + high <= ptr + value[0].layout.nbytes:

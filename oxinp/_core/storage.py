@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from oxinp._core.expr import Graph
     from oxinp._runtime.memory import Buffer
+    from oxinp._runtime.timeline import Timeline
 
 Value = tuple["Graph", tuple[Any, ...], int]
 
@@ -99,13 +100,16 @@ class Storage:
         The host side: the array that owns the bytes.
     stale : Stale, Pin or None
         A device copy that needs a range of bytes uploaded before it is valid again, or why none is kept.
+    origin : Timeline
+        Where the pending value runs: set while there are several streams or devices only.
     """
 
-    __slots__ = ("__weakref__", "host", "stale", "value")
+    __slots__ = ("__weakref__", "host", "origin", "stale", "value")
 
     value: Value | None
     host: np.ndarray[Any, Any] | None
     stale: Stale | None
+    origin: Timeline
 
 
 def is_pinned(storage: Storage) -> bool:

@@ -124,22 +124,17 @@ class Profile:
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
-    def _recorder(self) -> Callable[[], None]:
+    def _recorder(self) -> Callable[[Storage], None]:
         """Return what remembers the line of each storage that becomes pending: it is on the path of every operation."""
-        by_code, recorded, pending = self._by_code, self._recorded, schedule.PENDING
+        by_code, recorded = self._by_code, self._recorded
 
-        def record() -> None:
-            frame = sys._getframe(2)  # beyond this one and the operator: where that is called by the user
+        def record(storage: Storage) -> None:
+            frame = sys._getframe(3)  # beyond this one, what tells it, and the operator: where the user calls that
             try:
                 line = by_code[id(frame.f_code)][frame.f_lasti]  # type: ignore[index] # caught
             except (KeyError, TypeError):
                 line = self._line_at(frame) or self._elsewhere
-            try:
-                recorded[id(pending[-1]())] = line
-            except IndexError:  # another thread has flushed meanwhile
-                return
-            if len(pending) > schedule.MAX_PENDING:
-                schedule.prune()
+            recorded[id(storage)] = line
 
         return record
 

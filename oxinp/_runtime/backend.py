@@ -68,7 +68,7 @@ class Event(Protocol):
 class Backend(Protocol):
     """A device and its memory.
 
-    Everything is ordered on the backend's current stream: what is called later sees what was called earlier.
+    What is called later sees what was called earlier, whichever streams the two go to.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Backend(Protocol):
     pool : Pool
         Where `allocate` takes memory from.
     stream : int
-        Handle of the current stream.
+        Handle of the stream that the calling thread's work goes to.
     dlpack_device : (int, int) or None
         What DLPack calls the device; None where nobody else can use its memory.
     """
@@ -88,14 +88,17 @@ class Backend(Protocol):
     dlpack_device: tuple[int, int] | None
     capability: Capability
     pool: Pool
-    stream: int
 
-    def use_stream(self, stream: int, /) -> None:
-        """Let everything from now on go to another stream; 0 is the default one."""
+    @property
+    def stream(self) -> int:
+        """Handle of the stream that the calling thread's work goes to."""
         ...
 
-    def take_turn(self) -> None:
-        """Put what comes next on the current stream after all that was queued before, on whatever stream."""
+    def order(self, *accesses: tuple[int, bool]) -> int:
+        """Let what the calling thread queues next wait for what others do with memory at some addresses.
+
+        Each address comes with whether it will be written to. Returns the handle of the stream to queue on.
+        """
         ...
 
     def allocate(self, nbytes: int, /) -> Buffer:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import os
+from collections import deque
 from functools import cache, partial
-from threading import Lock, get_ident
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -23,7 +25,7 @@ from _driver.module import Function, Module
 from _driver.tensormap import TensorMap
 from _driver.virtual import AddressRange, PhysicalMemory, granularity
 from oxinp._config import config
-from oxinp._runtime import hooks
+from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.arena import Arena
 from oxinp._runtime.backend import BackendUnavailable, Capability
 from oxinp._runtime.counters import stats
@@ -31,13 +33,16 @@ from oxinp._runtime.cubins import CubinCache, cubin_key
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
 from oxinp._runtime.staging import StagingRing
+from oxinp._runtime.timeline import TURN, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _driver.stream import Stream
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
+    from oxinp._runtime.memory import Buffer
 
 __all__ = ["CudaBackend", "open_backend"]
 
@@ -54,6 +59,8 @@ _INVALID_VALUE = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 _L2_PROMOTION_NBYTES = 256
+_BULK_STORE = "d.global.shared::cta"
+"""In the text of every instruction that writes to memory by a tensor map."""
 
 
 def open_backend(ordinal: int | None = None) -> CudaBackend:
@@ -95,8 +102,8 @@ class CudaBackend:
     context : Context
     device : Device
     pool : Pool
-    stream : int
-        Handle of the stream everything goes to.
+    dying : deque of Stream
+        Streams that nobody holds any more; `bury` closes them.
     """
 
     name = "cuda"
@@ -104,8 +111,6 @@ class CudaBackend:
     def __init__(self, context: Context, num_staging_workers: int | None = None) -> None:
         self.context = context
         self.device: Device = context.device
-        self.stream = 0
-        self._stream_thread: int | None = None  # the one that changes it
         self.dlpack_device: tuple[int, int] | None = (_DLPACK_CUDA, context.device.ordinal)
         self.capability = _capability(context.device)
         self._memory = DeviceMemory(context)
@@ -116,7 +121,14 @@ class CudaBackend:
             errors.OutOfMemory,
             make_arena=_arena_maker(context, self.capability.total_nbytes),
         )
+        self.pool.owner = self
+        timeline.POOLS.add(self.pool)
+        self.dying: deque[Stream] = deque()
+        self._timelines: dict[int, Timeline] = {}
+        self._launching = _Launching()
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
+        if here.are_several:
+            self.tell_apart()
         # Functions live as long as a kernel or a launcher that uses them.
         self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
         self._functions_by_text: WeakValueDictionary[tuple[str, str], Function] = WeakValueDictionary()
@@ -146,27 +158,79 @@ class CudaBackend:
         self._reached.add(other.device)
         return True
 
-    def follow(self, other: CudaBackend) -> None:
-        """Let the current stream wait for what is queued on another device's."""
-        done = Event(other.context, has_timing=False)
-        done.record(other.stream)
-        self.context.driver.cuStreamWaitEvent(self.stream, done.handle, 0)
+    @property
+    def stream(self) -> int:
+        """Handle of the stream that the calling thread's work goes to."""
+        return timeline.current(self).handle if here.are_several else 0
 
-    def claim_streams(self) -> None:
-        """Prepare for the calling thread to change streams: the second one that does gets streams of its own."""
-        thread = get_ident()
-        if self._stream_thread is None:
-            self._stream_thread = thread
-        elif self._stream_thread != thread:
-            importlib.import_module("oxinp._runtime.threads").separate(self, self._stream_thread)
+    def timeline(self, stream: int) -> Timeline:
+        """Return the timeline of a stream, given by its handle."""
+        known = self._timelines.get(stream)
+        if known is None:
+            with TURN:
+                known = self._timelines.get(stream) or self._timelines.setdefault(stream, Timeline(self, stream))
+        return known
 
-    def use_stream(self, stream: int) -> None:
-        """Let everything from now on go to a stream, given by its handle; 0 is the default stream."""
-        self.stream = stream
-        self.pool.select_stream(stream)
+    def close_stream(self, stream: Stream, *, keeps_memory: bool = False) -> Any:
+        """Close a stream when its work is done.
 
-    def take_turn(self) -> None:
-        """Put what comes next on the current stream after all that was queued before, on whatever stream."""
+        Where `keeps_memory`, it is left to the caller to close it, and its memory is returned, to be kept for a graph.
+        """
+        if not keeps_memory:
+            stream.synchronize()
+        handle = stream.handle
+        with TURN:  # nobody is about to wait for it
+            gone = self._timelines.pop(handle, None)
+            if gone is not None:
+                gone.close()
+            if keeps_memory:
+                return self.pool.keep(handle)
+            self.pool.retire(handle)
+            stream.close()
+        return None
+
+    def bury(self) -> None:
+        """Close the streams that nobody holds any more."""
+        while self.dying:
+            with contextlib.suppress(IndexError, errors.CudaError):  # a lost context has nothing to give back
+                self.close_stream(self.dying.popleft())
+
+    def tell_apart(self) -> None:
+        """Let each thread's memory come from its own stream; called when there are several."""
+        methods = vars(self)
+        if methods["allocate"] == self.pool.allocate:  # else somebody watches allocations, who will make do
+            methods["allocate"] = self._allocate
+
+    def _allocate(self, nbytes: int) -> Buffer:
+        return timeline.current(self).stock.allocate(nbytes)
+
+    def order(self, *accesses: tuple[int, bool]) -> int:
+        """Let what the calling thread queues next wait for what others do with memory.
+
+        Parameters
+        ----------
+        *accesses : (int, bool)
+            Addresses that will be used, and whether they will be written to.
+
+        Returns
+        -------
+        int
+            Handle of the stream to queue on.
+        """
+        return self._order(accesses, is_transfer=False)
+
+    def _order(self, accesses: tuple[tuple[int, bool], ...], *, is_transfer: bool) -> int:
+        if not here.are_several:
+            return 0
+        with TURN:
+            line = timeline.current(self)
+            if is_transfer and line.footprint is not None:
+                raise errors.CaptureError(
+                    "the host can neither read from the device nor write to it while a graph is captured: move it out "
+                    "of the block, and give arrays that change to Graph.capture"
+                )
+            line.order(accesses, is_transfer=is_transfer)
+            return line.handle
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
@@ -174,12 +238,14 @@ class CudaBackend:
         if not nbytes:
             return
         address = array.ctypes.data
+        stream = self._order(((ptr, True),), is_transfer=True)
         if not self._is_pageable(address):
             # The bus reads the array itself: wait until it has.
-            self._memory.upload_async(ptr, address, nbytes, self.stream)
-            self.context.driver.cuStreamSynchronize(self.stream)
-        elif not self._is_staged(nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), self.stream)):
-            self._memory.upload_async(ptr, address, nbytes, self.stream)
+            self._memory.upload_async(ptr, address, nbytes, stream)
+            self.context.driver.cuStreamSynchronize(stream)
+        elif not self._is_staged(nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), stream)):
+            self._memory.upload_async(ptr, address, nbytes, stream)
+        self._order(((ptr, True),), is_transfer=True)  # others may have looked at the stream before all was queued
         stats.h2d_bytes += nbytes
 
     def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
@@ -188,12 +254,13 @@ class CudaBackend:
         if not nbytes:
             return
         address = array.ctypes.data
+        stream = self._order(((ptr, False),), is_transfer=True)
         is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
-        if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, self.stream)):
+        if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, stream)):
             pass
-        elif self.stream:
-            self._memory.download_async(address, ptr, nbytes, self.stream)
-            self.context.driver.cuStreamSynchronize(self.stream)
+        elif stream:
+            self._memory.download_async(address, ptr, nbytes, stream)
+            self.context.driver.cuStreamSynchronize(stream)
         else:  # one call instead of two: reading single elements is common
             self._memory.download(address, ptr, nbytes)
         stats.d2h_bytes += nbytes
@@ -201,7 +268,9 @@ class CudaBackend:
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
         if nbytes:
-            self._memory.copy_async(dst_ptr, src_ptr, nbytes, self.stream)
+            with TURN:
+                stream = self.order((dst_ptr, True), (src_ptr, False))
+                self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream)
 
     def launcher(
         self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...]
@@ -216,9 +285,11 @@ class CudaBackend:
             num_varying,
             constants,
             cluster=kernel.cluster,
-            current=self,
+            current=self._launching,
             counter=stats,
         ).launch
+        if here.are_several:
+            launch = self._ordered(launch, kernel, num_varying)
         if not config.synchronous:
             return launch
         synchronize, settle = self.context.driver.cuStreamSynchronize, self.context.launches.settle
@@ -230,10 +301,29 @@ class CudaBackend:
 
         return launch_and_wait
 
+    def _ordered(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
+        """Return a launch on the timeline of the thread that calls it, behind what it must not overtake."""
+        params = list(enumerate(kernel.params[:num_varying]))
+        places = [(i, "w" in param.access) for i, param in params if param.is_pointer]
+        maps = [i for i, param in params if param.type is None]
+        stores = _BULK_STORE in kernel.ptx  # by which of its maps, nothing says
+        launching = self._launching
+
+        def launch_in_order(*varying: Any) -> None:
+            accesses = [(varying[i], writes) for i, writes in places]
+            accesses += [(varying[i].ptr, stores) for i in maps if isinstance(varying[i], _Map)]
+            with TURN:
+                line = timeline.current(self)
+                line.order(accesses)
+                launching.stream = line.handle
+                launch(*varying)
+
+        return launch_in_order
+
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""
         name = "tf32" if spec.rounds_to_tf32 else spec.type.name
-        return TensorMap(
+        value = TensorMap(
             self.context,
             name,
             ptr,
@@ -243,6 +333,9 @@ class CudaBackend:
             swizzle_nbytes=spec.swizzle_nbytes,
             l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
         ).value
+        made = _Map(value)
+        made.ptr = ptr
+        return made
 
     def function(self, kernel: Kernel) -> Function:
         """Return a kernel as the driver has it, compiled and loaded here if it is not yet."""
@@ -264,13 +357,13 @@ class CudaBackend:
 
     def wait_for(self, stream: int) -> None:
         """Let the current stream wait for what others queued on theirs, given by its handle."""
-        self._order(stream, self.stream)
+        self._follow(stream, self.stream)
 
     def let_wait(self, stream: int) -> None:
         """Let a stream of others wait for what is queued on the current one."""
-        self._order(self.stream, stream)
+        self._follow(self.stream, stream)
 
-    def _order(self, first: int, then: int) -> None:
+    def _follow(self, first: int, then: int) -> None:
         if (first or _LEGACY_STREAM) == (then or _LEGACY_STREAM):
             return
         done = Event(self.context, has_timing=False)
@@ -279,8 +372,9 @@ class CudaBackend:
         self.context.driver.cuStreamWaitEvent(then, done.handle, 0)
 
     def finish(self) -> None:
-        """Wait for what is queued on the current stream; raises nothing, so that finalisers may call it."""
-        self._synchronize_stream(self.stream)
+        """Wait for what is queued; raises nothing, so that finalisers may call it."""
+        for stream in tuple(self._timelines) or (0,):
+            self._synchronize_stream(stream)
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
@@ -346,6 +440,21 @@ class CudaBackend:
             self._ring = None  # the system grants no pinned memory: the driver's own way is slower and works
             return False
         return True
+
+
+class _Launching:
+    """The stream of the launch that is being made; `TURN` is held where it changes."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self) -> None:
+        self.stream = 0
+
+
+class _Map(bytes):
+    """A tensor map, which knows where its array lies."""
+
+    ptr: int
 
 
 class _Space(AddressRange):

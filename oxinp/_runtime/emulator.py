@@ -89,13 +89,10 @@ class EmulatorBackend:
             make_free_list=lambda: _WatchedList(self.memory),
         )
 
-    def use_stream(self, stream: int) -> None:
-        """Select where work goes; all streams are one here, which is done at once."""
-        self.stream = stream
-        self.pool.select_stream(stream)
-
-    def take_turn(self) -> None:
+    def order(self, *accesses: tuple[int, bool]) -> int:
         """Do nothing: what was asked for is done."""
+        del accesses
+        return 0
 
     def allocate(self, nbytes: int) -> Buffer:
         """Return memory, poisoned and uninitialised, exactly as long as asked for; see `Backend.allocate`."""

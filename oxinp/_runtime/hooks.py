@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["addresses", "before_out_of_memory", "before_synchronize"]
+__all__ = ["addresses", "before_out_of_memory", "before_synchronize", "when_several"]
 
 addresses: list[Callable[[Any, bool], DeviceAddress | None]] = []
 """Asked for where an array's elements are in device memory, for kernels that are not ours to use them.
@@ -49,3 +49,6 @@ before_out_of_memory: list[Callable[[], object]] = []
 No lock of this layer is held. A callable that needs memory itself and does not get it may let the MemoryError pass: the
 next one is called, and none is called again from inside.
 """
+
+when_several: list[Callable[[], object]] = []
+"""Called once, when there is a second stream or device for work to go to."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oxinp._runtime.pool import Pool
+    from oxinp._runtime.timeline import Uses
 
 __all__ = ["Block", "Buffer", "MemoryStats", "class_nbytes", "format_nbytes"]
 
@@ -54,15 +55,18 @@ class Block:
         The free list it goes back to.
     pool : Pool
         Whose counters it is in.
+    uses : Uses or None
+        Who used it last, where that is kept; it outlives the Buffer.
     """
 
-    __slots__ = ("home", "nbytes", "pool", "ptr")
+    __slots__ = ("home", "nbytes", "pool", "ptr", "uses")
 
     def __init__(self, ptr: int, nbytes: int, home: list[Block], pool: Pool) -> None:
         self.ptr = ptr
         self.nbytes = nbytes
         self.home = home
         self.pool = pool
+        self.uses: Uses | None = None
 
 
 class Buffer:

@@ -3,7 +3,8 @@
 A `Block` serves one Buffer at a time, whole. A dead Buffer's block goes onto the free list of its size class and
 stream, and the next request of that class takes it. The device runs the work of one stream in order, so a block may be
 handed out again on its stream while earlier work on it is still queued: that is why lists belong to streams, and why no
-event is needed.
+event is needed. Where other streams have used the block as well, it remembers them (`timeline`), and the first to use
+it again waits for them.
 
 Blocks are cut out of an `Arena`, one per stream, where the device has virtual memory. A request whose class has no free
 block takes the best fit of what is free there; before that, if they are more than a 64th, or if nothing fits, the free
@@ -19,25 +20,28 @@ whose class is empty also takes a block up to two classes larger (at most 25 % a
 
 No lock is on the way of a request that a list serves. A free list is a list whose `append` and `pop` are atomic; the
 counters are read, changed and stored without a call in between, and only at calls may the interpreter switch threads.
-So a finaliser may run anywhere, also inside `Pool.allocate`, and return its block at once. Arenas are under a lock,
+So a finaliser may run anywhere, also inside `Stock.allocate`, and return its block at once. Arenas are under a lock,
 which finalisers never take.
 """
 
 from __future__ import annotations
 
 import gc
+from bisect import bisect_left, bisect_right, insort
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._runtime import hooks
 from oxinp._runtime.memory import Block, Buffer, MemoryStats, class_nbytes, format_nbytes
+from oxinp._runtime.timeline import Uses, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from oxinp._runtime.arena import Arena
+    from oxinp._runtime.timeline import Timeline
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "Stock"]
 
 _LARGE_NBYTES = 1 << 20
 """From here on a block of a larger class may serve: the driver call and the memory saved outweigh the search."""
@@ -53,25 +57,52 @@ _IDLE_SHARE = 64
 """Free blocks that are more than this part of all are returned to the arena before anything is cut from it."""
 
 
-class _Lists:
-    """What a stream allocates from.
+class Stock:
+    """The memory that a stream allocates from.
 
     Attributes
     ----------
+    pool : Pool
+    arena : Arena or None
+        Where blocks are cut from.
     by_request : dict of int to list of Block
         The free list that serves a size, for the sizes asked for lately.
     classes : dict of int to list of Block
         All free lists, by the size of their blocks.
-    arena : Arena or None
-        Where blocks are cut from.
+    timeline : Timeline or None
+        The stream, where streams are told apart.
     """
 
-    __slots__ = ("arena", "by_request", "classes")
+    __slots__ = ("arena", "by_request", "classes", "pool", "timeline")
 
-    def __init__(self, arena: Arena | None) -> None:
+    def __init__(self, pool: Pool, arena: Arena | None) -> None:
+        self.pool = pool
+        self.arena = arena
         self.by_request: dict[int, list[Block]] = {}
         self.classes: dict[int, list[Block]] = {}
-        self.arena = arena
+        self.timeline: Timeline | None = None
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return memory of at least `nbytes` bytes, contents undefined.
+
+        Raises
+        ------
+        MemoryError
+            The device has none left, after cached blocks and what pending work held were given back.
+        """
+        pool = self.pool
+        try:
+            block = self.by_request[nbytes].pop()
+        except (KeyError, IndexError):
+            block = pool.find(nbytes, self)
+        used = pool.used_nbytes = pool.used_nbytes + block.nbytes
+        if used > pool.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
+            pool.peak_nbytes = used
+        buffer = _new(Buffer)
+        buffer._block = block
+        buffer.nbytes = nbytes
+        buffer.ptr = block.ptr
+        return buffer
 
 
 class Pool:
@@ -94,6 +125,10 @@ class Pool:
 
     Attributes
     ----------
+    allocate : Callable
+        `Stock.allocate` of the default stream.
+    owner : object
+        The backend whose pool it is.
     used_nbytes, peak_nbytes, driver_allocations : int
         See `MemoryStats`.
     limit_nbytes : int or None
@@ -101,13 +136,13 @@ class Pool:
     """
 
     __slots__ = (
-        "_by_request",
+        "__weakref__",
+        "_blocks",
         "_cut_nbytes",
         "_driver_allocate",
         "_driver_free",
         "_guests",
         "_kept",
-        "_lists",
         "_lock",
         "_make_arena",
         "_make_free_list",
@@ -116,9 +151,12 @@ class Pool:
         "_out_of_memory",
         "_relieving",
         "_retired",
-        "_streams",
+        "_starts",
+        "_stocks",
+        "allocate",
         "driver_allocations",
         "limit_nbytes",
+        "owner",
         "peak_nbytes",
         "used_nbytes",
     )
@@ -142,117 +180,93 @@ class Pool:
         self._cut_nbytes = 0  # of all blocks, used and free
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads that are inside the out-of-memory hooks
-        self._streams: dict[Hashable, _Lists] = {}
-        self._retired: list[_Lists] = []
-        self._kept: list[_Lists] = []
+        self._blocks: dict[int, Block] = {}  # by address, used and free
+        self._starts: list[int] | None = None  # their addresses in order, once somebody asks for a block by its middle
+        self._stocks: dict[Hashable, Stock] = {}  # by stream
+        self._retired: list[Stock] = []
+        self._kept: list[Stock] = []
         self._guests: list[Hashable] = []
         self.used_nbytes = 0
         self.peak_nbytes = 0
         self.driver_allocations = 0
         self.limit_nbytes: int | None = None
-        self.select_stream(0)
+        self.owner: Any = None
+        self.allocate = self.stock(0).allocate
 
     @property
     def held_nbytes(self) -> int:
         """What the driver has given, in use or not."""
         if self._make_arena is None:
             return self._cut_nbytes
-        arenas = [lists.arena for lists in self._all_lists()]
+        arenas = [stock.arena for stock in self._all_stocks()]
         return sum(arena.committed_nbytes for arena in arenas if arena is not None)
 
-    def select_stream(self, stream: Hashable) -> None:
-        """Allocate for a stream from now on.
+    def stock(self, stream: Hashable) -> Stock:
+        """Return what a stream allocates from.
 
         Parameters
         ----------
         stream : hashable
             Whatever tells it from the other streams.
         """
-        lists = self._streams.get(stream) or self._open(stream)
-        self._lists = lists
-        self._by_request = lists.by_request
+        return self._stocks.get(stream) or self._open(stream)
 
-    def _open(self, stream: Hashable) -> _Lists:
-        """Return the lists of a stream that has none yet."""
+    def _open(self, stream: Hashable) -> Stock:
+        """Return the stock of a stream that has none yet."""
         if self._retired:
-            return self._streams.setdefault(stream, self._retired.pop())
+            return self._stocks.setdefault(stream, self._retired.pop())
         arena = None if self._make_arena is None else self._make_arena()
         if arena is not None:
             for device in self._guests:
                 arena.space.let_in(device)
-        return self._streams.setdefault(stream, _Lists(arena))
+        return self._stocks.setdefault(stream, Stock(self, arena))
 
-    def _all_lists(self) -> list[_Lists]:
-        return [*self._streams.values(), *self._retired, *self._kept]
+    def _all_stocks(self) -> list[Stock]:
+        return [*self._stocks.values(), *self._retired, *self._kept]
 
-    def keep_stream(self, stream: Hashable) -> _Lists | None:
+    def keep(self, stream: Hashable) -> Stock | None:
         """Forget a stream, but keep all its memory as it is until `let_go`: a graph uses it at each launch."""
-        lists = self._streams.pop(stream, None)
-        if lists is not None:
-            self._kept.append(lists)
-        return lists
+        stock = self._stocks.pop(stream, None)
+        if stock is not None:
+            self._kept.append(stock)
+        return stock
 
-    def let_go(self, lists: _Lists) -> None:
-        """Take back what `keep_stream` gave; the work that used it is done."""
-        self._kept.remove(lists)
-        self._retired.append(lists)
+    def let_go(self, stock: Stock) -> None:
+        """Take back what `keep` gave; the work that used it is done."""
+        self._kept.remove(stock)
+        self._retired.append(stock)
+
+    def retire(self, stream: Hashable) -> None:
+        """Forget a stream that is gone, and whose work is done; the next new one takes over its memory."""
+        stock = self._stocks.pop(stream, None)
+        if stock is not None:
+            self._retired.append(stock)
 
     def let_in(self, device: Hashable) -> None:
         """Let another device use the memory, now and later."""
-        self._guests.append(device)
-        for lists in self._all_lists():
-            if lists.arena is not None:
-                lists.arena.space.let_in(device)
+        with self._lock:
+            self._guests.append(device)
+            for stock in self._all_stocks():
+                if stock.arena is not None:
+                    stock.arena.space.let_in(device)
 
-    def retire_stream(self, stream: Hashable) -> None:
-        """Forget a stream that is gone, and whose work is done; the next new one takes over its memory."""
-        lists = self._streams.pop(stream, None)
-        if lists is not None:
-            self._retired.append(lists)
+    def block_at(self, ptr: int) -> Block | None:
+        """Return the block that an address lies in, None where that is none of this pool's."""
+        block = self._blocks.get(ptr)
+        if block is not None:
+            return block
+        with self._lock:
+            if self._starts is None:
+                self._starts = sorted(self._blocks)
+            place = bisect_right(self._starts, ptr) - 1
+            if place < 0:
+                return None
+            block = self._blocks[self._starts[place]]
+        return block if ptr < block.ptr + block.nbytes else None
 
-    def allocate(self, nbytes: int) -> Buffer:
-        """Return memory of at least `nbytes` bytes, contents undefined.
-
-        Raises
-        ------
-        MemoryError
-            The device has none left, after cached blocks and what pending work held were given back.
-        """
-        try:
-            block = self._by_request[nbytes].pop()
-        except (KeyError, IndexError):
-            block = self._find(nbytes, self._lists)
-        used = self.used_nbytes = self.used_nbytes + block.nbytes  # `_hand_out`, spelled out
-        if used > self.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
-            self.peak_nbytes = used
-        buffer = _new(Buffer)
-        buffer._block = block
-        buffer.nbytes = nbytes
-        buffer.ptr = block.ptr
-        return buffer
-
-    def allocate_on(self, stream: Hashable, nbytes: int) -> Buffer:
-        """Return memory as `allocate` does, for a stream of which nobody has to have selected it."""
-        lists = self._streams.get(stream) or self._open(stream)
-        try:
-            block = lists.by_request[nbytes].pop()
-        except (KeyError, IndexError):
-            block = self._find(nbytes, lists)
-        return self._hand_out(block, nbytes)
-
-    def _hand_out(self, block: Block, nbytes: int) -> Buffer:
-        used = self.used_nbytes = self.used_nbytes + block.nbytes
-        if used > self.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
-            self.peak_nbytes = used
-        buffer = _new(Buffer)
-        buffer._block = block
-        buffer.nbytes = nbytes
-        buffer.ptr = block.ptr
-        return buffer
-
-    def _find(self, nbytes: int, lists: _Lists) -> Block:
+    def find(self, nbytes: int, stock: Stock) -> Block:
         """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
-        arena, classes, by_request = lists.arena, lists.classes, lists.by_request
+        arena, classes, by_request = stock.arena, stock.classes, stock.by_request
         size = class_nbytes(nbytes) if arena is None else class_nbytes(nbytes, _ARENA_STEPS)
         home = classes.get(size)
         if home is None:
@@ -269,39 +283,54 @@ class Pool:
                 return blocks.pop()
             except IndexError:
                 continue
-        ptr = None if arena is None else self._cut(arena, lists, size)
+        ptr = None if arena is None else self._cut(arena, stock, size)
         if ptr is None:
             ptr = self._grow(size, arena)
-        self._num_blocks += 1
-        self._cut_nbytes += size
-        return Block(ptr, size, home, self)
+        return self._enter(Block(ptr, size, home, self), stock.timeline)
 
-    def _cut(self, arena: Arena, lists: _Lists, size: int) -> int | None:
+    def _enter(self, block: Block, timeline: Timeline | None) -> Block:
+        """Count a new block; what lay there before was used by its stream, or is waited for by it."""
+        if timeline is not None:
+            block.uses = Uses(timeline, timeline.now)
+        with self._lock:
+            self._blocks[block.ptr] = block
+            if self._starts is not None:
+                insort(self._starts, block.ptr)
+        self._num_blocks += 1
+        self._cut_nbytes += block.nbytes
+        return block
+
+    def _cut(self, arena: Arena, stock: Stock, size: int) -> int | None:
         """Return memory that an arena has, once its free blocks are back if need be."""
         ptr = None
         if (self._cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self._cut_nbytes:
             with self._lock:
                 ptr = arena.take(size)
         if ptr is None:
-            self._return_blocks(lists)
+            self._return_blocks(stock)
             with self._lock:
                 ptr = arena.take(size)
         return ptr
 
-    def _return_blocks(self, lists: _Lists) -> None:
+    def _return_blocks(self, stock: Stock) -> None:
         """Give the free blocks of a stream back to where they came from."""
-        arena = lists.arena
-        for blocks in tuple(lists.classes.values()):
+        arena = stock.arena
+        for blocks in tuple(stock.classes.values()):
             while blocks:
                 try:
                     block = blocks.pop()
                 except IndexError:  # another thread was faster
                     break
+                if block.uses is not None:
+                    settle(block.uses, stock.timeline)
+                with self._lock:
+                    del self._blocks[block.ptr]
+                    if self._starts is not None:
+                        del self._starts[bisect_left(self._starts, block.ptr)]
+                    if arena is not None:
+                        arena.give(block.ptr, block.nbytes)
                 if arena is None:
                     self._driver_free(block.ptr)
-                else:
-                    with self._lock:
-                        arena.give(block.ptr, block.nbytes)
                 self._cut_nbytes -= block.nbytes
                 self._num_blocks -= 1
 
@@ -379,11 +408,11 @@ class Pool:
 
     def trim(self) -> None:
         """Give what is not in use back to the driver: every free block, and of arenas the chunks that are all free."""
-        for lists in (*self._streams.values(), *self._retired):
-            self._return_blocks(lists)
-            if lists.arena is not None:
+        for stock in (*self._stocks.values(), *self._retired):
+            self._return_blocks(stock)
+            if stock.arena is not None:
                 with self._lock:
-                    lists.arena.release()
+                    stock.arena.release()
 
     def reset_peak(self) -> None:
         """Begin a new measurement of `peak_nbytes`."""

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import importlib
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oxinp._config import config
-from oxinp._runtime import cubins  # noqa: F401 - it loads OpenSSL, for which the first kernel is a worse place
+from oxinp._runtime import (
+    cubins,  # noqa: F401 - it loads OpenSSL, for which the first kernel is a worse place
+    here,
+)
 from oxinp._runtime.backend import BackendUnavailable
 
 if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend
 
-__all__ = ["current", "current_device", "opened", "use_device", "why_host"]
+__all__ = ["current", "device_backend", "opened", "why_host"]
 
 # Imported when first wanted: the import of oxinp pays for neither, and the driver stays untouched until there is work.
 _MODULES = {"cuda": "oxinp._runtime.cuda", "emulator": "oxinp._runtime.emulator"}
+
+_ON_GPU = ("auto", "cuda")
 
 _lock = RLock()
 _opened: dict[str, Backend] = {}
 _failures: dict[str, tuple[int, BackendUnavailable]] = {}  # with the config.version they happened under
 _decided: tuple[int, Backend | None] = (-1, None)  # config.version and what was decided under it
-_ordinal: int | None = None  # of the GPU that was chosen, None for the first that will do
 
 
 def current() -> Backend | None:
@@ -37,18 +41,21 @@ def current() -> Backend | None:
     return backend if version == config.version else _decide()
 
 
-def current_device() -> int | None:
-    """Return the ordinal of the GPU that was chosen, None where none was: then it is the first that will do."""
-    return _ordinal
+def device_backend(ordinal: int) -> Backend:
+    """Return the backend of a GPU, which may be the one that is open already.
 
-
-def use_device(ordinal: int | None) -> None:
-    """Let everything from now on go to another GPU, which `current` opens; None for the first that will do."""
-    global _ordinal
+    Raises
+    ------
+    BackendUnavailable
+        It cannot be used; says why.
+    """
     with _lock:
-        if ordinal != _ordinal:
-            _ordinal = ordinal
-            config.renew()
+        for backend in _opened.values():
+            if backend.dlpack_device is not None and backend.dlpack_device[1] == ordinal:
+                return backend
+        made: Backend = importlib.import_module(_MODULES["cuda"]).open_backend(ordinal)
+        _opened[f"cuda:{ordinal}"] = made
+        return made
 
 
 def opened() -> list[Backend]:
@@ -67,6 +74,9 @@ def why_host() -> str | None:
 
 def _decide() -> Backend | None:
     global _decided
+    if here.are_several and config.backend in _ON_GPU:
+        # Each thread has its own; nothing is kept, for `current` would not know whose it is.
+        return here.thread.timeline.backend
     with _lock:
         version, name = config.version, config.backend
         backend: Backend | None = None
@@ -84,26 +94,16 @@ def _decide() -> Backend | None:
 
 
 def _open(name: str, version: int) -> Backend:
-    key = name if name != "cuda" or _ordinal is None else f"cuda:{_ordinal}"
-    if key in _opened:
-        return _opened[key]
+    if name in _opened:
+        return _opened[name]
     failed_version, failure = _failures.get(name, (-1, None))
     if failure is not None and failed_version == version:
         raise failure.with_traceback(None)
     try:
-        module = importlib.import_module(_MODULES[name])
-        backend: Backend = module.open_backend() if key == name else _open_device(module)
+        backend: Backend = importlib.import_module(_MODULES[name]).open_backend()
     except BackendUnavailable as error:
         _failures[name] = (version, error)
         raise
     _failures.pop(name, None)
-    _opened[key] = backend
+    _opened[name] = backend
     return backend
-
-
-def _open_device(module: Any) -> Backend:
-    """Return the backend of the GPU that was chosen, which may be the one that is open already."""
-    for backend in _opened.values():
-        if backend.dlpack_device is not None and backend.dlpack_device[1] == _ordinal:
-            return backend
-    return module.open_backend(_ordinal)  # type: ignore[no-any-return]

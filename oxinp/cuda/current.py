@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from oxinp import _runtime
 from oxinp._config import config
-from oxinp._runtime import hooks
+from oxinp._runtime import here, hooks, timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["address_of", "cuda_backend", "flush", "user_line", "wrapped"]
+__all__ = ["address_of", "cuda_backend", "flush", "queue", "user_line", "wrapped"]
 
 _OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
 
@@ -57,6 +57,29 @@ def address_of(value: Any, *, is_kept: bool = False) -> hooks.DeviceAddress | No
         dense.insert(0, size)
         size *= extent
     return hooks.DeviceAddress(interface["data"][0], size, strides is None or tuple(strides) == tuple(dense), value)
+
+
+def queue(
+    backend: CudaBackend, stream: int | None, accesses: Iterable[tuple[int, bool]], launch: Callable[[], object]
+) -> None:
+    """Queue what uses memory of arrays, behind what it must not overtake, wherever that was queued.
+
+    Parameters
+    ----------
+    backend : CudaBackend
+    stream : int or None
+        Handle of the stream that `launch` queues on; None for the current one.
+    accesses : iterable of (int, bool)
+        Addresses that are used, and whether they are written to.
+    launch : Callable
+    """
+    if stream is not None:
+        timeline.separate(backend)
+    with timeline.TURN:
+        if here.are_several:
+            line = timeline.current(backend) if stream is None else backend.timeline(stream)
+            line.order(accesses)
+        launch()
 
 
 @contextlib.contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from _driver import device as driver_device
 from _driver import errors
 from _driver.memory import DeviceMemory
-from oxinp._runtime import select
+from oxinp._runtime import here, select, timeline
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ class MemoryInfo(NamedTuple):
 
 
 class Device:
-    """A GPU; inside ``with device:`` new arrays and all array operations go to it, in the whole process.
+    """A GPU; inside ``with device:`` new arrays and array operations of the calling thread go to it.
 
-    What is pending when the device changes goes to the old one, and the new one waits for the old one. Arrays stay
-    where they are and can be used on either: kernels read and write the other's memory over the link between the two.
+    Arrays stay where they are and can be used on every device: kernels read and write another one's memory over the
+    link between the two. Where there is none, using an array of another device raises `PeerError`.
 
     Parameters
     ----------
@@ -51,11 +51,10 @@ class Device:
     ...         pass
     """
 
-    __slots__ = ("_device", "_previous")
+    __slots__ = ("_device",)
 
     def __init__(self, ordinal: int = 0) -> None:
         self._device = driver_device.Device(ordinal)
-        self._previous: list[int | None] = []
 
     @property
     def ordinal(self) -> int:
@@ -93,26 +92,30 @@ class Device:
 
     def memory_info(self) -> MemoryInfo:
         """Return the free and the total bytes of its memory, all processes considered."""
-        with self:
-            backend = current.cuda_backend()
-            assert backend is not None
-            return MemoryInfo(*DeviceMemory(backend.context).info())
+        return MemoryInfo(*DeviceMemory(self._backend().context).info())
 
     def __enter__(self) -> Self:
         current.flush()
-        self._previous.append(select.current_device())
-        try:
-            _change(self.ordinal)
-        except BaseException:
-            self._previous.pop()
-            raise
+        now, line = current.cuda_backend(), None
+        if now is not None and (here.are_several or now.device != self._device):
+            new = self._backend()
+            timeline.separate(now)
+            line = timeline.latest(new)
+            new.context.make_current()
+        here.enter(line)
         return self
 
     def __exit__(self, *exception: object) -> None:
         try:
             current.flush()
         finally:
-            _change(self._previous.pop())
+            here.leave()
+            before = current.cuda_backend()
+            if before is not None and before.device != self._device:
+                before.context.make_current()
+
+    def _backend(self) -> CudaBackend:
+        return cast("CudaBackend", select.device_backend(self.ordinal))
 
     def __eq__(self, other: object) -> bool:
         return self._device == other._device if isinstance(other, Device) else NotImplemented
@@ -147,28 +150,3 @@ def current_device() -> Device | None:
     """Return the GPU that arrays go to, None where there is none."""
     backend = current.cuda_backend()
     return None if backend is None else Device(backend.device.ordinal)
-
-
-def _change(ordinal: int | None) -> None:
-    """Make another device current, which waits for the work of the present one; undone where the two cannot meet."""
-    before, old = select.current_device(), current.cuda_backend()
-    select.use_device(ordinal)
-    try:
-        new = current.cuda_backend()
-        if new is not None and old is not None and new is not old:
-            _connect(new, old)
-            new.follow(old)
-            new.context.make_current()
-    except BaseException:
-        select.use_device(before)
-        raise
-
-
-def _connect(new: CudaBackend, old: CudaBackend) -> None:
-    if new.reach(old) and old.reach(new):
-        return
-    if old.pool.used_nbytes or new.pool.used_nbytes:
-        raise errors.PeerError(
-            f"{old.device} and {new.device} cannot reach each other's memory, so arrays of the one cannot be used on "
-            "the other: delete the arrays before changing the device, or use one process per device."
-        )

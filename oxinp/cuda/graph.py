@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from _driver import errors
 from _driver import graph as driver_graph
 from _driver.stream import Stream as DriverStream
+from oxinp._runtime import here, timeline
 from oxinp._runtime.counters import stats
 from oxinp.cuda import current
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._runtime.cuda import CudaBackend
+    from oxinp._runtime.timeline import Footprint
 
 __all__ = ["Graph"]
 
@@ -54,6 +56,7 @@ class Graph:
         self._executable: driver_graph.Executable | None = None
         self._backend: CudaBackend | None = None
         self._memory: Any = None
+        self._footprint: Footprint | None = None
         self._arrays: tuple[Any, ...] = ()
 
     @classmethod
@@ -114,7 +117,7 @@ class Graph:
             else:
                 self._executable, fresh._executable = None, executable
         self.close()
-        for name in ("num_kernels", "_graph", "_executable", "_backend", "_memory", "_arrays"):
+        for name in ("num_kernels", "_graph", "_executable", "_backend", "_memory", "_footprint", "_arrays"):
             mine, new = getattr(self, name), getattr(fresh, name)
             setattr(self, name, new)
             setattr(fresh, name, mine)
@@ -127,14 +130,16 @@ class Graph:
         InvalidHandle
             The graph is closed.
         """
-        graph, backend = self._graph, self._backend
-        if graph is None or backend is None:
+        graph, backend, footprint = self._graph, self._backend, self._footprint
+        if graph is None or backend is None or footprint is None:
             raise errors.InvalidHandle("this Graph is closed, or its capture has not ended")
         current.flush()
         if self._executable is None:
             self._executable = graph.instantiate()
-        backend.take_turn()
-        self._executable.launch(backend.stream)
+        with timeline.TURN:
+            line = timeline.current(backend)
+            line.launch(footprint)
+            self._executable.launch(line.handle)
         stats.launches += self.num_kernels
 
     def write_dot(self, path: str | os.PathLike[str], *, is_verbose: bool = False) -> None:
@@ -163,40 +168,19 @@ class Graph:
     @contextlib.contextmanager
     def _recording(self, backend: CudaBackend) -> Iterator[None]:
         """Send the backend's work to a stream of its own that is captured, and keep the memory it takes."""
-        backend.claim_streams()
+        timeline.separate(backend)
         stream = DriverStream(backend.context)
-        before, launches = backend.stream, stats.launches
-        backend.use_stream(stream.handle)
-        backend.wait_for(before)
+        line = backend.timeline(stream.handle)
+        self._footprint = line.footprint = timeline.Footprint()
+        launches = stats.launches
         try:
             # Relaxed: the pool may have to grow meanwhile, and kernels to be loaded.
-            with driver_graph.capture(stream, "relaxed") as captured, _refusing_transfers(backend):
+            with driver_graph.capture(stream, "relaxed") as captured, here.on(line):
                 yield
             self._graph, self._backend = captured, backend
             captured.kept.append(stream)
             self.num_kernels = sum(node.kind == "kernel" for node in captured.nodes())
         finally:
-            backend.use_stream(before)
-            self._memory = backend.pool.keep_stream(stream.handle)
+            self._memory = backend.close_stream(stream, keeps_memory=True)
             self._backend = backend
             stats.launches = launches
-
-
-@contextlib.contextmanager
-def _refusing_transfers(backend: CudaBackend) -> Iterator[None]:
-    """Raise where the host would read from the device or write to it: a replay would not do it again."""
-
-    def refuse(*_: object) -> None:
-        raise errors.CaptureError(
-            "the host can neither read from the device nor write to it while a graph is captured: move it out of the "
-            "block, and give arrays that change to Graph.capture"
-        )
-
-    methods = vars(backend)
-    before = {name: methods[name] for name in ("upload", "download") if name in methods}  # of a profile
-    methods.update(upload=refuse, download=refuse)
-    try:
-        yield
-    finally:
-        del methods["upload"], methods["download"]
-        methods.update(before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from _driver import errors, occupancy
 from _driver.launch import Launcher
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from _driver.module import Function
+    from oxinp._runtime.cuda import CudaBackend
     from oxinp.cuda.stream import Stream
 
 __all__ = ["RawKernel"]
@@ -93,9 +94,11 @@ class RawKernel:
             self._kernel, self._is_text = source, False
             codes = [code for code in re.findall(r"\d*[a-zA-Z?]", source.param_format) if code[-1] != "x"]
             self.params = tuple(_Param(param.name, code) for param, code in zip(source.params, codes, strict=True))
+            self._is_written = tuple("w" in (param.access or "w") for param in source.params)
         else:
             self._kernel, self.params = _parse(source, name)
             self._is_text = True
+            self._is_written = (True,) * len(self.params)  # as far as anybody knows
         self.name = self._kernel.name
         self._launchers: dict[Any, Any] = {}
 
@@ -131,8 +134,7 @@ class RawKernel:
         is_programmatic : bool
             Whether it may begin before the kernel before it has ended, which it waits for by itself.
         stream : Stream, optional
-            Another one than the current. It waits for what is queued on the current one; what reads the results has to
-            wait for it in turn (`Stream.synchronize`, `Event`, or ``with stream:``).
+            Another one than the current. Of memory given by its address, nobody knows who else uses it there.
 
         Raises
         ------
@@ -145,21 +147,21 @@ class RawKernel:
         if backend is None:
             raise errors.NotSupported(f"kernel {self.name} needs a GPU: {_runtime.why_host()}")
         threads = self._threads(block)
-        values, owners = self._convert(args)
-        if stream is None:
-            current.flush()
-            backend.take_turn()
-        else:
-            stream.follow()
+        values, owners, accesses = self._convert(args)
+        current.flush()
         options = (three_extents(grid), threads, shared_nbytes, cluster, is_cooperative, is_programmatic)
-        key = (options, None if stream is None else stream.handle, config.version)
+        key = (backend, options, None if stream is None else stream.handle, config.version)
         launch = self._launchers.get(key)
         if launch is None:
             if len(self._launchers) >= _MAX_LAUNCHERS:
                 self._launchers.clear()
             launch = self._launchers[key] = self._prepare(backend, options, stream)
-        launch(*values)
-        del owners  # until now: what is freed on the current stream is reused in its order only
+        if backend.name != "cuda":
+            launch(*values)
+        else:
+            handle = None if stream is None else stream.handle
+            current.queue(cast("CudaBackend", backend), handle, accesses, lambda: launch(*values))
+        del owners  # until now, when the memory knows who uses it
 
     def attribute(self, name: str) -> int:
         """Return what the driver knows of it: "num_registers", "local_nbytes", "static_shared_nbytes" and others."""
@@ -210,22 +212,23 @@ class RawKernel:
             counter=stats,
         ).launch
 
-    def _convert(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return what goes to the device, and what has to live until it is there."""
+    def _convert(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], list[tuple[int, bool]]]:
+        """Return what goes to the device, what has to live until it is there, and what memory is read and written."""
         if len(args) != len(self.params):
             names = ", ".join(param.name for param in self.params)
             raise TypeError(f"kernel {self.name} takes {len(self.params)} arguments ({names}), not {len(args)}")
-        values, owners = [], []
-        for param, arg in zip(self.params, args, strict=True):
+        values, owners, accesses = [], [], []
+        for param, is_written, arg in zip(self.params, self._is_written, args, strict=True):
             found = current.address_of(arg) if param.code == "Q" and not isinstance(arg, int) else None
             if found is not None:
                 if not found.is_contiguous:
                     raise TypeError(f"argument {param.name} of kernel {self.name} is not contiguous: copy it first")
                 owners.append(found.owner)
+                accesses.append((found.ptr, is_written))
                 values.append(found.ptr)
             else:
                 values.append(self._scalar(param, arg))
-        return values, owners
+        return values, owners, accesses
 
     def _scalar(self, param: _Param, arg: Any) -> Any:
         code = param.code

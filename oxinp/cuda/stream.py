@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from _driver import errors
 from _driver.stream import Stream as DriverStream
+from oxinp._runtime import here, timeline
 from oxinp._runtime.hooks import DeviceAddress
 from oxinp.cuda import current
 from oxinp.cuda.event import Event
@@ -18,19 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from oxinp._runtime.cuda import CudaBackend
 
 __all__ = ["Stream"]
 
 
 class Stream:
-    """A queue of work, current inside ``with stream:``.
+    """A queue of work, current inside ``with stream:`` in the thread that is there.
 
-    It is current in the whole process as long as one thread alone changes streams; as soon as a second one does, each
-    has its own, and what is queued by different threads still runs in the order in which it is queued.
-
-    What is pending when the current stream changes goes to the old one, and the new one waits for the old one. So an
-    array means the same on every stream, and its memory can pass from one to another.
+    An array operation runs on the stream that is current where the program asks for it. Streams run side by side, but
+    an array means the same on all of them: work that reads what another stream writes, or writes what another one
+    reads, waits for that and for nothing else.
 
     Parameters
     ----------
@@ -56,13 +52,15 @@ class Stream:
     >>> event.synchronize()
     """
 
-    __slots__ = ("__weakref__", "_backend", "_is_closed", "_previous", "_stream")
+    __slots__ = ("__weakref__", "_backend", "_is_closed", "_num_entered", "_stream")
 
     def __init__(self, *, priority: int = 0) -> None:
         backend = self._backend = current.cuda_backend()
         self._stream = None if backend is None else DriverStream(backend.context, priority=priority)
         self._is_closed = False
-        self._previous: dict[int, list[int]] = {}  # by thread
+        self._num_entered = 0
+        if backend is not None:
+            backend.bury()
 
     @property
     def handle(self) -> int:
@@ -85,9 +83,9 @@ class Stream:
         handle = self.handle
         current.flush()
         if backend is not None:
-            backend.claim_streams()
-            self._previous.setdefault(get_ident(), []).append(backend.stream)
-            _change(backend, handle)
+            timeline.separate(backend)
+            here.enter(backend.timeline(handle))
+            self._num_entered += 1
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -95,10 +93,8 @@ class Stream:
             current.flush()
         finally:
             if self._backend is not None:
-                before = self._previous[get_ident()]
-                _change(self._backend, before.pop())
-                if not before:
-                    del self._previous[get_ident()]
+                here.leave()
+                self._num_entered -= 1
 
     def synchronize(self) -> None:
         """Launch everything that is pending, and wait until the work of this stream is done."""
@@ -117,7 +113,7 @@ class Stream:
             self._backend.let_wait(self.handle)
 
     def copy(self, target: Any, source: Any) -> None:
-        """Queue a copy of an array's bytes on this stream; does not wait for it.
+        """Queue a copy of an array's bytes on this stream, after what has to be done before; does not wait for it.
 
         Parameters
         ----------
@@ -138,14 +134,18 @@ class Stream:
             target.reshape(-1)[...] = source.reshape(-1).view(target.dtype)
             return
         ends = [_host_end(value) or current.address_of(value) for value in (target, source)]
-        self.follow()
         if None in ends or not all(end.is_contiguous for end in ends) or ends[0].nbytes != ends[1].nbytes:
             raise ValueError("a copy needs two contiguous arrays of one size: one of them is not, or the sizes differ")
         to_host, from_host = (isinstance(value, np.ndarray) for value in (target, source))
         if to_host and from_host:
             raise ValueError("a copy needs at least one array on the device")
         name = "cuMemcpyDtoHAsync_v2" if to_host else "cuMemcpyHtoDAsync_v2" if from_host else "cuMemcpyDtoDAsync_v2"
-        getattr(self._backend.context.driver, name)(ends[0].ptr, ends[1].ptr, ends[0].nbytes, self.handle)
+        places = ((ends[0].ptr, not to_host), (ends[1].ptr, False))
+        accesses = [place for place, is_host in zip(places, (to_host, from_host), strict=True) if not is_host]
+        copy = getattr(self._backend.context.driver, name)
+        current.queue(
+            self._backend, self.handle, accesses, lambda: copy(ends[0].ptr, ends[1].ptr, ends[0].nbytes, self.handle)
+        )
 
     def call(self, function: Callable[[], object]) -> None:
         """Have a Python function called when this stream comes to it; the stream waits for it to return.
@@ -164,17 +164,16 @@ class Stream:
 
     def close(self) -> None:
         """Wait until its work is done, and give it back; more than once does nothing."""
-        if self._previous:
+        if self._num_entered:
             raise RuntimeError("this stream is current: leave its `with` block before it is closed")
         stream, self._stream, self._is_closed = self._stream, None, True
         if stream is not None and self._backend is not None:
-            stream.synchronize()
-            self._backend.pool.retire_stream(stream.handle)
-            stream.close()
+            self._backend.close_stream(stream)
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at exit anything may be gone; a lost context has nothing to give back
-            self.close()
+        stream, backend = getattr(self, "_stream", None), getattr(self, "_backend", None)
+        if stream is not None and backend is not None:  # a finaliser may run inside anything: another one closes it
+            backend.dying.append(stream)
 
     def is_done(self) -> bool:
         """Return whether the work launched on this stream is done; does not wait, and launches nothing."""
@@ -192,9 +191,3 @@ def _host_end(value: Any) -> DeviceAddress | None:
     if not isinstance(value, np.ndarray):
         return None
     return DeviceAddress(value.ctypes.data, value.nbytes, bool(value.flags.c_contiguous), value)
-
-
-def _change(backend: CudaBackend, new: int) -> None:
-    """Make another stream current, which waits for the work of the present one."""
-    backend.let_wait(new)
-    backend.use_stream(new)

@@ -187,15 +187,24 @@ def test_a_launch_of_ptx(library):  # noqa: F811
     assert made.max_blocks_per_sm(256) == 8
 
 
-def test_a_launch_on_another_stream_waits_for_the_current_one(library):  # noqa: F811
+def test_launches_on_several_streams_wait_for_each_other_where_they_share_an_array(library):  # noqa: F811
     made, stream = cuda.RawKernel(PTX, "add"), cuda.Stream()
-    x = oxinp.zeros(1000, "i4")
-    made(1, 32, (x, 1), stream=stream)
+    x, y = oxinp.zeros(1000, "i4"), oxinp.zeros(1000, "i4")
+    made(1, 32, (x, 1))
+    library.calls.clear()
+    made(1, 32, (y, 1), stream=stream)
     assert library.launches[-1].stream == stream.handle
+    assert "cuStreamWaitEvent" not in library.names()[library.names().index("cuLaunchKernelEx") :]
+    made(1, 32, (x, 1), stream=stream)
     assert library.arguments("cuStreamWaitEvent")[0] == stream.handle
+    library.calls.clear()
+    made(1, 32, (x, 1), stream=stream)
+    assert "cuStreamWaitEvent" not in library.names()
     with cuda.Stream() as current:
         made(1, 32, (x, 1))
         assert library.launches[-1].stream == current.handle
+        assert library.arguments("cuStreamWaitEvent")[0] == current.handle
+        assert library.arguments("cuEventRecord")[1] == stream.handle
     made(1, 32, (x, 1))
     assert library.launches[-1].stream == 0
 

@@ -213,8 +213,7 @@ def test_idle_blocks_of_other_streams_are_spilled_before_memory_runs_out(driver)
     driver.total = 64 * MIB
     pool = driver.pool()
     pool.allocate(60 * MIB)
-    pool.select_stream(7)
-    assert pool.allocate(60 * MIB)
+    assert pool.stock(7).allocate(60 * MIB)
     assert driver.used <= 64 * MIB
 
 
@@ -244,14 +243,11 @@ def test_a_limit_on_driver_allocations():
 
 
 def test_a_new_stream_takes_over_the_memory_of_one_that_is_gone(pool, driver):
-    pool.select_stream(5)
-    kept = pool.allocate(MIB)
-    pool.select_stream(0)
-    pool.retire_stream(5)
-    pool.retire_stream(99)
+    kept = pool.stock(5).allocate(MIB)
+    pool.retire(5)
+    pool.retire(99)
     used = driver.used
-    pool.select_stream(6)
-    other = pool.allocate(MIB)
+    other = pool.stock(6).allocate(MIB)
     assert driver.used == used
     assert other.ptr != kept.ptr
 

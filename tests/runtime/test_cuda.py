@@ -5,7 +5,7 @@ import pytest
 
 from _driver import errors
 from _driver.driver import start
-from oxinp._runtime import cuda, hooks
+from oxinp._runtime import cuda, here, hooks, timeline
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.counters import stats as counters
 from tests.driver.fake_library import FakeLibrary, open_context
@@ -44,6 +44,17 @@ def backend(make_backend):
 @pytest.fixture(scope="module")
 def scale():
     return build_scale()
+
+
+@pytest.fixture
+def use_stream(backend, one_stream):  # noqa: ARG001
+    """Let what follows go to a stream, given by its handle."""
+
+    def use(stream):
+        timeline.separate(backend)
+        here.enter(backend.timeline(stream))
+
+    return use
 
 
 def params(launch, kernel):
@@ -85,10 +96,11 @@ def test_synchronous_raises_at_the_launch(backend, library, scale, config):
         launch(1, 2)
 
 
-def test_stream_is_that_of_the_time_of_launching(backend, library, scale):
+def test_stream_is_that_of_the_time_of_launching(backend, library, scale, use_stream):
+    use_stream(0)
     launch = backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))
     launch(1, 2)
-    backend.use_stream(0x77)
+    use_stream(0x77)
     launch(1, 2)
     assert [launch.stream for launch in library.launches] == [0, 0x77]
 
@@ -177,7 +189,7 @@ def test_out_of_memory(backend, library, monkeypatch):
         backend.allocate(80 * MIB)
 
 
-def test_small_copies(backend, library):
+def test_small_copies(backend, library, use_stream):
     data = np.arange(1000.0)
     buffer = backend.allocate(data.nbytes)
     library.calls.clear()
@@ -188,20 +200,24 @@ def test_small_copies(backend, library):
     backend.download(back, buffer.ptr)
     assert library.names() == ["cuMemcpyDtoH_v2"]
     np.testing.assert_array_equal(back, data)
-    backend.use_stream(0x55)
+    use_stream(0x55)
     back[:] = 0
     backend.download(back, buffer.ptr)
-    assert library.names()[1:] == ["cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
+    library.calls.clear()
+    backend.download(back, buffer.ptr)
+    assert library.names() == ["cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
     np.testing.assert_array_equal(back, data)
     backend.copy(buffer.ptr, buffer.ptr + 400, 400)
     assert library.names()[-1] == "cuMemcpyDtoDAsync_v2"
 
 
-def test_pinned_source_is_waited_for(backend, library):
+def test_pinned_source_is_waited_for(backend, library, use_stream):
     library.results["cuPointerGetAttribute"] = 0
     buffer = backend.allocate(800)
     library.calls.clear()
-    backend.use_stream(0x55)
+    use_stream(0x55)
+    backend.upload(buffer.ptr, np.arange(100.0))
+    library.calls.clear()
     backend.upload(buffer.ptr, np.arange(100.0))
     assert library.names() == ["cuPointerGetAttribute", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"]
     assert library.arguments("cuStreamSynchronize") == (0x55,)
@@ -256,8 +272,8 @@ def test_no_pinned_memory_to_be_had(make_backend, library):
     assert library.count()["cuMemHostAlloc"] == 1  # asked once
 
 
-def test_synchronize_and_events(backend, library):
-    backend.use_stream(0x66)
+def test_synchronize_and_events(backend, library, use_stream):
+    use_stream(0x66)
     first, second = backend.record_event(), backend.record_event()
     assert first.elapsed_ms(second) == 1.5
     assert library.arguments("cuEventRecord")[1] == 0x66

@@ -62,14 +62,6 @@ def test_limit(backend):
     assert small.allocate(700_000).nbytes == 700_000
 
 
-def test_streams_keep_their_blocks_apart(backend):
-    ptr = backend.allocate(512).ptr
-    backend.use_stream(5)
-    assert backend.allocate(512).ptr != ptr
-    backend.use_stream(0)
-    assert backend.allocate(512).ptr == ptr
-
-
 def test_finaliser_is_silent_at_shutdown():
     code = """
 import builtins

@@ -139,13 +139,12 @@ def test_waste_of_a_larger_block_is_bounded(pool):
 
 
 def test_streams_do_not_share_blocks(pool):
-    pool.select_stream(0)
-    block = pool.allocate(MIB)
+    first, other = pool.stock(0), pool.stock(7)
+    block = first.allocate(MIB)
     ptr = block.ptr
-    pool.select_stream(7)
-    del block  # goes home to the stream it was made on, whatever is selected
-    assert pool.allocate(MIB).ptr != ptr
-    pool.select_stream(0)
+    del block  # goes home to the stream it was made on
+    assert other.allocate(MIB).ptr != ptr
+    assert first.allocate(MIB).ptr == ptr
     assert pool.allocate(MIB).ptr == ptr
     pool.trim()
     assert pool.stats().num_blocks == 0
@@ -154,7 +153,7 @@ def test_streams_do_not_share_blocks(pool):
 def test_many_request_sizes_stay_bounded(pool):
     for nbytes in range(20_000):
         pool.allocate(nbytes)
-    assert len(pool._by_request) <= 4096
+    assert len(pool.stock(0).by_request) <= 4096
     assert pool.stats().used_nbytes == 0
     assert pool.stats().num_blocks <= len({class_nbytes(n) for n in range(20_000)})
 

@@ -29,7 +29,7 @@ class Opener:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch):
+def _fresh(monkeypatch, one_stream):  # noqa: ARG001
     monkeypatch.setattr(select, "_opened", {})
     monkeypatch.setattr(select, "_failures", {})
     monkeypatch.setattr(select, "_decided", (-1, None))

@@ -19,7 +19,7 @@ from oxinp._core.ops.copy import astype, copy
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.shape import reshape
 from oxinp._core.ops.views import view
-from oxinp._core.placement import device
+from oxinp._core.placement import device, keyed
 from oxinp._core.programs import on_device
 from oxinp._core.reduction_table import SUM
 from oxinp._core.ufunc import wrap
@@ -81,10 +81,11 @@ def cost(left: Layout, right: Layout) -> float:
 
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
-    product: Product | None = _PRODUCTS.get((left, right, dtype))
+    key = keyed((left, right, dtype))
+    product: Product | None = _PRODUCTS.get(key)
     if product is None or product.version != config.version:
         product = Product(left, right, dtype)
-        remember(_PRODUCTS, (left, right, dtype), product)  # type: ignore[arg-type]
+        remember(_PRODUCTS, key, product)  # type: ignore[arg-type]
     return product
 
 

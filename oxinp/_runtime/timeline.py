@@ -1,0 +1,250 @@
+"""Timelines: streams whose work is numbered, so that an array means the same on every stream, in every thread.
+
+A program that never chooses a stream or a device has one stream, and nothing here is on its way. The first choice calls
+`separate`; from then on each thread has a current timeline of its own, and whatever is queued says which memory it
+reads and writes. A `Block` remembers who used it last, and when:
+
+* what reads a block waits for the timeline that wrote it last;
+* what writes one waits for that, and for all that have read it since.
+
+Streams that share nothing run side by side. Nothing is recorded until a second timeline touches a block: only then
+does an event go to the present end of the first one, and what has been waited for once is not waited for again. Blocks
+keep their past when they are freed, so memory can be used anew at once, by whichever stream comes next.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from _driver import errors
+from _driver.event import Event
+from oxinp._config import config
+from oxinp._runtime import here, hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from oxinp._runtime.cuda import CudaBackend
+    from oxinp._runtime.memory import Block
+    from oxinp._runtime.pool import Pool
+
+__all__ = ["POOLS", "TURN", "Footprint", "Timeline", "Uses", "current", "latest", "separate", "settle"]
+
+TURN = threading.RLock()
+"""Held while something is numbered and queued, so that both have the same order."""
+
+POOLS: WeakSet[Pool] = WeakSet()
+"""Of all devices: any of them may have memory that a kernel uses."""
+
+
+class Uses:
+    """Who used a block of memory last.
+
+    Attributes
+    ----------
+    writer, time : Timeline, int
+        The last to write to it, and when.
+    readers : dict of Timeline to int
+        Who has read it since, each at last when.
+    """
+
+    __slots__ = ("readers", "time", "writer")
+
+    def __init__(self, writer: Timeline, time: int) -> None:
+        self.writer = writer
+        self.time = time
+        self.readers: dict[Timeline, int] = {}
+
+
+class _Elsewhere:
+    """All memory that is no pool's, in the place of its blocks."""
+
+    uses: Uses | None = None
+
+
+_elsewhere = _Elsewhere()
+
+
+class Footprint:
+    """What a graph reads and writes, collected while it is captured, used by each of its launches."""
+
+    __slots__ = ("_is_written",)
+
+    def __init__(self) -> None:
+        self._is_written: dict[Any, bool] = {}
+
+    def add(self, block: Any, *, writes: bool) -> None:
+        """Remember a block."""
+        self._is_written[block] = writes or self._is_written.get(block, False)
+
+    def items(self) -> Iterable[tuple[Any, bool]]:
+        """Return each block, and whether it is written to."""
+        return self._is_written.items()
+
+
+class Timeline:
+    """A stream whose work is numbered.
+
+    Parameters
+    ----------
+    backend : CudaBackend
+    handle : int
+        Of the stream, which lives as long as this is not closed.
+
+    Attributes
+    ----------
+    now : int
+        The number of what was queued last.
+    stock : Stock
+        Where memory comes from.
+    footprint : Footprint or None
+        What is collected while the stream is captured: it can then neither wait for others nor be waited for.
+    is_closed : bool
+        All its work is done, and there will be no more.
+    """
+
+    __slots__ = ("_event", "_marked", "_seen", "backend", "footprint", "handle", "is_closed", "now", "stock")
+
+    def __init__(self, backend: CudaBackend, handle: int) -> None:
+        self.backend = backend
+        self.handle = handle
+        self.now = 0
+        self.stock = backend.pool.stock(handle)
+        self.stock.timeline = self
+        self.footprint: Footprint | None = None
+        self.is_closed = False
+        self._event: Event | None = None
+        self._marked = -1  # what the event stands behind
+        self._seen: dict[Timeline, int] = {}  # up to where it waits for others
+
+    def order(self, accesses: Iterable[tuple[int, bool]], *, is_transfer: bool = False) -> None:
+        """Number what is queued next, and let it wait for what it must not overtake; under `TURN`.
+
+        Parameters
+        ----------
+        accesses : iterable of (int, bool)
+            Addresses that it uses, each anywhere in a block, and whether it writes there.
+        is_transfer : bool
+            It is a copy to or from the host, which needs no link to another device's memory.
+
+        Raises
+        ------
+        PeerError
+            The memory is on a device that this one cannot reach.
+        """
+        self.now += 1
+        for ptr, writes in accesses:
+            block = self.backend.pool.block_at(ptr) or self._block_of_others(ptr, is_transfer=is_transfer)
+            if self.footprint is not None:
+                self.footprint.add(block, writes=writes)
+            else:
+                self._use(block, writes=writes)
+
+    def launch(self, footprint: Footprint) -> None:
+        """Number a graph that is launched next; see `order`."""
+        self.now += 1
+        for block, writes in footprint.items():
+            self._use(block, writes=writes)
+
+    def wait_for_users(self, uses: Uses) -> None:
+        """Wait for all that have used a block; under `TURN`."""
+        self._wait(uses.writer, uses.time)
+        for reader, time in uses.readers.items():
+            self._wait(reader, time)
+
+    def close(self) -> None:
+        """Note that its work is done, and that nobody has to wait for it any more."""
+        self.is_closed = True
+        self._seen.clear()
+
+    def _use(self, block: Block | _Elsewhere, *, writes: bool) -> None:
+        uses = block.uses
+        if uses is None:  # so far nobody has but the first stream, which has no numbers for it
+            uses = block.uses = Uses(_timeline_of(block, self), 0)
+        if uses.writer is not self:
+            self._wait(uses.writer, uses.time)
+        if not writes:
+            uses.readers[self] = self.now
+            return
+        if uses.readers:
+            for reader, time in uses.readers.items():
+                self._wait(reader, time)
+            uses.readers = {}
+        uses.writer, uses.time = self, self.now
+
+    def _wait(self, other: Timeline, time: int) -> None:
+        """Let what comes next wait for another timeline's work up to a number."""
+        if other is self or other.is_closed or other.footprint is not None or self._seen.get(other, -1) >= time:
+            return
+        self._seen[other] = other.mark(time)
+        assert other._event is not None
+        self.backend.context.driver.cuStreamWaitEvent(self.handle, other._event.handle, 0)
+
+    def mark(self, time: int) -> int:
+        """Let its event stand behind its work up to a number, or later; returns up to which."""
+        if self._marked < time:
+            if self._event is None:
+                self._event = Event(self.backend.context, has_timing=False)
+            self._event.record(self.handle)
+            self._marked = self.now
+        return self._marked
+
+    def _block_of_others(self, ptr: int, *, is_transfer: bool) -> Any:
+        for pool in POOLS:
+            block = pool.block_at(ptr)
+            if block is None:
+                continue
+            if not is_transfer and not self.backend.reach(pool.owner):
+                raise errors.PeerError(
+                    f"an array is on {pool.owner.device}, and the current device, {self.backend.device}, cannot reach "
+                    "its memory: make the array's device current, or copy the array through the host."
+                )
+            return block
+        return _elsewhere
+
+
+def _timeline_of(block: Any, other: Timeline) -> Timeline:
+    return other if block is _elsewhere else block.pool.owner.timeline(0)
+
+
+def settle(uses: Uses, timeline: Timeline | None) -> None:
+    """Let a timeline wait for all users of memory that it is about to cut up; the host where there is no such one."""
+    with TURN:
+        if timeline is not None and not timeline.is_closed and timeline.footprint is None:
+            timeline.wait_for_users(uses)
+            return
+        for user in (uses.writer, *uses.readers):
+            if user is not timeline and not user.is_closed and user.footprint is None:
+                user.backend.context.driver.cuStreamSynchronize(user.handle)
+
+
+def current(backend: CudaBackend) -> Timeline:
+    """Return where the calling thread's work for a device goes."""
+    timeline = here.thread.timeline
+    return timeline if timeline.backend is backend else backend.timeline(0)
+
+
+def latest(backend: CudaBackend) -> Timeline:
+    """Return what the calling thread chose last of a device, around where it is now; else the default stream."""
+    for timeline in (here.thread.timeline, *reversed(here.thread.before)):
+        if timeline is not None and timeline.backend is backend:
+            return timeline
+    return backend.timeline(0)
+
+
+def separate(backend: CudaBackend) -> None:
+    """Let there be timelines from now on, the default stream's of a device to begin with; once and for all."""
+    with TURN:
+        if here.are_several:
+            return
+        here.start(backend.timeline(0))
+        for pool in POOLS:
+            pool.owner.tell_apart()
+        for hook in tuple(hooks.when_several):
+            hook()
+    # Launchers are made anew, which number what they launch; what others are launching without is done after that.
+    config.renew()
+    for hook in tuple(hooks.before_synchronize):
+        hook()
