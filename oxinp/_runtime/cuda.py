@@ -405,7 +405,7 @@ class CudaBackend:
 
     def _load_module(self, kernel: Kernel) -> Module:
         cache = self._cubins()
-        key = cubin_key(kernel.ptx, self.context.driver.version, self.capability.cc)
+        key = self._key(kernel)
         cubin = cache.load(key)
         if cubin is not None:
             try:
@@ -417,9 +417,22 @@ class CudaBackend:
                 return module
         cubin = link(self.context, kernel.ptx, name=kernel.name).cubin
         module = Module.from_cubin(self.context, cubin)
-        stats.compiled += 1
-        cache.store(key, cubin)
+        self._keep(key, cubin)
         return module
+
+    def compile(self, kernel: Kernel) -> None:
+        """Compile a kernel into the cache on disk, where it is not there yet; threads may do so side by side."""
+        key = self._key(kernel)
+        if self._cubins().load(key) is None:
+            self._keep(key, link(self.context, kernel.ptx, name=kernel.name).cubin)
+
+    def _key(self, kernel: Kernel) -> str:
+        # The device's own: while tuning, `capability` may be an older one's.
+        return cubin_key(kernel.ptx, self.context.driver.version, self.device.compute_capability)
+
+    def _keep(self, key: str, cubin: bytes) -> None:
+        stats.compiled += 1
+        self._cubins().store(key, cubin)
 
     def _cubins(self) -> CubinCache:
         if self._cache.directory != config.cache_dir:

@@ -62,10 +62,21 @@ class Recorder:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
         self._open: Recording | None = None
+        self._planned: list[Any] | None = None
 
     def watching(self) -> contextlib.AbstractContextManager[None]:
         """Return the context in which runs can be recorded; what is planned inside is forgotten afterwards."""
         return current.wrapped(self._backend, {"launcher": self._launcher(), "allocate": self._allocate()})
+
+    def kernels(self, run: Callable[[], Any]) -> list[Any]:
+        """Return the kernels that a run would launch, none of which is: what it returns is not worth reading."""
+        planned: list[Any] = []
+        self._planned = planned
+        try:
+            run()
+        finally:
+            self._planned = None
+        return planned
 
     def record(self, run: Callable[[], Any]) -> Recording:
         """Run, and return what that launched."""
@@ -80,6 +91,9 @@ class Recorder:
         make, backend = self._backend.launcher, self._backend
 
         def launcher(kernel: Any, *rest: Any) -> Callable[..., None]:
+            if self._planned is not None:
+                self._planned.append(kernel)
+                return _launch_nothing
             if self._open is not None:
                 inspect(backend, kernel)
             launch = make(kernel, *rest)
@@ -103,6 +117,10 @@ class Recorder:
             return buffer
 
         return kept
+
+
+def _launch_nothing(*_: Any) -> None:
+    """Stand for a launch while kernels are only planned."""
 
 
 def inspect(backend: Any, kernel: Any) -> None:

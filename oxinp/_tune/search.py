@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +29,7 @@ from oxinp._tune.problems import Problem
 __all__ = ["Outcome", "Tuner"]
 
 BREADTH = 12  # candidates that are tried before neighbours are
+AT_ONCE = 32  # candidates whose kernels are compiled side by side
 FINALISTS = 4
 BRIEF_SECONDS, BRIEF_REPEATS = 3e-4, 1
 THOROUGH_SECONDS, THOROUGH_REPEATS = 2e-3, 7
@@ -169,12 +172,14 @@ class Tuner:
         return self._best.get(choice[:2], [])[::-1]
 
     def _run(self, problem: Problem, arrays: list[Any]) -> Recording:
-        def run() -> Any:
-            result = problem.run(*arrays)
-            evaluate(result)
-            return result
+        return self.recorder.record(lambda: self.compute(problem, arrays))
 
-        return self.recorder.record(run)
+    @staticmethod
+    def compute(problem: Problem, arrays: list[Any]) -> Any:
+        """Return what a problem makes of arrays, computed."""
+        result = problem.run(*arrays)
+        evaluate(result)
+        return result
 
 
 class _Search:
@@ -220,13 +225,30 @@ class _Search:
 
     def try_each(self, answers: Iterable[Any]) -> None:
         """Run, compare and time answers that have not been tried."""
-        for answer in answers:
-            if self.is_late and self.times:
-                return
-            if answer not in self.seen:
+        fresh = [answer for answer in dict.fromkeys(answers) if answer not in self.seen]
+        for first in range(0, len(fresh), AT_ONCE):
+            for answer in self.compiled(fresh[first : first + AT_ONCE]):
+                if self.is_late and self.times:
+                    return
                 self.seen.add(answer)
                 self.attempt(answer)
                 self.tell(self.outcome)
+
+    def compiled(self, answers: list[Any]) -> list[Any]:
+        """The answers, when the kernels that they lead to have been compiled, side by side."""
+        tuner, backend = self.tuner, self.tuner.backend
+        if len(answers) < 2 or self.is_late or backend.name != "cuda" or backend.cache_trouble is not None:
+            return answers
+        seen: dict[Any, None] = {}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for answer in answers:
+                with tuner.oracle.forcing(self.choice, answer):
+                    kernels = tuner.recorder.kernels(lambda: tuner.compute(self.problem, self.whole))
+                for kernel in kernels:
+                    if kernel not in seen:  # one that does not compile is found out when it is run
+                        pool.submit(backend.compile, kernel)
+                seen.update(dict.fromkeys(kernels))
+        return answers
 
     def attempt(self, answer: Any) -> None:
         """Run, compare and time an answer."""

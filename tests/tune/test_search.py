@@ -86,6 +86,20 @@ def test_nothing_is_left_behind(backend):
     assert oxinp.config.offload_threshold == 65536
 
 
+def test_kernels_are_planned_without_a_launch(backend, stats):
+    tuner = tuner_of(backend)
+    with tuner.open():
+        x = oxinp.asarray(np.ones(1000))
+        tuner.compute(toy(), [x])
+        before = stats().launches
+        kernels = tuner.recorder.kernels(lambda: tuner.compute(toy(), [x]))
+        assert kernels == []  # all of it was planned before
+        oxinp.config.renew()
+        kernels = tuner.recorder.kernels(lambda: tuner.compute(toy(), [x]))
+        assert len(kernels) == 2
+        assert stats().launches == before + 5
+
+
 def test_other_problems_begin_with_what_was_best_before(backend):
     tuner = tuner_of(backend)
     tune(tuner, toy())
