@@ -50,7 +50,8 @@ class Program:
             launch = elementwise.plan(
                 graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
             )
-            self.launch = backend.launcher(launch.kernel, launch.grid, len(outputs) + count, launch.constants)
+            num_varying = len(outputs) + count
+            self.launch = backend.launcher(launch.kernel, launch.grid, num_varying, launch.constants, launch.work)
 
     def run(self, leaves: tuple[Any, ...]) -> Buffer:
         """Enqueue into a new Buffer."""

@@ -33,8 +33,10 @@ from oxinp._kernels.problem import (
     Operand,
     Output,
     ScalarOperand,
+    Work,
     collapse,
     shifted_alignment,
+    touched_nbytes,
 )
 from oxinp._kernels.tile import TileSpec
 from oxinp._ptx.types import i64
@@ -84,7 +86,8 @@ def plan(
     del device  # every family fills any number of multiprocessors
     family, spec, nest = choose(shape, inputs, instrs, outputs)
     grid, constants = family.geometry(spec, nest)
-    return Launch(family.make(spec), grid, constants)
+    arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
+    return Launch(family.make(spec), grid, constants, Work(nbytes=touched_nbytes(shape, arrays)))
 
 
 def choose(

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.chain import Splitter
 from oxinp._kernels.gemm_units import UNITS
-from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.problem import MAX_KERNELS, NO_WORK, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.memory import Pointer
@@ -381,18 +381,6 @@ class _AnyGemm:
                             base.at(k.cast(at, i64)).store(0, [k.cast(value, spec.out)])
 
 
-@dataclass(frozen=True, slots=True)
-class AnyGemmLaunch:
-    """How to launch.
-
-    Parameters are the pointers to C (if split: to the result, then to the partial C), A and B, if guarded to the guard.
-    """
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    constants: tuple[int, ...]
-
-
 def plan(
     spec: AnyGemmSpec,
     shape: tuple[int, int, int],
@@ -400,7 +388,7 @@ def plan(
     batch: tuple[int, ...] = (),
     batch_strides: tuple[tuple[int, ...], ...] = ((), (), ()),
     num_chunks: int = 1,
-) -> AnyGemmLaunch:
+) -> Launch:
     """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them.
 
     Parameters
@@ -430,4 +418,20 @@ def plan(
         *(Splitter.constants(batch, 32) if batch else ()),
     )
     grid = (tiles_m * tiles_n * num_matrices, -(-depth // chunk), 1)
-    return AnyGemmLaunch(make(spec), grid, constants)
+    return Launch(make(spec), grid, constants, _work(spec, shape, batch, batch_strides, grid[1]))
+
+
+def _work(
+    spec: AnyGemmSpec,
+    shape: tuple[int, int, int],
+    batch: tuple[int, ...],
+    batch_strides: tuple[tuple[int, ...], ...],
+    num_chunks: int,
+) -> Work:
+    if spec.is_guarded:  # a stand-in, which mostly does nothing
+        return NO_WORK
+    m, n, depth = shape
+    num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])
+    count = math.prod(batch)
+    nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * num_chunks * m * n * spec.out.nbytes
+    return Work((8 if spec.type.is_complex else 2) * count * m * n * depth, nbytes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels import elementwise, gemm, reduce
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import GemmSpec, Stack
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx.tile import ResultTile
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
@@ -296,7 +296,10 @@ class _Product:
         arguments = [
             pointer._replace(map=described) for pointer, described in zip((c, *pointers), launch.maps, strict=True)
         ]
-        yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants)
+        read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
+        written = self.count * max(1, cut.num_chunks) * self.m * self.n * spec.out.nbytes
+        work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
+        yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, work)
         if cut.num_chunks > 1:
             yield from self.joined(launch.num_slices // self.count, c, scratch)
 

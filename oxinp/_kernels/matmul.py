@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import gemm_any, hopper, reduce, split
 from oxinp._kernels.choice import Choice, decide
-from oxinp._kernels.gemm_any import AnyGemmLaunch, AnyGemmSpec, Cut
+from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
 from oxinp._ptx.types import Type, c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from oxinp._kernels.problem import Device, Grid
+    from oxinp._kernels.problem import Device, Launch
     from oxinp._kernels.steps import StepsPlan
-    from oxinp._ptx import Kernel
 
 MIN_SPLIT_PRODUCTS = 1 << 31  # from which halves are faster than f32: the passes take as long as small products
 MAX_CHUNKS = 16  # one pass joins them
@@ -98,14 +97,6 @@ class Matrices:
     alignment: int
 
 
-class Launch(NamedTuple):
-    """A kernel with its geometry."""
-
-    kernel: Kernel
-    grid: Grid
-    constants: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class MatmulPlan:
     """How a product runs.
@@ -118,7 +109,7 @@ class MatmulPlan:
     scratch_nbytes : int
     """
 
-    launches: tuple[Any, ...]
+    launches: tuple[Launch, ...]
     scratch_nbytes: int = 0
 
 
@@ -241,7 +232,7 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     return split.plan(left, right, plan_guarded((m, n), depth, a, b), device)
 
 
-def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices) -> AnyGemmLaunch:
+def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices) -> Launch:
     """Return the guarded kernel that multiplies large f32 matrices by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
     copies = (_copy_nbytes(a, (a_stride,)), _copy_nbytes(b, (b_stride,)))

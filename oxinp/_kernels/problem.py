@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from oxinp._kernels.choice import Choice
     from oxinp._ptx.kernel import Kernel
@@ -151,6 +151,33 @@ class ReduceOp:
         return replace(self, lift=None, gather=None, wants_index=False)
 
 
+class Work(NamedTuple):
+    """What a launch does, for those who profile.
+
+    Attributes
+    ----------
+    flops : int
+        Of products: two per multiply-add, eight where numbers are complex; of the product that is asked for, whatever
+        computes it. 0 for everything else.
+    nbytes : int
+        Every operand's, once: elements that are broadcast count once, those of two operands twice.
+    """
+
+    flops: int = 0
+    nbytes: int = 0
+
+
+NO_WORK = Work()
+
+
+def touched_nbytes(shape: Sequence[int], operands: Iterable[Operand]) -> int:
+    """Return the size of what operands have in memory over a shape."""
+    return sum(
+        x.type.nbytes * math.prod(n for n, step in zip(shape, x.strides, strict=True) if step or not n)
+        for x in operands
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A kernel with its geometry; parameters at launch are the output pointers, the inputs in order, the constants."""
@@ -158,6 +185,7 @@ class Launch:
     kernel: Kernel
     grid: Grid
     constants: tuple[int, ...]
+    work: Work = NO_WORK
 
 
 @dataclass(frozen=True, slots=True)

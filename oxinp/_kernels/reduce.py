@@ -17,7 +17,17 @@ from oxinp._kernels.elementwise import (
     unroll,
     vector_width,
 )
-from oxinp._kernels.problem import Instr, Launch, Nest, Operand, Output, ScalarOperand, collapse
+from oxinp._kernels.problem import (
+    Instr,
+    Launch,
+    Nest,
+    Operand,
+    Output,
+    ScalarOperand,
+    Work,
+    collapse,
+    touched_nbytes,
+)
 from oxinp._kernels.rows import RowsSpec
 from oxinp._ptx.types import i32, pred, u64
 
@@ -171,9 +181,16 @@ def plan(
     if 0 in shape:
         return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
     passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
-    launches = tuple(Launch(each.family.make(each.spec), each.grid, each.constants) for each in passes)
     num_partial = passes[0].num_chunks * passes[0].chunk_length if len(passes) > 1 else 0
-    return ReducePlan(launches, num_partial * op.acc.nbytes)
+    scratch_nbytes = num_partial * op.acc.nbytes
+    read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
+    written = touched_nbytes(kept_shape, [output])
+    moved = (read + scratch_nbytes, scratch_nbytes + written) if scratch_nbytes else (read + written,)
+    launches = tuple(
+        Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=nbytes))
+        for each, nbytes in zip(passes, moved, strict=True)
+    )
+    return ReducePlan(launches, scratch_nbytes)
 
 
 def choose(

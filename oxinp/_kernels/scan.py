@@ -19,7 +19,16 @@ from oxinp._kernels.elementwise import (
     unroll,
     vector_width,
 )
-from oxinp._kernels.problem import Instr, Launch, Nest, Operand, ScalarOperand, collapse
+from oxinp._kernels.problem import (
+    Instr,
+    Launch,
+    Nest,
+    Operand,
+    ScalarOperand,
+    Work,
+    collapse,
+    touched_nbytes,
+)
 from oxinp._kernels.scan_columns import ScanColumnsSpec
 from oxinp._kernels.scan_rows import ScanRowsSpec
 from oxinp._kernels.scanning import PREFIXED, TOTALS, WHOLE
@@ -148,7 +157,12 @@ def plan(
     if 0 in shape:
         return ScanPlan(())
     passes = choose(shape, axis, inputs, instrs, value, op, output, device)
-    launches = tuple(Launch(each.family.make(each.spec), each.grid, each.constants) for each in passes)
+    # The totals of chunks are few beside the elements, which each pass reads.
+    read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
+    launches = tuple(
+        Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=read + nbytes))
+        for each, nbytes in zip(passes, (*[0] * (len(passes) - 1), touched_nbytes(shape, [output])), strict=True)
+    )
     return ScanPlan(launches, sum(each.num_totals for each in passes) * op.acc.nbytes)
 
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels import elementwise, gemm_split, reduce
 from oxinp._kernels.gemm_split import SplitGemmSpec, padded
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work
 from oxinp._kernels.scaling import scaled, scaling_exponent
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
@@ -41,8 +41,7 @@ from oxinp._ptx.types import f16, f32, i32, i64, u32, u64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oxinp._kernels.gemm_any import AnyGemmLaunch
-    from oxinp._kernels.problem import Device
+    from oxinp._kernels.problem import Device, Launch
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of K, from which the guard proves what it says; of M and N, from which the passes pay
@@ -136,13 +135,13 @@ _LARGEST = ReduceOp("largest", i32, 0, _larger)
 _COUNT = ReduceOp("count", i64, 0, _sum)
 
 
-def plan(a: Source, b: Source, native: AnyGemmLaunch, device: Device) -> StepsPlan:
+def plan(a: Source, b: Source, native: Launch, device: Device) -> StepsPlan:
     """Launches of C = A @ B in C order.
 
     Parameters
     ----------
     a, b : Source
-    native : AnyGemmLaunch
+    native : Launch
         Guarded, for the same product.
     device : Device
         Of compute capability 9.0.
@@ -162,7 +161,8 @@ def plan(a: Source, b: Source, native: AnyGemmLaunch, device: Device) -> StepsPl
         for half in each.halves
     ]
     maxima = [each.maxima for each in passes]
-    steps.append(Step(launch.kernel, launch.grid, (Argument("c"), *maxima, flag, *maps), launch.constants))
+    work = Work(2 * m * n * depth, 2 * f16.nbytes * (m + n) * depth + m * n * f32.nbytes)
+    steps.append(Step(launch.kernel, launch.grid, (Argument("c"), *maxima, flag, *maps), launch.constants, work))
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
     return StepsPlan(tuple(steps), scratch.nbytes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.problem import NO_WORK, Work
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,11 +32,12 @@ class Step(NamedTuple):
     grid: Grid
     arguments: tuple[Argument, ...]
     constants: tuple[int, ...]
+    work: Work = NO_WORK
 
 
 def step(launch: Launch, arguments: Sequence[Argument]) -> Step:
     """A launch that was planned, with its arguments."""
-    return Step(launch.kernel, launch.grid, tuple(arguments), launch.constants)
+    return Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, launch.work)
 
 
 @dataclass(frozen=True, slots=True)

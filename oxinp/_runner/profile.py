@@ -40,6 +40,8 @@ class Line:
         Of these, in oxinp's own Python code.
     launches, compiled, cache_hits : int
         Kernels launched, compiled, and loaded from the cache on disk.
+    flops, device_bytes : int
+        What the launches did: operations of matrix products, and bytes of device memory read and written.
     h2d_bytes, d2h_bytes : int
         Bytes copied to the device and back.
     num_h2d, num_d2h : int
@@ -52,8 +54,10 @@ class Line:
         "cache_hits",
         "compiled",
         "d2h_bytes",
+        "device_bytes",
         "fallbacks",
         "file",
+        "flops",
         "h2d_bytes",
         "launches",
         "num_d2h",
@@ -68,11 +72,17 @@ class Line:
         self.number = number
         self.seconds = self.seconds_inside = 0.0
         self.launches = self.compiled = self.cache_hits = 0
+        self.flops = self.device_bytes = 0
         self.h2d_bytes = self.d2h_bytes = self.num_h2d = self.num_d2h = 0
         self.fallbacks: dict[str, int] = {}
 
-    def count(self, name: str, amount: int) -> None:
+    def count(self, name: str, amount: int, work: tuple[int, int]) -> None:
         """Add what `counters.watch` tells of."""
+        if name == "launches":
+            self.launches += amount
+            self.flops += work[0]
+            self.device_bytes += work[1]
+            return
         if not amount:
             self.fallbacks[name] = self.fallbacks.get(name, 0) + 1
             return
@@ -142,14 +152,14 @@ class Profile:
         """Let what is counted while a pending storage is computed go to the line that recorded it."""
         self._launching = self._recorded.pop(id(storage), None)
 
-    def _count(self, name: str, amount: int) -> None:
+    def _count(self, name: str, amount: int, work: tuple[int, int]) -> None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code is _MATERIALISE and self._launching is not None:
-                self._launching.count(name, amount)
+                self._launching.count(name, amount, work)
                 return
             frame = frame.f_back
-        (self._line_at(sys._getframe(2)) or self._elsewhere).count(name, amount)
+        (self._line_at(sys._getframe(2)) or self._elsewhere).count(name, amount, work)
 
     def _line_at(self, frame: FrameType | None) -> Line | None:
         """Return the user's innermost line, from a frame outwards."""

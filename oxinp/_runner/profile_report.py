@@ -19,8 +19,19 @@ MAX_ROWS = 30
 MAX_WIDTH = 100  # of a line's place and source
 NEGLIGIBLE = 0.005  # share of the time up to which a line that caused nothing is left out of the table
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_HEAD = ("time", "", "launches", "to device", "to host", "line")
-_COUNTS = ("launches", "h2d_bytes", "d2h_bytes", "num_h2d", "num_d2h", "compiled", "cache_hits")
+_THOUSANDS = ("", "k", "M", "G", "T", "P")
+_HEAD = ("time", "", "launches", "flops", "moved", "to device", "to host", "line")
+_COUNTS = (
+    "launches",
+    "flops",
+    "device_bytes",
+    "h2d_bytes",
+    "d2h_bytes",
+    "num_h2d",
+    "num_d2h",
+    "compiled",
+    "cache_hits",
+)
 
 
 def start(path: str) -> None:
@@ -81,6 +92,7 @@ def as_table(profile: Profile) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD) - 1)]
     title = (
         f"\nprofile: {profile.seconds:.2f} s, {_plural(total.launches, 'launch', 'launches')}, "
+        f"{_number(total.flops)} flops, {_size(total.device_bytes)} moved, "
         f"{_size(total.h2d_bytes)} to the device, {_size(total.d2h_bytes)} to the host, "
         f"{_plural(sum(total.fallbacks.values()), 'fallback', 'fallbacks')}, {total.compiled} compiled"
     )
@@ -103,9 +115,11 @@ def as_table(profile: Profile) -> str:
 def _row(line: Line, seconds: float) -> tuple[str, ...]:
     place = f"{_short(line.file)}:{line.number}: {_source(line)}" if line.file else "outside the program's lines"
     place = place if len(place) <= MAX_WIDTH else place[: MAX_WIDTH - 3] + "..."
-    copied = [_size(nbytes) if nbytes else "" for nbytes in (line.h2d_bytes, line.d2h_bytes)]
+    sizes = (line.device_bytes, line.h2d_bytes, line.d2h_bytes)
+    moved, *copied = [_size(nbytes) if nbytes else "" for nbytes in sizes]
     launches = str(line.launches) if line.launches else ""
-    return f"{line.seconds:.3f} s", f"{100 * line.seconds / seconds:.0f} %", launches, *copied, place
+    flops = _number(line.flops) if line.flops else ""
+    return f"{line.seconds:.3f} s", f"{100 * line.seconds / seconds:.0f} %", launches, flops, moved, *copied, place
 
 
 def _total(lines: list[Line]) -> Line:
@@ -143,6 +157,14 @@ def _size(nbytes: float) -> str:
             break
         nbytes /= 1024
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+def _number(number: float) -> str:
+    for unit in _THOUSANDS:
+        if number < 1000 or unit == _THOUSANDS[-1]:
+            break
+        number /= 1000
+    return f"{number:.3g} {unit}".rstrip()
 
 
 def _plural(count: int, one: str, many: str) -> str:

@@ -124,7 +124,13 @@ class Backend(Protocol):
         ...
 
     def launcher(
-        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], /
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        num_varying: int,
+        constants: tuple[Any, ...],
+        work: tuple[int, int] = (0, 0),
+        /,
     ) -> Launch:
         """Return a callable that launches a kernel.
 
@@ -139,6 +145,8 @@ class Backend(Protocol):
             scalars as what `struct` packs.
         constants : tuple
             The remaining parameters.
+        work : (int, int)
+            Flops, and bytes that are read and written, of each launch: for those who profile.
 
         Returns
         -------

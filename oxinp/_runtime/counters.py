@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Stats", "stats", "watch"]
+__all__ = ["NO_WORK", "Stats", "counter_of", "stats", "watch"]
+
+NO_WORK = (0, 0)
+"""Flops and bytes of what does no work that is counted."""
 
 _NUMBERS = ("launches", "h2d_bytes", "d2h_bytes", "compiled", "cache_hits")
 
@@ -78,26 +81,53 @@ class WatchedStats(Stats):
         super().__setattr__(name, value)
         if amount > 0:
             for tell in _watchers:
-                tell(name, amount)
+                tell(name, amount, NO_WORK)
 
     def count_fallback(self, name: str) -> None:
         """Count a call that NumPy did, by NumPy's name."""
         super().count_fallback(name)
         for tell in _watchers:
-            tell(name, 0)
+            tell(name, 0, NO_WORK)
 
 
-_watchers: list[Callable[[str, int], None]] = []
+class WatchedLaunches:
+    """`stats` for one launcher while somebody watches, who is told what each of its launches does."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: tuple[int, int]) -> None:
+        self._work = work
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches, of all launchers."""
+        return stats.launches
+
+    @launches.setter
+    def launches(self, value: int) -> None:
+        _set_launches(stats, value)
+        for tell in _watchers:
+            tell("launches", 1, self._work)
+
+
+_watchers: list[Callable[[str, int, tuple[int, int]], None]] = []
+_set_launches = vars(Stats)["launches"].__set__  # without telling, as `WatchedStats` would
 stats = Stats()
 
 
-def watch(tell: Callable[[str, int], None]) -> None:
+def counter_of(work: tuple[int, int]) -> Stats | WatchedLaunches:
+    """Return what a launcher counts its launches with, given the flops and bytes of each."""
+    return WatchedLaunches(work) if _watchers else stats
+
+
+def watch(tell: Callable[[str, int, tuple[int, int]], None]) -> None:
     """Call `tell` for each thing that is counted, in the frames that count it, until the end of the process.
 
     Parameters
     ----------
-    tell : callable(name, amount)
-        The attribute of `Stats` and what was added to it; for a fallback NumPy's name and 0.
+    tell : callable(name, amount, work)
+        The attribute of `Stats` and what was added to it; for a fallback NumPy's name and 0. Of launches whose
+        launchers were made since, flops and bytes; zeros else.
 
     Notes
     -----

@@ -28,7 +28,7 @@ from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.arena import Arena
 from oxinp._runtime.backend import BackendUnavailable, Capability
-from oxinp._runtime.counters import stats
+from oxinp._runtime.counters import NO_WORK, counter_of, stats
 from oxinp._runtime.cubins import CubinCache, cubin_key
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
@@ -273,7 +273,12 @@ class CudaBackend:
                 self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream)
 
     def launcher(
-        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...]
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        num_varying: int,
+        constants: tuple[Any, ...],
+        work: tuple[int, int] = NO_WORK,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
         launch: Launch = Launcher(
@@ -286,7 +291,7 @@ class CudaBackend:
             constants,
             cluster=kernel.cluster,
             current=self._launching,
-            counter=stats,
+            counter=counter_of(work),
         ).launch
         if here.are_several:
             launch = self._ordered(launch, kernel, num_varying)

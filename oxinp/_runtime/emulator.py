@@ -15,7 +15,7 @@ from oxinp._ptx import emulate
 from oxinp._ptx.space import UNALLOCATED
 from oxinp._runtime import hooks
 from oxinp._runtime.backend import Capability
-from oxinp._runtime.counters import stats
+from oxinp._runtime.counters import NO_WORK, counter_of, stats
 from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
 
@@ -119,10 +119,16 @@ class EmulatorBackend:
             self.memory.copy(dst_ptr, src_ptr, nbytes)
 
     def launcher(
-        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...]
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        num_varying: int,
+        constants: tuple[Any, ...],
+        work: tuple[int, int] = NO_WORK,
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
         pack = struct.Struct(kernel.param_format).pack
+        counter = counter_of(work)
         num_given = len(kernel.params) - num_varying
         if len(constants) != num_given:
             raise ValueError(f"{kernel.name} needs {num_given} constants for {num_varying} varying parameters")
@@ -131,7 +137,7 @@ class EmulatorBackend:
             params = pack(*varying, *constants)
             with self._lock:
                 emulate.run(kernel, self.memory, grid, params)
-            stats.launches += 1
+            counter.launches += 1
 
         return launch
 

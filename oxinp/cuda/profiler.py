@@ -36,9 +36,11 @@ class Span(NamedTuple):
         Seconds since the profile began, and how long; of kernels on the device's own clock, else the host's. An
         allocation and a fallback are moments.
     nbytes : int
-        Moved or allocated, 0 for others.
+        Moved or allocated; of kernels, read and written: every operand once.
     line : str
         The user's, "file:line", that computed, copied or allocated it.
+    flops : int
+        Of kernels that multiply matrices: two per multiply-add, eight where numbers are complex.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Span(NamedTuple):
     seconds: float
     nbytes: int
     line: str
+    flops: int = 0
 
 
 class Profile:
@@ -74,7 +77,7 @@ class Profile:
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
-        self._kernels: list[tuple[str, Any, Any, str]] = []
+        self._kernels: list[tuple[str, tuple[int, int], Any, Any, str]] = []
         self._backend: Backend | None = None
         self._start = 0.0
         self._origin: Any = None
@@ -104,9 +107,9 @@ class Profile:
         if backend is not None:
             with contextlib.suppress(Exception) if any(exception) else contextlib.nullcontext():
                 backend.synchronize()
-                for name, start, stop, line in self._kernels:
+                for name, (flops, nbytes), start, stop, line in self._kernels:
                     begin = self._origin.elapsed_ms(start) / 1e3
-                    self.spans.append(Span("kernel", name, begin, start.elapsed_ms(stop) / 1e3, 0, line))
+                    self.spans.append(Span("kernel", name, begin, start.elapsed_ms(stop) / 1e3, nbytes, line, flops))
         self._kernels.clear()
         self.spans.sort(key=lambda span: span.begin)
 
@@ -126,6 +129,12 @@ class Profile:
                 "ts": span.begin * _MICRO,
                 "args": {"line": span.line, "nbytes": span.nbytes},
             }
+            if span.kind == "kernel" and span.seconds:
+                event["args"] |= {"flops": span.flops} | {
+                    name: f"{rate / span.seconds:.4g}"
+                    for name, rate in (("TFLOP/s", span.flops / 1e12), ("GB/s", span.nbytes / 1e9))
+                    if rate
+                }
             is_moment = span.kind in {"allocation", "fallback"}
             event |= {"ph": "i", "s": "t"} if is_moment else {"ph": "X", "dur": span.seconds * _MICRO}
             found.append(event)
@@ -137,28 +146,35 @@ class Profile:
             json.dump({"traceEvents": self.events(), "displayTimeUnit": "ms"}, file)
 
     def summary(self) -> str:
-        """Return a table: how often each kernel and copy ran, how long in all, the longest first."""
-        totals: dict[tuple[str, str], tuple[int, float, int]] = {}
+        """Return a table: how often each kernel and copy ran, how long in all and how fast, the longest first."""
+        totals: dict[tuple[str, str], tuple[int, float, int, int]] = {}
         for span in self.spans:
-            count, seconds, nbytes = totals.get((span.kind, span.name), (0, 0.0, 0))
-            totals[span.kind, span.name] = count + 1, seconds + span.seconds, nbytes + span.nbytes
-        rows = [("what", "name", "count", "ms", "bytes")]
-        for (kind, name), (count, seconds, nbytes) in sorted(totals.items(), key=lambda item: -item[1][1]):
-            rows.append((kind, name, str(count), f"{seconds * 1e3:.3f}", str(nbytes)))
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+            count, seconds, nbytes, flops = totals.get((span.kind, span.name), (0, 0.0, 0, 0))
+            moved = nbytes + span.nbytes
+            totals[span.kind, span.name] = count + 1, seconds + span.seconds, moved, flops + span.flops
+        rows = [("what", "name", "count", "ms", "bytes", "flops", "GB/s", "TFLOP/s")]
+        for (kind, name), (count, seconds, nbytes, flops) in sorted(totals.items(), key=lambda item: -item[1][1]):
+            rates = [
+                f"{amount / seconds / unit:.3g}" if amount and seconds else "-"
+                for amount, unit in ((nbytes, 1e9), (flops, 1e12))
+            ]
+            rows.append((kind, name, str(count), f"{seconds * 1e3:.3f}", str(nbytes), str(flops), *rates))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
     def _wrapped(self, backend: Backend) -> dict[str, Callable[..., Any]]:
         make, allocate = backend.launcher, backend.allocate
 
-        def launcher(kernel: Any, *rest: Any) -> Callable[..., None]:
-            launch = make(kernel, *rest)
+        def launcher(
+            kernel: Any, grid: Any, num_varying: int, constants: Any, work: tuple[int, int] = counters.NO_WORK
+        ) -> Callable[..., None]:
+            launch = make(kernel, grid, num_varying, constants, work)
 
             def launch_between_events(*varying: Any) -> None:
                 start = _mark(backend)
                 launch(*varying)
                 with self._lock:
-                    self._kernels.append((kernel.name, start, _mark(backend), current.user_line()))
+                    self._kernels.append((kernel.name, work, start, _mark(backend), current.user_line()))
 
             return launch_between_events
 
@@ -195,7 +211,7 @@ _fallbacks: list[Profile] = []
 _is_watching: list[bool] = []
 
 
-def _tell(name: str, amount: int) -> None:
+def _tell(name: str, amount: int, work: tuple[int, int]) -> None:  # noqa: ARG001 - launches are not told of here
     """Note a fallback: they are counted with NumPy's name and 0."""
     if not amount:
         for open_profile in _fallbacks:

@@ -99,9 +99,63 @@ def test_the_trace_is_what_the_format_says(profile, tmp_path):
 
 def test_summary_adds_up(profile):
     head, *rows = profile.summary().splitlines()
-    assert head.split() == ["what", "name", "count", "ms", "bytes"]
+    assert head.split() == ["what", "name", "count", "ms", "bytes", "flops", "GB/s", "TFLOP/s"]
     assert any(row.startswith("kernel") for row in rows)
     assert len(rows) == len({(span.kind, span.name) for span in profile.spans})
+
+
+def work_of(compute):
+    """Flops and bytes of the kernels that something launches."""
+    with profiler.profile() as profile:
+        oxinp.evaluate(compute())
+    kernels = [span for span in profile.spans if span.kind == "kernel"]
+    return sum(span.flops for span in kernels), sum(span.nbytes for span in kernels)
+
+
+@pytest.mark.usefixtures("_emulator")
+def test_flops_and_bytes_of_products(config):
+    config.offload_threshold = 0
+    a, b = oxinp.ones((20, 30)), oxinp.ones((30, 40))
+    oxinp.evaluate(a, b)
+    read, written = 8 * (20 * 30 + 30 * 40), 8 * 20 * 40
+    assert work_of(lambda: a @ b) == (2 * 20 * 30 * 40, read + written)
+    assert work_of(lambda: a @ b) == (2 * 20 * 30 * 40, read + written)  # planned before
+    x, y = (v.astype("c16") for v in (a, b))
+    oxinp.evaluate(x, y)
+    assert work_of(lambda: x @ y) == (8 * 20 * 30 * 40, 2 * (read + written))
+    stack = oxinp.ones((5, 20, 30))
+    oxinp.evaluate(stack)
+    assert work_of(lambda: stack @ b) == (2 * 5 * 20 * 30 * 40, 8 * (5 * 20 * 30 + 30 * 40 + 5 * 20 * 40))
+
+
+@pytest.mark.usefixtures("_emulator")
+def test_bytes_of_everything_else(config):
+    config.offload_threshold = 0
+    x, row = oxinp.ones((100, 60)), oxinp.ones(60, "f4")
+    oxinp.evaluate(x, row)
+    assert work_of(lambda: x * 2 + row) == (0, 2 * 48000 + 240)
+    assert work_of(lambda: x[::2]) == (0, 0)
+    assert work_of(lambda: x[::2] + 1) == (0, 48000)
+    assert work_of(lambda: x.astype("f4")) == (0, 48000 + 24000)
+    assert work_of(lambda: x.sum(axis=0)) == (0, 48000 + 480)
+    flops, nbytes = work_of(lambda: oxinp.cumsum(x, axis=1))
+    assert flops == 0
+    assert nbytes >= 2 * 48000
+
+
+def test_the_trace_says_how_fast():
+    span = profiler.Span("kernel", "gemm", 0.0, 1e-3, 3 * 10**9, "a.py:1", 5 * 10**10)
+    profile = profiler.profile()
+    profile.spans.append(span)
+    (event,) = [event for event in profile.events() if event["ph"] == "X"]
+    assert event["args"] == {
+        "line": "a.py:1",
+        "nbytes": 3 * 10**9,
+        "flops": 5 * 10**10,
+        "TFLOP/s": "50",
+        "GB/s": "3000",
+    }
+    assert profile.summary().splitlines()[1].split()[-2:] == ["3e+03", "50"]
 
 
 def test_on_the_host_only_fallbacks_are_seen(config):

@@ -104,6 +104,19 @@ def test_time_goes_to_the_innermost_line(folder):
     assert profile["seconds"] > 0.7
 
 
+def test_work_goes_to_the_line_that_recorded(folder):
+    text = "import numpy as np\na = np.ones((150, 200))\nb = a.T\nc = a @ b\nd = a * 2\nprint(c[0, 0], d[0, 0])\n"
+    write(folder, work=text)
+    _, lines = profiled(folder, "work.py")
+    assert (lines["c = a @ b"]["flops"], lines["d = a * 2"]["flops"]) == (2 * 150 * 150 * 200, 0)
+    assert lines["c = a @ b"]["device_bytes"] == 8 * (2 * 150 * 200 + 150 * 150)
+    assert lines["d = a * 2"]["device_bytes"] == 2 * 8 * 150 * 200
+    done = run([*OXINP, "--backend=emulator", "--profile", "work.py"], folder)
+    assert "9 M flops, " in done.stderr
+    (row,) = [row.split() for row in done.stderr.splitlines() if row.endswith("work.py:4: c = a @ b")]
+    assert row[5:9] == ["9", "M", "644.5", "KiB"]
+
+
 def test_advice(folder):
     _, lines = profiled(folder, "loops.py")
     advice = {source: " ".join(line["advice"]) for source, line in lines.items()}
@@ -122,9 +135,11 @@ def test_table(folder):
     assert done.stdout.splitlines()[0] == "60000.0"
     title, head, *rows = done.stderr.splitlines()[1:]
     assert re.fullmatch(
-        r"profile: \d+\.\d\d s, \d+ launches, .+ to the device, .+ to the host, 2 fallbacks, 0 compiled", title
+        r"profile: \d+\.\d\d s, \d+ launches, 0 flops, .+ moved, .+ to the device, .+ to the host, 2 fallbacks, "
+        r"0 compiled",
+        title,
     )
-    assert head.split() == ["time", "launches", "to", "device", "to", "host", "line"]
+    assert head.split() == ["time", "launches", "flops", "moved", "to", "device", "to", "host", "line"]
     slept = next(row for row in rows if row.endswith("program.py:18: time.sleep(0.4)"))
     assert re.match(r"0\.[34]\d\d s +\d+ % ", slept)
     assert any(row.strip() == "on the host: sort x 1" for row in rows)

@@ -221,7 +221,7 @@ class Product:
         )
         pointers = (3,) if len(plan.launches) == 1 else (4, 2)
         first, *second = [
-            backend.launcher(launch.kernel, launch.grid, count, launch.constants)
+            backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
             for launch, count in zip(plan.launches, pointers, strict=True)
         ]
         return (_Joined(first, second[0]) if second else first), plan.scratch_nbytes
@@ -248,7 +248,7 @@ class _Steps:
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         self.launches = [
             (
-                backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants),
+                backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants, step.work),
                 [_Passed(backend, argument) for argument in step.arguments],
             )
             for step in steps

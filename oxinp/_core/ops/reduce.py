@@ -106,7 +106,7 @@ class ReductionProgram:
         num_parameters = sum(2 if dtype.kind == "c" else 1 for dtype in parameters)
         self.num_inputs = count - num_parameters
         first, *second = [
-            backend.launcher(launch.kernel, launch.grid, pointers + count, launch.constants)
+            backend.launcher(launch.kernel, launch.grid, pointers + count, launch.constants, launch.work)
             for launch, count in zip(plan.launches, (count, num_parameters), strict=False)
         ]
         self.first = first

@@ -67,7 +67,7 @@ class ScanProgram:
         self.scratch_nbytes = plan.scratch_nbytes
         self.arguments, count = arguments_of(graph)
         first, *second = [
-            backend.launcher(launch.kernel, launch.grid, pointers + count, launch.constants)
+            backend.launcher(launch.kernel, launch.grid, pointers + count, launch.constants, launch.work)
             for launch, pointers in zip(plan.launches, (1, 2), strict=False)
         ]
         self.first = first
