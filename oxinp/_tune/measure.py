@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from _driver import graph as driver_graph
 from _driver.errors import CudaError
-from _driver.stream import Stream
+from _driver.graph import Executable, Graph, Node
+from _driver.launch import Launcher
 from oxinp.cuda import current
 
-__all__ = ["MAX_SETS", "GraphTimer", "Recorder", "Recording", "Refused"]
+__all__ = ["MAX_SETS", "Call", "GraphTimer", "Recorder", "Recording", "Refused"]
 
 MAX_SETS = 32
 MAX_RUNS = 256
@@ -27,13 +27,21 @@ class Refused(Exception):
     """A candidate is not worth a run; says why."""
 
 
+class Call(NamedTuple):
+    """A launch: what `Backend.launcher` was given, and the parameters that vary."""
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    constants: tuple[Any, ...]
+    varying: tuple[Any, ...]
+
+
 class Recording:
     """The launches of a run, and the memory that they use.
 
     Attributes
     ----------
-    calls : list of (Launch, tuple)
-        Launches and the parameters that vary.
+    calls : list of Call
     kept : list
         Buffers.
     result : ndarray
@@ -41,14 +49,9 @@ class Recording:
     """
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.calls: list[Call] = []
         self.kept: list[Any] = []
         self.result: Any = None
-
-    def repeat(self) -> None:
-        """Launch all of it again."""
-        for launch, varying in self.calls:
-            launch(*varying)
 
 
 class Recorder:
@@ -90,18 +93,20 @@ class Recorder:
     def _launcher(self) -> Callable[..., Any]:
         make, backend = self._backend.launcher, self._backend
 
-        def launcher(kernel: Any, *rest: Any) -> Callable[..., None]:
+        def launcher(
+            kernel: Any, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], *rest: Any
+        ) -> Callable[..., None]:
             if self._planned is not None:
                 self._planned.append(kernel)
                 return _launch_nothing
             if self._open is not None:
                 inspect(backend, kernel)
-            launch = make(kernel, *rest)
+            launch = make(kernel, grid, num_varying, constants, *rest)
 
             def noted(*varying: Any) -> None:
                 launch(*varying)
                 if self._open is not None:
-                    self._open.calls.append((launch, varying))
+                    self._open.calls.append(Call(kernel, grid, constants, varying))
 
             return noted
 
@@ -169,7 +174,7 @@ class GraphTimer:
 
     def _graph_seconds(self, recordings: Sequence[Recording], num_runs: int, repeats: int) -> float:
         backend = self._backend
-        with self._captured(recordings, num_runs) as executable:
+        with self._graph(recordings, num_runs) as executable:
             executable.launch(backend.stream)
             times = []
             for _ in range(repeats):
@@ -179,21 +184,31 @@ class GraphTimer:
         return statistics.median(times)
 
     @contextlib.contextmanager
-    def _captured(self, recordings: Sequence[Recording], num_runs: int) -> Iterator[driver_graph.Executable]:
-        backend = self._backend
-        backend.claim_streams()
-        before, stream = backend.stream, Stream(backend.context)
-        backend.use_stream(stream.handle)
-        try:
-            with driver_graph.capture(stream, "relaxed") as graph:
-                for number in range(num_runs):
-                    recordings[number % len(recordings)].repeat()
-        finally:
-            backend.use_stream(before)
+    def _graph(self, recordings: Sequence[Recording], num_runs: int) -> Iterator[Executable]:
+        """The launches of that many runs, one after the other."""
+        graph = Graph(self._backend.context)
+        made = [[(self._launcher(call), call.varying) for call in recording.calls] for recording in recordings]
+        last: tuple[Node, ...] = ()
+        for number in range(num_runs):
+            for launcher, varying in made[number % len(made)]:
+                last = (graph.add_kernel(launcher, *varying, after=last),)
         executable = graph.instantiate()
         try:
             yield executable
         finally:
-            backend.finish()
-            for handle in (executable, graph, stream):
-                handle.close()
+            self._backend.finish()
+            executable.close()
+            graph.close()
+
+    def _launcher(self, call: Call) -> Launcher:
+        kernel = call.kernel
+        return Launcher(
+            self._backend.function(kernel),
+            call.grid,
+            kernel.block,
+            kernel.shared_nbytes,
+            kernel.param_format,
+            len(call.varying),
+            call.constants,
+            cluster=kernel.cluster,
+        )
