@@ -35,8 +35,7 @@ MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, 
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK_NBYTES = 512  # of K
 BARRIERS_NBYTES = 1024
-# What was measured on the H200: seconds that a tile, a product and a pass take beside their work.
-SECONDS_PER_TILE, SECONDS_PER_PASS = 1.0e-6, 3e-6
+SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 4e-6  # beside their work, on the H200
 BYTES_PER_SECOND = 3e12
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
@@ -51,21 +50,24 @@ class Cut(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """A cut of which the rate is known: bytes of K times elements of C, per second of a multiprocessor."""
+    """A cut, and what was measured of it: bytes of K times elements of C that a multiprocessor takes per second.
+
+    `seconds` is what there is beside that: the way to the first product, and from the last one.
+    """
 
     tile_n: int
     num_stages: int
     cluster: int
     rate: float
+    seconds: float
 
 
 TILINGS = (
-    Tiling(256, 4, 2, 5.9e12),
-    Tiling(256, 4, 1, 5.8e12),
-    Tiling(192, 4, 1, 5.4e12),
-    Tiling(128, 6, 2, 5.5e12),
-    Tiling(128, 6, 1, 5.4e12),
-    Tiling(64, 8, 1, 4e12),
+    Tiling(256, 4, 2, 7.2e12, 4.2e-6),
+    Tiling(256, 4, 1, 7.1e12, 3.3e-6),
+    Tiling(192, 4, 1, 6.7e12, 3.0e-6),
+    Tiling(128, 6, 1, 6.7e12, 2.9e-6),
+    Tiling(64, 8, 1, 4.4e12, 2.6e-6),
 )
 
 
@@ -139,8 +141,8 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
         Of C.
     device : Device
     """
-    type_ = MULTIPLIED[a.type]
-    if device.cc != ARCHITECTURE or out not in gemm.OUTS[type_]:
+    type_ = MULTIPLIED.get(a.type)
+    if device.cc != ARCHITECTURE or type_ is None or out not in gemm.OUTS[type_]:
         return None
     m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
     depth, count = a.run if a.major == "k" else a.lines, a.num_c
@@ -157,8 +159,8 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
-    readable = _Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device)
-    steps += readable.steps(readable.choose(), (pointers[0], pointers[1]), scratch)
+    readable = Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device)
+    steps += readable.steps((Argument("c"), pointers[0], pointers[1]), scratch)
     return StepsPlan(tuple(steps), scratch.nbytes)
 
 
@@ -195,8 +197,17 @@ def _add(k: Builder, a: Value, b: Value) -> Value:
     return a + b
 
 
-class _Product:
-    """A product of operands that can be read."""
+class Product:
+    """A product of operands that can be read.
+
+    Parameters
+    ----------
+    type_, out : Type
+        Of the operands and of C.
+    sources : tuple of Source
+    shape : (m, n, depth, count)
+    device : Device
+    """
 
     def __init__(
         self, type_: Type, out: Type, sources: tuple[Source, Source], shape: tuple[int, int, int, int], device: Device
@@ -252,6 +263,7 @@ class _Product:
         waves = -(-pairs // (self.device.num_sms // tiling.cluster))
         chunk_nbytes = -(-self.depth * self.type.nbytes // (num_chunks * SWIZZLE_NBYTES)) * SWIZZLE_NBYTES
         seconds = waves * (SECONDS_PER_TILE + gemm.TILE_M * tiling.tile_n * chunk_nbytes / tiling.rate)
+        seconds += tiling.seconds
         if num_chunks > 1:
             seconds += SECONDS_PER_PASS
             seconds += 2 * num_chunks * self.count * self.m * self.n * self.acc.nbytes / BYTES_PER_SECOND
@@ -281,9 +293,10 @@ class _Product:
             if self.is_legal(cut):
                 yield cut
 
-    def steps(self, cut: Cut, pointers: tuple[Argument, Argument], scratch: Scratch) -> Iterator[Step]:
-        """Yield the launches."""
-        spec, c = self.spec(cut), Argument("c")
+    def steps(self, pointers: tuple[Argument, Argument, Argument], scratch: Scratch) -> Iterator[Step]:
+        """Yield the launches, by the addresses of C, A and B."""
+        cut = self.choose()
+        spec, c = self.spec(cut), pointers[0]
         stack = None
         a, b = self.sources
         nbytes = self.type.nbytes
@@ -294,16 +307,16 @@ class _Product:
         if cut.num_chunks > 1:
             c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
         arguments = [
-            pointer._replace(map=described) for pointer, described in zip((c, *pointers), launch.maps, strict=True)
+            pointer._replace(map=described) for pointer, described in zip((c, *pointers[1:]), launch.maps, strict=True)
         ]
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
         written = self.count * max(1, cut.num_chunks) * self.m * self.n * spec.out.nbytes
         work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
         yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, work)
         if cut.num_chunks > 1:
-            yield from self.joined(launch.num_slices // self.count, c, scratch)
+            yield from self.joined(launch.num_slices // self.count, c, pointers[0], scratch)
 
-    def joined(self, num_chunks: int, partial: Argument, scratch: Scratch) -> Iterator[Step]:
+    def joined(self, num_chunks: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
         """Yield the launches that sum up the chunks of every matrix."""
         size = self.m * self.n
         inputs = (Operand(self.acc, (num_chunks * size, size, 1)),)
@@ -312,9 +325,9 @@ class _Product:
         joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
         more = (scratch.take(joined.scratch_nbytes),) if joined.scratch_nbytes else ()
         first, *following = joined.launches
-        yield step(first, (Argument("c"), *more, partial))
+        yield step(first, (c, *more, partial))
         for launch in following:
-            yield step(launch, (Argument("c"), *more))
+            yield step(launch, (c, *more))
 
 
-__all__ = ["MULTIPLIED", "Cut", "Source", "plan"]
+__all__ = ["ARCHITECTURE", "MULTIPLIED", "Cut", "Product", "Source", "plan"]

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import gemm_any, hopper, reduce, split
+from oxinp._kernels import digits, gemm_any, hopper, reduce, split
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
@@ -185,9 +185,9 @@ def plan_steps(
 def plan_hopper(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, out: Type, device: Device
 ) -> StepsPlan | None:
-    """Return the launches that multiply halves, bytes, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`."""
+    """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`."""
     *batch, m, n = shape
-    if a.type not in hopper.MULTIPLIED or a.type is not b.type:
+    if a.type is not b.type:
         return None
     nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
     if len(nest.shape) > 1:
@@ -208,7 +208,8 @@ def plan_hopper(
             "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:], strict=True
         )
     ]
-    return hopper.plan(sources[0], sources[1], out, device)
+    plan = digits.plan if a.type in digits.UNSIGNED else hopper.plan
+    return plan(sources[0], sources[1], out, device)
 
 
 def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:

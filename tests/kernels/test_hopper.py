@@ -8,9 +8,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm, hopper
+from oxinp._kernels import digits, gemm, hopper
 from oxinp._kernels.hopper import Cut, Source
-from oxinp._ptx.types import f16, f32, i8, i32, pred, u8
+from oxinp._ptx.types import f16, f32, from_dtype, i8, i32, pred, u8
+from tests.kernels import machine as machine_module
 from tests.kernels.machine import TINY_DEVICE, machine
 
 H200 = type(TINY_DEVICE)(**{**vars(TINY_DEVICE), "num_sms": 132, "cc": (9, 0), "max_shared_nbytes": 227 * 1024})
@@ -23,18 +24,45 @@ def source(name, type, major, extent, depth, *, count=1, pitch=None, moves=True,
 
 
 def run(plan, arrays):
-    """Launch what needs no tensor cores; the scratch memory and C."""
+    """Launch the plan, with NumPy in place of tensor cores; the scratch memory and C."""
     here = machine()
     bases = {name: here.upload(array) for name, array in arrays.items()}
     bases["scratch"] = here.upload(np.full(max(plan.scratch_nbytes, 1), 0xA5, np.uint8))
     for step in plan.steps:
+        addresses = [bases.get(argument.base, 0) + argument.offset for argument in step.arguments]
         if step.kernel.target != "sm_90a":
-            here.launch(step, [bases[argument.base] + argument.offset for argument in step.arguments])
-    left = {name: here.download(bases[name], nbytes) for name, nbytes in (("scratch", plan.scratch_nbytes),)}
-    left["c"] = here.download(bases["c"], arrays["c"].nbytes) if "c" in arrays else None
+            here.launch(step, addresses)
+        elif "c" in arrays:
+            multiply(here, step, addresses)
+    scratch = here.download(bases["scratch"], plan.scratch_nbytes)
+    c = here.download(bases["c"], arrays["c"].nbytes) if "c" in arrays else None
     for address in bases.values():
         here.free(address)
-    return left
+    return scratch, c
+
+
+def multiply(here, step, addresses):
+    """What the kernel of a step does to matrices of bytes, one at a time."""
+    if machine_module.REQUIRE_GPU:
+        maps = [argument.map for argument in step.arguments]
+        values = [
+            x if spec is None else here.backend.tensor_map(spec, x) for x, spec in zip(addresses, maps, strict=True)
+        ]
+        here.launch(step, values)
+        return
+    assert step.kernel.name.startswith("gemm_u8_i32_kk_")
+    a, b = (
+        read(here, address, argument.map) for address, argument in zip(addresses[1:], step.arguments[1:], strict=True)
+    )
+    c = (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
+    here.memory.write(addresses[0], c)
+
+
+def read(here, address, spec):
+    """The matrix that a map describes."""
+    (lines, length), (pitch,) = spec.shape, spec.strides_nbytes
+    stored = here.download(address, (lines - 1) * pitch + length)
+    return np.lib.stride_tricks.as_strided(stored, (lines, length), (pitch, 1))
 
 
 def product_of(plan):
@@ -62,7 +90,7 @@ def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, m
     step = product_of(plan)
     _, of_a, _ = step.arguments
     assert of_a.base == "scratch"
-    left = run(plan, {"a": stored, "b": np.zeros(1, dtype)})["scratch"]
+    left = run(plan, {"a": stored, "b": np.zeros(1, dtype)})[0]
     expected = stored if major == "k" or type is f16 else stored.swapaxes(1, 2)
     lines, length = expected.shape[1:]
     pitch = -(-length // unit) * unit
@@ -141,3 +169,33 @@ def test_results_at_any_alignment_are_stored_directly():
     assert step.kernel.name.endswith("_direct")
     assert step.arguments[0].map is None
     assert dataclasses.asdict(step.arguments[1].map)["shape"] == (128, 512)
+
+
+@pytest.mark.parametrize("majors", ["kk", "km", "mk", "mm"])
+@pytest.mark.parametrize("dtype", ["i2", "u4", "i8", "u8"])
+@pytest.mark.parametrize("shape", [(20, 24, 64), (33, 7, 77)], ids=str)
+def test_products_of_wide_integers(monkeypatch, shape, dtype, majors):
+    m, n, depth = shape
+    monkeypatch.setattr(digits, "MIN_PRODUCTS", 0)
+    monkeypatch.setattr(digits, "MIN_EXTENT", 1)
+    monkeypatch.setattr(digits, "MAX_DEPTH", 40)
+    monkeypatch.setattr(digits, "MAX_SUMS_NBYTES", 4096)
+    rng, info = np.random.default_rng(9), np.iinfo(dtype)
+    a, b = (rng.integers(info.min, info.max, x, dtype, endpoint=True) for x in ((m, depth), (n, depth)))
+    sources = [
+        source(name, from_dtype(dtype), "mn" if major == "m" else "k", extent, depth)
+        for name, major, extent in zip("ab", majors, (m, n), strict=True)
+    ]
+    plan = digits.plan(*sources, from_dtype(dtype), H200)
+    stored = [np.ascontiguousarray(x.T if major == "m" else x) for x, major in zip((a, b), majors, strict=True)]
+    _, c = run(plan, {"a": stored[0], "b": stored[1], "c": np.zeros((m, n), dtype)})
+    np.testing.assert_array_equal(c.view(dtype).reshape(m, n), a @ b.T)
+
+
+def test_sums_of_bytes_are_held_by_32_bits():
+    assert 4 * digits.MAX_DEPTH * 255**2 < 2**32
+
+
+def test_small_products_of_integers_are_left_to_others():
+    i8s = [source(name, from_dtype("i8"), "k", 64, 64) for name in "ab"]
+    assert digits.plan(*i8s, from_dtype("i8"), H200) is None

@@ -28,7 +28,7 @@ from oxinp._ptx.types import Type, f16, f32, i32, pred
 
 if TYPE_CHECKING:
     from oxinp._kernels.matmul import Matrices
-    from oxinp._kernels.steps import Argument, Step
+    from oxinp._kernels.steps import Argument, Step, StepsPlan
     from oxinp._runtime.backend import Backend, Launch
     from oxinp._runtime.memory import Buffer
 
@@ -195,18 +195,22 @@ class Product:
         )
         return left, right
 
-    def _compiled(self) -> tuple[Any, int]:
-        """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
-        backend = device()
-        plan = _planner().plan_steps(
+    def planned(self) -> StepsPlan | None:
+        """The launches on faster units, if there are such."""
+        plan: StepsPlan | None = _planner().plan_steps(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
             DEVICE_TYPES[self.dtype],
-            backend.capability,
+            device().capability,
             config.matmul,
         )
-        return self._compiled_native() if plan is None else (_Steps(backend, plan.steps), plan.scratch_nbytes)
+        return plan
+
+    def _compiled(self) -> tuple[Any, int]:
+        """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
+        plan = self.planned()
+        return self._compiled_native() if plan is None else (_Steps(device(), plan.steps), plan.scratch_nbytes)
 
     def _compiled_native(self) -> tuple[Any, int]:
         backend = device()
