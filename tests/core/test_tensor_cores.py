@@ -105,6 +105,19 @@ def test_exact_sums_of_bytes(plans, dtypes, shapes):
 
 
 @pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["i2", "u2", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)], ids=str)
+@pytest.mark.parametrize("shape", [(701, 603, 700), (130, 128, 20001)], ids=str)
+def test_wide_integers(plans, shape, turned, dtype):
+    m, n, depth = shape
+    rng = numpy.random.default_rng(10)
+    a, b = draw(rng, (m, depth), dtype), draw(rng, (depth, n), dtype)
+    x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
+    numpy.testing.assert_array_equal(numpy.asarray(x @ y), a @ b)
+    assert plans[-1] is not None
+
+
+@pytest.mark.hopper
 def test_infinite_and_missing_halves():
     a, b = (draw(numpy.random.default_rng(6), (256, 256), "f2") for _ in range(2))
     a[3, 5], a[7, 8], b[9, 100] = numpy.inf, numpy.nan, -numpy.inf
