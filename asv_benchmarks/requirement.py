@@ -36,6 +36,11 @@ def throughput(nbytes, least):
     return Requirement(f">= {least / 1e9:g} GB/s", lambda row: nbytes / (1e-3 * row.ours.value) >= least)
 
 
+def operations(count, least):
+    """Operations per second of a case whose unit is the millisecond."""
+    return Requirement(f">= {least / 1e12:g} T/s", lambda row: count / (1e-3 * row.ours.value) >= least)
+
+
 def launches(count):
     """Kernel launches per call."""
     return Requirement(

@@ -287,7 +287,7 @@ class _Passed:
         return known
 
 
-MAX_MAPS = 16
+MAX_MAPS = 256
 _PRODUCTS: Any = new_table()
 
 
