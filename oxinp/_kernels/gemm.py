@@ -29,8 +29,8 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
-from oxinp._ptx.types import Type, bf16, f16, f32, i8, i32, i64, pred, u8, u32
-from oxinp._ptx.wgmma import FORMS, WARPGROUP, Accumulator, Queue, limit_registers
+from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, i64, pred, u8, u32
+from oxinp._ptx.wgmma import FORMS, WARPGROUP, Accumulator, Queue, Totals, limit_registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +43,7 @@ ROWS = 64  # of C that one consumer owns
 TILE_M = NUM_CONSUMERS * ROWS
 DEPTH_NBYTES = 128  # of K per tile
 STEPS = 4  # wgmmas along that
+MAX_PROMOTED = 128  # columns of tiles with totals
 SUPERTILE = 16  # tiles along M that are worked on together
 # 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
@@ -52,6 +53,8 @@ OUTS: dict[Type, tuple[Type, ...]] = {
     bf16: (f32, bf16),
     f16: (f32, f16),
     f32: (f32,),
+    e4m3: (f32, bf16, f16),
+    e5m2: (f32, bf16, f16),
     i8: (i32, i8),
     u8: (i32, u8, pred),
 }
@@ -63,7 +66,7 @@ class GemmSpec(NamedTuple):
     Attributes
     ----------
     type : Type
-        Of the operands: bf16, f16, f32 (rounded to tf32), i8 or u8.
+        Of the operands: a key of `OUTS`; f32 is rounded to tf32.
     out : Type
         Of the result: that of the sums, or `type`; see `OUTS`.
     a_major, b_major : str
@@ -77,6 +80,9 @@ class GemmSpec(NamedTuple):
         The work has slices: matrices, chunks of K, or both.
     is_bulk : bool
         Rows of C begin at multiples of 16 bytes: they are stored by bulk copies.
+    is_promoted : bool
+        Sums of a tile of K are added to totals, rounded: the units cut off what they add to sums, of e4m3 and e5m2
+        below 2**-13 of the largest term. Takes twice the registers.
     """
 
     type: Type
@@ -88,6 +94,7 @@ class GemmSpec(NamedTuple):
     cluster: int = 2
     is_sliced: bool = False
     is_bulk: bool = True
+    is_promoted: bool = False
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
@@ -95,6 +102,8 @@ class GemmSpec(NamedTuple):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
         if self.tile_n not in (64, 128, 192, 256) or (self.is_bulk and self.tile_n * self.out.nbytes % DEPTH_NBYTES):
             raise ValueError(f"tile_n is 64, 128, 192 or 256 and rows of it 128 bytes, not {self.tile_n}")
+        if self.is_promoted and self.tile_n > MAX_PROMOTED:
+            raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
 
@@ -107,7 +116,7 @@ class GemmSpec(NamedTuple):
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        ways = ("_sliced" if self.is_sliced else "") + ("" if self.is_bulk else "_direct")
+        ways = "_sliced" * self.is_sliced + "_direct" * (not self.is_bulk) + "_promoted" * self.is_promoted
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
 
@@ -246,20 +255,34 @@ def _consume(
 ) -> None:
     queue = Queue(k)
     sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
+    totals = Totals(sums) if spec.is_promoted else None
     first_row = number * ROWS
+
+    def multiply() -> None:
+        stage = consumer.acquire()
+        with queue.group():
+            sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, spec.type)
+
     with tiles.each_sliced() as (slice_number, row, column):
-        sums.reset()
         begin, end = tiles.depth_range(slice_number)
-        with k.range(begin, end) as step:
-            stage = consumer.acquire()
-            with queue.group():
-                sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, spec.type)
-            queue.wait(1)
-            with k.when(step > begin):
+        if totals is not None:
+            totals.reset()
+            with k.range(begin, end):
+                sums.reset()
+                multiply()
+                queue.wait()
                 consumer.release()
-        queue.wait()
-        consumer.release()
-        store(sums, row + first_row, column, () if slice_number is None else (slice_number,))
+                totals.add()
+        else:
+            sums.reset()
+            with k.range(begin, end) as step:
+                multiply()
+                queue.wait(1)
+                with k.when(step > begin):
+                    consumer.release()
+            queue.wait()
+            consumer.release()
+        store(totals or sums, row + first_row, column, () if slice_number is None else (slice_number,))
 
 
 class _Direct:
@@ -270,7 +293,7 @@ class _Direct:
         self._row, self._column = (thread >> 5) * 16 + ((thread >> 2) & 7), (thread & 3) * 2
 
     def store(
-        self, c: Pointer, accumulator: Accumulator, row: Value, column: Value, outer: tuple[Value, ...] = ()
+        self, c: Pointer, accumulator: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...] = ()
     ) -> None:
         """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out."""
         k = self.builder

@@ -17,7 +17,7 @@ from oxinp._ptx.value import Value
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.mbarrier import Slot
-    from oxinp._ptx.wgmma import Accumulator
+    from oxinp._ptx.wgmma import Accumulator, Totals
 
 WARPGROUP = 128  # threads
 ATOM_ROWS = 8
@@ -212,7 +212,7 @@ class ResultTile:
     def store(
         self,
         tensor_map: TensorMap,
-        accumulator: Accumulator,
+        accumulator: Accumulator | Totals,
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),

@@ -23,7 +23,7 @@ class Type:
         ``"p"`` predicate, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` floating point; of a `Compound`, ``"c"`` complex
         and ``"t"`` any other tuple.
     dtype : numpy.dtype
-        How the emulator and host arrays hold it. ``bf16`` is held as its 16 bits.
+        How the emulator and host arrays hold it. ``bf16``, ``e4m3`` and ``e5m2`` are held as their bits.
     register : str
         Register class: ``"p"``, ``"h"`` (16 bits), ``"r"`` (32) or ``"d"`` (64).
     """
@@ -122,6 +122,10 @@ f16 = Type("f16", "f16", 16, "f", np.dtype(np.float16), "h", "e")
 bf16 = Type("bf16", "bf16", 16, "f", np.dtype(np.uint16), "h", "H")
 f32 = Type("f32", "f32", 32, "f", np.dtype(np.float32), "r", "f")
 f64 = Type("f64", "f64", 64, "f", np.dtype(np.float64), "d", "d")
+
+# Held as bits, for wgmma alone: no other instruction here takes them.
+e4m3 = Type("e4m3", "e4m3", 8, "f", np.dtype(np.uint8), "h", "B")
+e5m2 = Type("e5m2", "e5m2", 8, "f", np.dtype(np.uint8), "h", "B")
 
 c64 = Compound("c64", (f32, f32), np.dtype(np.complex64))
 c128 = Compound("c128", (f64, f64), np.dtype(np.complex128))

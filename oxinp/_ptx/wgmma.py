@@ -17,7 +17,7 @@ from oxinp._ptx import isa
 from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
 from oxinp._ptx.tile import WARPGROUP, OperandView
-from oxinp._ptx.types import Type, bf16, f16, f32, i8, i32, pred, u8, u64
+from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u64
 from oxinp._ptx.value import Value, Var
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ FORMS = {
     bf16: Form("bf16", 16, (f32,), ", 1, 1, {a}, {b}"),
     f16: Form("f16", 16, (f32,), ", 1, 1, {a}, {b}"),
     f32: Form("tf32", 8, (f32,), ", 1, 1"),
+    e4m3: Form("e4m3", 32, (f32,), ", 1, 1"),
+    e5m2: Form("e5m2", 32, (f32,), ", 1, 1"),
     i8: Form("s8", 32, (i32,), "", 16),
     u8: Form("u8", 32, (i32,), "", 16),
 }
@@ -250,6 +252,30 @@ class Accumulator:
             raise TypeError("the accumulator is read at the top of a loop that leaves it in flight: wait for it first")
 
 
+class Totals:
+    """What an accumulator held, time and again, added up: f32 additions round, where the tensor units cut off."""
+
+    def __init__(self, sums: Accumulator) -> None:
+        self._sums = sums
+        self._registers: list[Var] = [sums.queue.builder.var(0, sums.type) for _ in range(sums.extent // 2)]
+
+    def reset(self) -> None:
+        """Begin at zero."""
+        for total in self._registers:
+            total.set(0)
+
+    def add(self) -> None:
+        """Add what the accumulator holds; it must not be in flight."""
+        values = [value for _, _, *pair in self._sums.pairs() for value in pair]
+        for total, value in zip(self._registers, values, strict=True):
+            total.set(total + value)
+
+    def pairs(self) -> list[tuple[int, int, Value, Value]]:
+        """Return the thread's totals as `Accumulator.pairs` does."""
+        totals = [total.get() for total in self._registers]
+        return [(i % 2, i // 2, totals[2 * i], totals[2 * i + 1]) for i in range(len(totals) // 2)]
+
+
 def _contains(outer: Block, inner: Block | None) -> bool:
     while inner is not None:
         if inner is outer:
@@ -269,4 +295,4 @@ def limit_registers(k: Builder, count: int, *, is_increase: bool) -> None:
     k.emit_op(Op("setmaxnreg", text, (), (), refuse, EFFECT, 90, (8, 0), WARPGROUP, arch_specific=True))
 
 
-__all__ = ["FORMS", "WARPGROUP", "Accumulator", "Form", "Queue", "limit_registers", "multiply_op"]
+__all__ = ["FORMS", "WARPGROUP", "Accumulator", "Form", "Queue", "Totals", "limit_registers", "multiply_op"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oxinp._ptx.types import bf16, f32, pred
+from oxinp._ptx.types import bf16, e4m3, e5m2, f32, pred
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,30 @@ class GemmCase:
 # Half the distance of neighbours, relative: what one rounding of a result may change.
 HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24}
 FILL = 77
-DEPTH_PER_STEP = {"f16": 16, "bf16": 16, "f32": 8}
+DEPTH_PER_STEP = {"f16": 16, "bf16": 16, "f32": 8, "e4m3": 32, "e5m2": 32}
+# What partial sums lose per instruction, relative to their largest term.
+CUT = {"e4m3": 2.0**-12, "e5m2": 2.0**-12}
+
+
+def _bytes_of(num_exponent, num_fraction, bias):
+    """Values of an 8-bit float's bits from 0 up, finite ones."""
+    bits = np.arange(128 - (1 if num_exponent == 4 else 4))
+    exponent, fraction = bits >> num_fraction, bits & ((1 << num_fraction) - 1)
+    scaled = np.where(exponent > 0, fraction + (1 << num_fraction), fraction)
+    return scaled * 2.0 ** (np.maximum(exponent, 1) - bias - num_fraction)
+
+
+BYTES = {e4m3: _bytes_of(4, 3, 7), e5m2: _bytes_of(5, 2, 15)}
 
 
 def to_type(values, type):
     """Round float32 values to a machine type; f32 to tf32, so that the tensor units take it as it is."""
     if type.is_integer:
         return (values * 60).astype(np.int64).astype(type.dtype)  # the whole range, and beyond it
+    if type in BYTES:
+        table = BYTES[type]
+        nearest = np.searchsorted((table[1:] + table[:-1]) / 2, np.abs(values)).astype(np.uint8)
+        return nearest | (np.signbit(values).astype(np.uint8) << 7)
     if type is bf16:
         words = values.view(np.uint32)
         return ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
@@ -73,6 +90,9 @@ def to_type(values, type):
 
 def to_float64(array, type):
     """Values of an array of a machine type."""
+    if type in BYTES:
+        finite = np.concatenate([BYTES[type], np.full(128 - len(BYTES[type]), np.nan)])
+        return np.concatenate([finite, -finite])[array]
     if type is bf16:
         return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return array.astype(np.float64)
@@ -82,7 +102,11 @@ def blank(rows, columns, type):
     """NaN, or 77, everywhere, rows as long as 16-byte multiples are."""
     pitch = -(-columns * type.nbytes // 16) * 16 // type.nbytes
     filled = np.nan if type.is_float else FILL
-    return np.full((rows, pitch), 0xFFFF if type is bf16 else filled, np.uint8 if type is pred else type.dtype)
+    return np.full(
+        (rows, pitch),
+        0xFFFF if type is bf16 else 0xFF if type in BYTES else filled,
+        np.uint8 if type is pred else type.dtype,
+    )
 
 
 def padded(array, type):
@@ -106,7 +130,10 @@ def draw(spec, m, n, depth, rng, rows=None):
         exact = (exact != 0 if spec.out is pred else exact.astype(np.int64).astype(spec.out.dtype)).astype(np.float64)
         return _case(spec, a, b, (m, n, depth), exact, np.full_like(exact, 0.5))
     num_steps = -(-depth // DEPTH_PER_STEP[spec.type.name])
-    bound = num_steps * 2.0**-21 * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
+    # With totals, of those since the last addition.
+    num_cut = min(num_steps, 4) if getattr(spec, "is_promoted", False) else num_steps
+    cut = num_cut * CUT.get(spec.type.name, 2.0**-21) + num_steps * 2.0**-23
+    bound = cut * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
     return _case(spec, a, b, (m, n, depth), exact, bound)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from _driver.launch import Launcher
 from _driver.module import Module
 from oxinp._kernels.gemm import GemmSpec, plan
-from oxinp._ptx.types import bf16, f16, f32, i8, i32, pred, u8
+from oxinp._ptx.types import bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_case import draw
 
@@ -44,6 +44,10 @@ CHECKED_SPECS = [
     GemmSpec(f16, f32, b_major="k", tile_n=64, num_stages=8),
     GemmSpec(f32, f32, b_major="k"),
     GemmSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
+    GemmSpec(f16, f32, tile_n=128, num_stages=6, is_promoted=True),
+    GemmSpec(e4m3, f32, b_major="k", tile_n=128, num_stages=6, is_promoted=True),
+    GemmSpec(e4m3, f16, b_major="k"),
+    GemmSpec(e5m2, bf16, b_major="k", tile_n=128, cluster=1),
     GemmSpec(i8, i32, b_major="k"),
     GemmSpec(i8, i8, b_major="k"),
     GemmSpec(u8, i32, b_major="k", tile_n=128, cluster=1),
@@ -59,6 +63,8 @@ TIMED = [
     (GemmSpec(f16, f16), 8192),
     (GemmSpec(bf16, f32), 8192),
     (GemmSpec(f32, f32, b_major="k"), 8192),
+    (GemmSpec(e4m3, bf16, b_major="k"), 8192),
+    (GemmSpec(e4m3, bf16, b_major="k", tile_n=128, num_stages=6, is_promoted=True), 8192),
     (GemmSpec(i8, i32, b_major="k"), 8192),
     (GemmSpec(i8, i8, b_major="k"), 8192),
 ]
@@ -69,7 +75,7 @@ def shapes_of(spec):
     shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" else [])
     if spec.type.nbytes > 1:
         return shapes
-    return [(m, n if spec.out is i32 else 2 * n, 2 * depth) for m, n, depth in shapes]
+    return [(m, n if spec.out.nbytes > 1 else 2 * n, 2 * depth) for m, n, depth in shapes]
 
 
 class Run:
