@@ -34,6 +34,9 @@ DEVICE_TYPES: dict[np.dtype[Any], Type] = {
     np.dtype(np.complex128): types.c128,
 }
 
+# dtypes of other packages, by name. Their arrays stay on the host, but products read the bits on the device.
+MULTIPLIED_BITS: dict[str, tuple[np.dtype[Any], Type]] = {"bfloat16": (np.dtype(np.uint16), types.bf16)}
+
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)
 FLOAT16 = np.dtype(np.float16)

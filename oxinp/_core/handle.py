@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core import explain, schedule
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.expr import Unsupported, leaf
 from oxinp._core.layout import Layout, address_of
 from oxinp._core.placement import device
@@ -83,7 +83,7 @@ def device_value(storage: Storage) -> Value:
 def _upload(storage: Storage) -> Value:
     host = storage.host
     assert host is not None
-    if host.dtype not in DEVICE_TYPES:
+    if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
         raise Unsupported(f"dtype {host.dtype} has no kernels yet")
     backend = device()
     stale = storage.stale

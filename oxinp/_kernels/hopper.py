@@ -66,6 +66,7 @@ TILINGS = (
     Tiling(256, 4, 2, 7.2e12, 4.2e-6),
     Tiling(256, 4, 1, 7.1e12, 3.3e-6),
     Tiling(192, 4, 1, 6.7e12, 3.0e-6),
+    Tiling(128, 6, 2, 6.7e12, 3.7e-6),
     Tiling(128, 6, 1, 6.7e12, 2.9e-6),
     Tiling(64, 8, 1, 4.4e12, 2.6e-6),
 )
@@ -229,6 +230,8 @@ class Product:
             cut.cluster,
             is_sliced=self.count > 1 or cut.num_chunks > 1,
             is_bulk=self.n * out.nbytes % ALIGN == 0,
+            # As good as chains of f32 multiply-adds.
+            is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
         )
 
     def is_legal(self, cut: Cut) -> bool:

@@ -118,6 +118,18 @@ def test_wide_integers(plans, shape, turned, dtype):
 
 
 @pytest.mark.hopper
+@pytest.mark.parametrize("shapes", SHAPES[:9], ids=str)
+def test_halves_summed_up_in_single_precision(plans, shapes):
+    a, b = (draw(numpy.random.default_rng(11), shape, "f2") + numpy.float16(0.5) for shape in shapes)
+    got = np.matmul(np.asarray(a), np.asarray(b), dtype="f4")
+    assert got.dtype == "f4"
+    exact, magnitude = a.astype("f8") @ b.astype("f8"), numpy.abs(a).astype("f8") @ numpy.abs(b).astype("f8")
+    # As chains of multiply-adds, at most one rounding per term.
+    assert (numpy.abs(numpy.asarray(got) - exact) <= shapes[0][-1] * 2.0**-24 * magnitude).all()
+    assert len(plans) == 1
+
+
+@pytest.mark.hopper
 def test_infinite_and_missing_halves():
     a, b = (draw(numpy.random.default_rng(6), (256, 256), "f2") for _ in range(2))
     a[3, 5], a[7, 8], b[9, 100] = numpy.inf, numpy.nan, -numpy.inf
@@ -129,7 +141,9 @@ def test_infinite_and_missing_halves():
     numpy.testing.assert_array_equal(numpy.isinf(got), numpy.isinf(expected))
 
 
-@pytest.mark.parametrize("dtypes", [("i1", "i4"), ("u1", "i4"), ("u1", "u4"), ("i1", "i8"), ("u1", "f4")], ids=str)
+@pytest.mark.parametrize(
+    "dtypes", [("i1", "i4"), ("u1", "i4"), ("u1", "u4"), ("i1", "i8"), ("u1", "f4"), ("f2", "f8")], ids=str
+)
 @pytest.mark.parametrize("shapes", [((30, 40), (40, 20)), ((2, 30, 40), (40, 20)), ((40,), (40, 20)), ((3, 1), (1, 4))])
 def test_loops_wider_than_their_operands(twin, dtypes, shapes):
     narrow, wide = dtypes

@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import explain, schedule
-from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
+from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.expr import Unsupported, new_table, remember
 from oxinp._core.handle import Handle, expression
 from oxinp._core.layout import Layout
@@ -38,6 +38,7 @@ _SUMS: dict[Type, Type] = {f16: f32, pred: i32}
 WIDENED = {
     np.dtype(np.int8): (np.dtype(np.int32),),
     np.dtype(np.uint8): (np.dtype(np.int32), np.dtype(np.uint32)),
+    FLOAT16: (FLOAT32,),
 }
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
@@ -69,7 +70,8 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
     once. On Hopper float16, 8-bit integers and bool are multiplied by the tensor cores, which cut partial sums of
     float16 off at 24 bits, and large float32 matrices where that errs as little (see `_kernels.split`) and memory for
-    their halves, as much as for the operands, is there; ``config.matmul = "native"`` turns the latter off, ``"tf32"``
+    their halves, as much as for the operands, is there; products of float16 and bfloat16 in float32 are exact, and
+    their sums as good as those of multiply-adds; ``config.matmul = "native"`` turns the latter off, ``"tf32"``
     has float32 rounded to 11 bits instead.
     """
     return _product_of(a._layout, b._layout, dtype).run(a, b)
@@ -110,13 +112,13 @@ class Product:
         elif not flops:
             self.run = self._zeros
         elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
-            self.run = self._vectors if dtype is None else self._cast
-        elif left.dtype != right.dtype or self.dtype not in (left.dtype, *WIDENED.get(left.dtype, ())):
+            self.run = self._vectors if dtype is None and left.dtype in DEVICE_TYPES else self._cast
+        elif left.dtype != right.dtype or self.dtype not in (left.dtype, *_loops(left.dtype)):
             self.run = self._cast
         elif not (_is_readable(left) and _is_readable(right)):
             self.run = self._copied
         else:
-            self.run = self._launch
+            self.run = self._launch if left.dtype in DEVICE_TYPES else self._of_bits
 
     def _refuse(self, *_: Handle) -> Any:
         msg = f"dtype {self.dtype} has no kernels"
@@ -133,6 +135,10 @@ class Product:
     def _copied(self, a: Handle, b: Handle) -> Any:
         left, right = (x if _is_readable(x._layout) else copy(x) for x in (a, b))
         return matmul(left, right, self.dtype)
+
+    def _of_bits(self, a: Handle, b: Handle) -> Any:
+        bits, _ = MULTIPLIED_BITS[self.left.dtype.name]
+        return self._launch(*[view(x, lambda seen: seen.view(bits)) for x in (a, b)])
 
     def _vectors(self, a: Handle, b: Handle) -> Any:
         """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
@@ -188,9 +194,7 @@ class Product:
     def _matrices(self) -> tuple[Matrices, Matrices]:
         batch = self.layout.shape[:-2]
         left, right = (
-            _planner().Matrices(
-                DEVICE_TYPES[x.dtype], x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment
-            )
+            _planner().Matrices(_type_of(x.dtype), x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
             for x in (self.left, self.right)
         )
         return left, right
@@ -295,6 +299,15 @@ def _is_readable(layout: Layout) -> bool:
     """Whether kernels read matrices that lie like this: one axis has stride 1, or a single element."""
     shape, strides = layout.shape, layout.element_strides
     return layout.is_aligned and (strides[-1] == 1 or strides[-2] == 1 or shape[-1] == 1 or shape[-2] == 1)
+
+
+def _loops(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
+    """Wider dtypes in whose loops matrices are multiplied as they are; NumPy takes bfloat16 to float32."""
+    return WIDENED.get(dtype, (FLOAT32,) if dtype.name in MULTIPLIED_BITS else ())
+
+
+def _type_of(dtype: np.dtype[Any]) -> Type:
+    return DEVICE_TYPES[dtype] if dtype in DEVICE_TYPES else MULTIPLIED_BITS[dtype.name][1]
 
 
 def _planner() -> Any:
