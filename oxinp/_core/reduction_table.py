@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from oxinp._core.dtypes import BOOL, DEVICE_TYPES
 from oxinp._kernels import reducers
 from oxinp._kernels.problem import ReduceOp
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.types import f16, f32, f64
 
 DType = np.dtype[Any]
@@ -34,8 +34,7 @@ def _ddof(count: int, ddof: float) -> tuple[float, ...]:  # noqa: ARG001
     return (ddof,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReductionRow:
+class ReductionRow(Frozen, eq=False):
     """A reduction the device computes.
 
     Attributes
@@ -173,7 +172,7 @@ def _rooted(op: ReduceOp) -> ReduceOp:
     def finish(k: Any, total: Any, *parameters: Any) -> Any:
         return k.sqrt(first(k, total, *parameters))
 
-    return replace(op, finish=finish)
+    return op.replace(finish=finish)
 
 
 def _variance(k: Any, count: Any, squares: Any, ddof: Any) -> Any:
@@ -225,7 +224,7 @@ def with_initial(op: ReduceOp) -> ReduceOp:
         total = op.combine(k, total, k.cast(initial, op.acc) if op.lift is None else op.lift(k, initial))
         return total if first is None else first(k, total, *own)
 
-    return replace(op, finish=finish, num_parameters=op.num_parameters + 1)
+    return op.replace(finish=finish, num_parameters=op.num_parameters + 1)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -243,21 +242,21 @@ FMIN = ReductionRow(
 ANY = ReductionRow("any", np.any, _truth("any", identity=False, combine=_or))
 ALL = ReductionRow("all", np.all, _truth("all", identity=True, combine=_and))
 MEAN = ReductionRow("mean", np.mean, _mean_op, np.add, is_average=True, parameters=_degrees)
-_VAR_ABOUT = replace(MEAN, name="var", numpy=np.var)
-_STD_ABOUT = replace(MEAN, name="std", numpy=np.std, op=_root_mean_op)
+_VAR_ABOUT = MEAN.replace(name="var", numpy=np.var)
+_STD_ABOUT = MEAN.replace(name="std", numpy=np.std, op=_root_mean_op)
 VAR = ReductionRow("var", np.var, _var_op, is_average=True, parameters=_ddof, about=_VAR_ABOUT)
 STD = ReductionRow("std", np.std, _std_op, is_average=True, parameters=_ddof, about=_STD_ABOUT)
 ARGMAX = ReductionRow("argmax", np.argmax, _extremum_at(is_max=True), takes_one_axis=True)
 ARGMIN = ReductionRow("argmin", np.argmin, _extremum_at(is_max=False), takes_one_axis=True)
-NANSUM = replace(SUM, name="nansum", numpy=np.nansum, skips_nan=True)
-NANPROD = replace(PROD, name="nanprod", numpy=np.nanprod, skips_nan=True)
-NANMAX = replace(FMAX, name="nanmax", numpy=np.nanmax)
-NANMIN = replace(FMIN, name="nanmin", numpy=np.nanmin)
-NANMEAN = replace(MEAN, name="nanmean", numpy=np.nanmean, skips_nan=True)
-NANVAR = replace(VAR, name="nanvar", numpy=np.nanvar, op=_nanvar_op, skips_nan=True, about=None)
-NANSTD = replace(STD, name="nanstd", numpy=np.nanstd, op=_nanstd_op, skips_nan=True, about=None)
-NANARGMAX = replace(ARGMAX, name="nanargmax", numpy=np.nanargmax, skips_nan=True)
-NANARGMIN = replace(ARGMIN, name="nanargmin", numpy=np.nanargmin, skips_nan=True)
+NANSUM = SUM.replace(name="nansum", numpy=np.nansum, skips_nan=True)
+NANPROD = PROD.replace(name="nanprod", numpy=np.nanprod, skips_nan=True)
+NANMAX = FMAX.replace(name="nanmax", numpy=np.nanmax)
+NANMIN = FMIN.replace(name="nanmin", numpy=np.nanmin)
+NANMEAN = MEAN.replace(name="nanmean", numpy=np.nanmean, skips_nan=True)
+NANVAR = VAR.replace(name="nanvar", numpy=np.nanvar, op=_nanvar_op, skips_nan=True, about=None)
+NANSTD = STD.replace(name="nanstd", numpy=np.nanstd, op=_nanstd_op, skips_nan=True, about=None)
+NANARGMAX = ARGMAX.replace(name="nanargmax", numpy=np.nanargmax, skips_nan=True)
+NANARGMIN = ARGMIN.replace(name="nanargmin", numpy=np.nanargmin, skips_nan=True)
 
 BY_UFUNC = {
     "add": SUM,

@@ -6,10 +6,10 @@ at the origin, moves it along the loops of the nest, and loads and stores there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import Instr, Nest, magic
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i32, i64, u32
 
@@ -34,8 +34,7 @@ STEPPED = "stepped"  # likewise, with a step between neighbours
 STAGED = frozenset({TRANSPOSED, STEPPED})
 
 
-@dataclass(frozen=True, slots=True)
-class OperandSpec:
+class OperandSpec(Frozen):
     """What a kernel's code depends on of an operand.
 
     Attributes
@@ -74,8 +73,7 @@ class OperandSpec:
         return int((self.kind == UNIT and loop == ndim - 1) or (self.kind == TRANSPOSED and loop == ndim - 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Frozen):
     """Inputs, instructions and outputs as far as code depends on them.
 
     Attributes

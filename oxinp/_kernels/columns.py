@@ -9,7 +9,6 @@ joins. Bytes per element: those of the inputs, once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ NUM_WARPS = 8
 BLOCK = WARP * NUM_WARPS
 
 
-@dataclass(frozen=True, slots=True)
 class ColumnsSpec(ReductionSpec):
     """One kernel of the family; its loops are the outer kept ones, the reduced ones, then one kept loop.
 

@@ -7,7 +7,6 @@ strides over one shape, and instructions between them.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels import linear, tile
@@ -184,7 +183,7 @@ def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> 
         nbytes = tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, spec.type)
         is_staged = i >= num_outputs and spec.kind == STRIDED and _is_transposed(strides, -2) and nbytes <= left
         left -= nbytes * is_staged
-        result.append(replace(spec, kind=TRANSPOSED if strides[-2] == 1 else STEPPED) if is_staged else spec)
+        result.append(spec.replace(kind=TRANSPOSED if strides[-2] == 1 else STEPPED) if is_staged else spec)
     return result, units, rows
 
 

@@ -10,13 +10,13 @@ indices by multiplications. Bytes per element: those of every operand, once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import BoundChain, Chain, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from oxinp._kernels.problem import Grid, Nest
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 BLOCK = 256
 
 
-@dataclass(frozen=True, slots=True)
-class LinearSpec:
+class LinearSpec(Frozen):
     """One kernel of the family.
 
     Attributes

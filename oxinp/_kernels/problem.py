@@ -8,8 +8,9 @@ shape.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,8 +45,7 @@ class Device(Protocol):
         """Fields of the answer that was measured to be best here, None where nothing near was measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Frozen):
     """An array that a kernel reads or writes through a pointer to its element (0, ..., 0).
 
     Attributes
@@ -63,15 +63,13 @@ class Operand:
     alignment: int = MAX_ALIGNMENT
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarOperand:
+class ScalarOperand(Frozen):
     """An input passed by value: of a `Compound`, its parts one after the other."""
 
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
-class Instr:
+class Instr(Frozen):
     """One operation on values: `lower(k, *values)` gives a value of `type`.
 
     `args` number the inputs, then the earlier instructions. A `lower` with a true attribute `wants_index` is called
@@ -88,8 +86,7 @@ class Instr:
         return getattr(self.lower, "wants_index", False)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Frozen):
     """Which value is written where."""
 
     value: int
@@ -104,8 +101,7 @@ class Element(NamedTuple):
     is_valid: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceOp:
+class ReduceOp(Frozen):
     """How a reduction makes one value of many.
 
     Elements are *lifted* into accumulators, which are *combined* into one, which is *finished*.
@@ -148,7 +144,7 @@ class ReduceOp:
 
     def joining(self) -> ReduceOp:
         """The reduction of accumulators that an earlier pass left."""
-        return replace(self, lift=None, gather=None, wants_index=False)
+        return self.replace(lift=None, gather=None, wants_index=False)
 
 
 class Work(NamedTuple):
@@ -178,8 +174,7 @@ def touched_nbytes(shape: Sequence[int], operands: Iterable[Operand]) -> int:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Frozen):
     """A kernel with its geometry; parameters at launch are the output pointers, the inputs in order, the constants."""
 
     kernel: Kernel
@@ -188,8 +183,7 @@ class Launch:
     work: Work = NO_WORK
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+class Nest(Frozen):
     """Loops, outermost first, over elements that operands address by strides.
 
     Attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import columns, elementwise, rows
@@ -29,6 +28,7 @@ from oxinp._kernels.problem import (
     touched_nbytes,
 )
 from oxinp._kernels.rows import RowsSpec
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.types import i32, pred, u64
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # of larger accumulators its 64 regist
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
 
 
-@dataclass(frozen=True, slots=True)
-class ReducePlan:
+class ReducePlan(Frozen):
     """How a reduction runs.
 
     Attributes
@@ -83,8 +82,7 @@ class _Pass(NamedTuple):
     chunk_length: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(Frozen):
     """A reduction with its loops collapsed, kept and reduced ones apart.
 
     The nests' operands are the input arrays, the index if there is one, and in `kept` then the output and the scratch.
@@ -117,7 +115,7 @@ class _Problem:
         bits = max(index_bits(nest), index_bits(self.kept))
         indices = [*specs]
         if self.op.wants_index and bits == 32:
-            indices[-1] = replace(indices[-1], type=i32)
+            indices[-1] = indices[-1].replace(type=i32)
         return Chain((*inputs, *indices), self.instrs, (), len(nest.shape), bits)
 
     def target(self, num_chunks: int) -> tuple[Type, tuple[int, ...]]:
@@ -222,10 +220,10 @@ def choose(
         length, width = shape
         partial_shape, partial_axes = (fold, width), (0, 1)
         folded = tuple(
-            replace(x, strides=(fold * width, width, 1)) if isinstance(x, Operand) and any(x.strides) else x
+            x.replace(strides=(fold * width, width, 1)) if isinstance(x, Operand) and any(x.strides) else x
             for x in inputs
         )
-        first = first_pass((length // fold, fold, width), folded, replace(output, strides=(width, 1)))
+        first = first_pass((length // fold, fold, width), folded, output.replace(strides=(width, 1)))
     if first is None or first.num_chunks == 1:
         partial_shape, partial_axes = kept_shape, (0,)
         first = first_pass(shape, inputs, output)
@@ -298,7 +296,7 @@ def _choose_pass(problem: _Problem) -> _Pass:
     if loop is None:
         return _rows(problem)
     order = [d for d in range(len(problem.kept.shape)) if d != loop]
-    return _columns(replace(problem, kept=problem.kept.reordered([*order, loop])))
+    return _columns(problem.replace(kept=problem.kept.reordered([*order, loop])))
 
 
 def _column_loop(problem: _Problem) -> int | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.chain import INDEX, STRIDED, BoundChain, BoundOperand, Chain, OperandSpec, Position
 from oxinp._kernels.problem import Element
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionSpec:
+class ReductionSpec(Frozen):
     """What is reduced, of a kernel of any family.
 
     Attributes

@@ -9,7 +9,6 @@ which a second reduction joins. Bytes per element: those of the inputs, once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ WARP = 32
 BLOCK = 256
 
 
-@dataclass(frozen=True, slots=True)
 class RowsSpec(ReductionSpec):
     """One kernel of the family; its loops are the kept ones, then the reduced ones.
 

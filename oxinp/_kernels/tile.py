@@ -12,7 +12,6 @@ of every operand, once; of shifted views of one array, about once for all of the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.chain import MAX_GATHERED, STAGED, BoundChain, Chain, Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,7 @@ NUM_WARPS = 8
 BLOCK = WARP * NUM_WARPS
 
 
-@dataclass(frozen=True, slots=True)
-class TileSpec:
+class TileSpec(Frozen):
     """One kernel of the family.
 
     Attributes

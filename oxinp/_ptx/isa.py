@@ -21,13 +21,13 @@ need a target with the suffix ``a`` (``sm_90a``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._ptx import reference as ref
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.types import (
     BY_NAME,
     UNSIGNED,
@@ -85,8 +85,7 @@ class Row(NamedTuple):
     arch_specific: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Op:
+class Op(Frozen, eq=False):
     """One instruction form: a row bound to types and modifiers. Interned, compares by identity.
 
     Attributes

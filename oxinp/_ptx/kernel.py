@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Type
 from oxinp._ptx.value import Immediate, Value
@@ -78,8 +78,7 @@ class Leave:
 Node = Instr | If | Loop | Leave
 
 
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(Frozen):
     """One kernel parameter.
 
     `type` is the pointed-to type of a pointer, None for a by-value block of `nbytes` bytes aligned to `align`.
@@ -93,8 +92,7 @@ class Param:
     access: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedArray:
+class SharedArray(Frozen):
     """One shared-memory array; `offset` is where the emulator puts it. Dynamic ones share one extern symbol."""
 
     name: str
@@ -104,8 +102,7 @@ class SharedArray:
     is_dynamic: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Kernel:
+class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared")):
     """A kernel ready to be loaded, or run by the emulator.
 
     Attributes
@@ -134,10 +131,10 @@ class Kernel:
     cluster: tuple[int, int, int] | None
     shared_nbytes: int
     static_shared_nbytes: int
-    prologue: Block = field(repr=False)
-    body: Block = field(repr=False)
-    num_registers: int = field(repr=False, default=0)
-    shared: tuple[SharedArray, ...] = field(repr=False, default=())
+    prologue: Block
+    body: Block
+    num_registers: int = 0
+    shared: tuple[SharedArray, ...] = ()
 
     @property
     def num_threads(self) -> int:

@@ -6,10 +6,10 @@ elements; `pred` elements are one byte in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import isa
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Compound, Type, bf16, f16, f32, f64, i32, i64, pred, u8, u32, u64
 from oxinp._ptx.value import Immediate, Value
@@ -49,8 +49,7 @@ ATOMICS: dict[str, tuple[Type, ...]] = {
 MAX_VECTOR_NBYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Frozen):
     """What a memory instruction touches: `width` elements of `type` in `space`, with a PTX memory order."""
 
     space: str

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from oxinp._ptx.builder import Builder
+from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import Kernel
 from oxinp._ptx.types import Type
 
 
-@dataclass(frozen=True, slots=True)
-class PointerParam:
+class PointerParam(Frozen):
     """What ``In[f32]`` gives: element type and access."""
 
     type: Type

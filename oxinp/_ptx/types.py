@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from oxinp._ptx.frozen import Frozen
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Type:
+
+class Type(Frozen, eq=False):
     """One machine type. Types are singletons and compare by identity.
 
     Attributes
@@ -86,17 +87,15 @@ class Compound(Type):
         Bytes from the element to each part.
     """
 
-    __slots__ = ("_parts", "offsets")
-
-    _parts: tuple[Type, ...]
-    offsets: tuple[int, ...]
+    if TYPE_CHECKING:
+        _parts: tuple[Type, ...]
+        offsets: tuple[int, ...]
 
     def __init__(self, name: str, parts: tuple[Type, ...], dtype: np.dtype | None = None) -> None:
         fields = np.dtype([(f"part{i}", part.dtype) for i, part in enumerate(parts)], align=True)
         bits = sum(part.bits for part in parts)
         Type.__init__(self, name, "", bits, "t" if dtype is None else "c", dtype or fields, "", "")
-        object.__setattr__(self, "_parts", parts)
-        object.__setattr__(self, "offsets", tuple(field[1] for field in fields.fields.values()))  # type: ignore[union-attr]
+        vars(self).update(_parts=parts, offsets=tuple(field[1] for field in fields.fields.values()))  # type: ignore[union-attr]
 
     @property
     def parts(self) -> tuple[Type, ...]:

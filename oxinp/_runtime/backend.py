@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,8 +29,7 @@ class BackendUnavailable(RuntimeError):
     """There is no such device here; the message says why and what would help."""
 
 
-@dataclass(frozen=True)
-class Capability:
+class Capability(Frozen, aside=("tuned",)):
     """What kernels may rely on and are tuned to.
 
     Attributes
@@ -54,7 +54,7 @@ class Capability:
     l2_nbytes: int
     total_nbytes: int
     device_name: str
-    tuned: Callable[[Any], Mapping[str, Any] | None] = field(default=_untuned, repr=False, compare=False)
+    tuned: Callable[[Any], Mapping[str, Any] | None] = _untuned
 
 
 class Event(Protocol):

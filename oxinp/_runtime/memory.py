@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from oxinp._runtime.pool import Pool
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Buffer", "MemoryStats", "class_nbytes", "format_nbytes"]
 
 
-@dataclass(frozen=True)
-class MemoryStats:
+class MemoryStats(Frozen):
     """What a pool holds.
 
     Attributes

@@ -4,7 +4,6 @@ The sm_80 kernels run on the emulator, or on the GPU with the rest of the suite.
 machines they are assembled. Their larger check is `gemm_gpu`.
 """
 
-import dataclasses
 import re
 
 import numpy as np
@@ -113,7 +112,7 @@ def test_mma_assembles_cleanly(spec, said):
 def test_the_clean_check_notices(said):
     # A wait taken out: ptxas puts it back, and says so.
     kernel = gemm.make(gemm_gpu.CHECKED_SPECS[0])
-    broken = dataclasses.replace(kernel, ptx=kernel.ptx.replace("wgmma.wait_group.sync.aligned 0;", ""))
+    broken = kernel.replace(ptx=kernel.ptx.replace("wgmma.wait_group.sync.aligned 0;", ""))
     with pytest.raises(AssertionError, match="serialises"):
         check_clean(said(broken))
 

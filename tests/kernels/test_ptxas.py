@@ -1,6 +1,5 @@
 """Every shipped Spec assembles for every architecture that is claimed, and keeps its registers."""
 
-import dataclasses
 import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ def renamed(kernel, number, target):
     name = f"{kernel.name}_{number}"
     text = kernel.ptx.replace(f" {kernel.name}(", f" {name}(", 1)
     text = text.replace(".version 7.0\n", f".version {TARGETS[target]}\n", 1)
-    return dataclasses.replace(kernel, name=name, target=target, ptx=text)
+    return kernel.replace(name=name, target=target, ptx=text)
 
 
 @pytest.mark.parametrize("target", TARGETS)
