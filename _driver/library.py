@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from _driver import errors
 from _driver.api import argument_types
+from _driver.early import FILE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from _driver.api import DriverFunction
 
 __all__ = ["Library", "SharedLibrary", "find"]
-
-FILE_NAMES = {
-    "linux": ("libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"),
-    "win32": ("nvcuda.dll",),
-}
-"""What the library is called, by `sys.platform`, in the order tried."""
 
 
 class Library(Protocol):

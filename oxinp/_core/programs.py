@@ -6,6 +6,7 @@ launch. Which kernel serves which layouts is `_kernels`' business; this module o
 
 from __future__ import annotations
 
+import importlib
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from oxinp._core.expr import Graph, Node, Unsupported, cast, leaf
 from oxinp._core.layout import Layout
 from oxinp._core.placement import device, keyed
 from oxinp._core.storage import Leaf, next_mask
-from oxinp._kernels import elementwise
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
+from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _new = object.__new__
+
+ELEMENTWISE = "oxinp._kernels.elementwise"  # imported while the driver starts, see `hooks.while_starting`
 
 MAX_OUTPUTS = 8
 MAX_PROGRAMS = 256  # of one graph: outputs into that many layouts
@@ -47,7 +50,7 @@ class Program:
         self.arguments, count = arguments_of(graph)
         self.launch: Any = _skip
         if outputs[0][1].size:
-            launch = elementwise.plan(
+            launch = importlib.import_module(ELEMENTWISE).plan(
                 graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
             )
             num_varying = len(outputs) + count
@@ -71,6 +74,9 @@ class Program:
     def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
         """Enqueue into memory that is there."""
         self.launch(ptr, *self.arguments(leaves))
+
+
+hooks.while_starting.append(lambda: importlib.import_module(ELEMENTWISE))
 
 
 def _skip(*_: Any) -> None:

@@ -271,8 +271,7 @@ BY_UFUNC = {
 """By the name of the ufunc whose `reduce` it is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScanRow:
+class ScanRow(Frozen, eq=False):
     """What the device computes of a ufunc's `accumulate`.
 
     Attributes

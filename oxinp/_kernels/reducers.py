@@ -5,7 +5,6 @@ Accumulators travel as tuples of registers (`types.compound`); what they mean st
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +158,7 @@ def scannable(op: ReduceOp) -> ReduceOp:
     """
     acc = op.acc
     if isinstance(acc, Compound) and not acc.is_complex and op.name == "sum":
-        return replace(op, identity=(-0.0, 0.0) * (len(acc.parts) // 2))
+        return op.replace(identity=(-0.0, 0.0) * (len(acc.parts) // 2))
     if not acc.is_complex or op.name != "prod":
         return op
     flagged = compound(*acc.parts, i32)

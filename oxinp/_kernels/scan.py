@@ -111,7 +111,7 @@ class _Problem:
 
     def constants(self, spec: ScanRowsSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
         """Strides and shifts: of the chain's operands, and of the target where there is one."""
-        whole = replace(spec.chain, outputs=((0, spec.target),))
+        whole = spec.chain.replace(outputs=((0, spec.target),))
         inner = nest_of_operands(whole, nest)
         own = Nest(inner.shape, inner.strides[1:], inner.shifts[1:])
         constants = spec.chain.constants(own)

@@ -94,10 +94,51 @@ Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions 
 emulator is `emulate` over `program`, `frame`, `space`, `races`, `faults`.
 """
 
-from oxinp._ptx.block import reduce as block_reduce
-from oxinp._ptx.builder import Builder
-from oxinp._ptx.kernel import Kernel
-from oxinp._ptx.signature import In, InOut, Out, kernel
-from oxinp._ptx.warp import reduce as warp_reduce
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oxinp._ptx.block import reduce as block_reduce  # noqa: TC004 - see `_SOURCES`
+    from oxinp._ptx.builder import Builder  # noqa: TC004
+    from oxinp._ptx.kernel import Kernel  # noqa: TC004
+    from oxinp._ptx.signature import In, InOut, Out, kernel  # noqa: TC004
+    from oxinp._ptx.warp import reduce as warp_reduce  # noqa: TC004
 
 __all__ = ["Builder", "In", "InOut", "Kernel", "Out", "block_reduce", "kernel", "warp_reduce"]
+
+# Where each name is from. Imported when first used: who looks at types alone does not pay for the rest.
+_SOURCES = {
+    "Builder": ("builder", "Builder"),
+    "In": ("signature", "In"),
+    "InOut": ("signature", "InOut"),
+    "Kernel": ("kernel", "Kernel"),
+    "Out": ("signature", "Out"),
+    "block_reduce": ("block", "reduce"),
+    "warp_reduce": ("warp", "reduce"),
+}
+
+
+class _Language(ModuleType):
+    """The package, whose `kernel` is the decorator whether the module of that name has been imported or not."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _SOURCES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, source = _SOURCES[name]
+        value = getattr(importlib.import_module(f"{__name__}.{module}"), source)
+        setattr(self, name, value)
+        return value
+
+    @property
+    def kernel(self) -> Any:
+        """The decorator; see `oxinp._ptx.signature`."""
+        return importlib.import_module(f"{__name__}.signature").kernel
+
+    @kernel.setter
+    def kernel(self, module: Any) -> None:
+        """Take no notice of the import system, which enters the module here."""
+
+
+sys.modules[__name__].__class__ = _Language

@@ -1,6 +1,6 @@
 """Compiled kernels on disk, shared by all processes of a user.
 
-One file per kernel, named by the SHA-256 of what the machine code depends on: a header with a digest, then the code.
+One file per kernel, named by the BLAKE2b of what the machine code depends on: a header with a digest, then the code.
 Files appear whole, by renaming a temporary one, and are never changed; so any number of processes may read, write and
 evict at once, and whoever comes second replaces a file with its equal. What does not match its digest is deleted and
 compiled again.
@@ -10,22 +10,22 @@ A cache that cannot be used costs time, never the program: nothing here raises o
 
 from __future__ import annotations
 
-import hashlib
+import importlib
 import os
 import time
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["CubinCache", "cubin_key"]
 
-_MAGIC = b"oxinp cubin 1\n\0\0"
+_MAGIC = b"oxinp cubin 2\n\0\0"
 """First bytes of a file; the number is the version of the format, and part of every key."""
 
-_DIGEST_NBYTES = hashlib.sha256().digest_size
+_DIGEST_NBYTES = 32
 _SUFFIX = ".cubin"
 _TEMPORARY_SUFFIX = ".part"
 _STORES_PER_CHECK = 64
@@ -52,10 +52,20 @@ def cubin_key(ptx: str, driver_version: int, cc: tuple[int, int]) -> str:
     str
         64 hexadecimal digits.
     """
-    digest = hashlib.sha256(_MAGIC)
+    digest = _hash(_MAGIC)
     digest.update(f"driver {driver_version} cc {cc[0]}.{cc[1]}\n".encode())
     digest.update(ptx.encode())
-    return digest.hexdigest()
+    text: str = digest.hexdigest()
+    return text
+
+
+def _hash(content: bytes) -> Any:
+    """Begin a hash. `hashlib` itself takes some milliseconds to import, since it loads OpenSSL first."""
+    try:
+        module = importlib.import_module("_blake2")
+    except ImportError:
+        module = importlib.import_module("hashlib")
+    return module.blake2b(content, digest_size=_DIGEST_NBYTES)
 
 
 class CubinCache:
@@ -109,7 +119,7 @@ class CubinCache:
             return None
         start = len(_MAGIC) + _DIGEST_NBYTES
         cubin = content[start:]
-        if content[:start] != _MAGIC + hashlib.sha256(cubin).digest():
+        if content[:start] != _MAGIC + _hash(cubin).digest():
             self.discard(key)
             return None
         self._mark_used(path)
@@ -123,7 +133,7 @@ class CubinCache:
         temporary = path.with_name(f"{key}.{os.getpid()}.{get_ident()}{_TEMPORARY_SUFFIX}")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(_MAGIC + hashlib.sha256(cubin).digest() + cubin)
+            temporary.write_bytes(_MAGIC + _hash(cubin).digest() + cubin)
             temporary.replace(path)
         except OSError as error:
             _unlink(temporary)

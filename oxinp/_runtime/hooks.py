@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["addresses", "before_out_of_memory", "before_synchronize", "when_several"]
+__all__ = ["addresses", "before_out_of_memory", "before_synchronize", "when_several", "while_starting"]
 
 addresses: list[Callable[[Any, bool], DeviceAddress | None]] = []
 """Asked for where an array's elements are in device memory, for kernels that are not ours to use them.
@@ -39,6 +39,9 @@ class DeviceAddress(NamedTuple):
     is_contiguous: bool
     owner: Any
 
+
+while_starting: list[Callable[[], object]] = []
+"""Called while the driver starts, which takes it longer: to import what the first kernel is going to need."""
 
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""

@@ -7,10 +7,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from oxinp._config import config
-from oxinp._runtime import (
-    cubins,  # noqa: F401 - it loads OpenSSL, for which the first kernel is a worse place
-    here,
-)
+from oxinp._runtime import here, hooks
 from oxinp._runtime.backend import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -100,7 +97,12 @@ def _open(name: str, version: int) -> Backend:
     if failure is not None and failed_version == version:
         raise failure.with_traceback(None)
     try:
-        backend: Backend = importlib.import_module(_MODULES[name]).open_backend()
+        is_starting = name == "cuda" and not _opened and importlib.import_module("_driver.early").start()
+        module = importlib.import_module(_MODULES[name])
+        if is_starting:
+            for hook in hooks.while_starting:
+                hook()
+        backend: Backend = module.open_backend()
     except BackendUnavailable as error:
         _failures[name] = (version, error)
         raise

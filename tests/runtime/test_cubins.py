@@ -46,7 +46,7 @@ def test_key_depends_on_everything():
         lambda content: content[:-1],
         lambda content: content + b"\0",
         lambda content: content[:500] + bytes([content[500] ^ 1]) + content[501:],
-        lambda content: content.replace(b"cubin 1", b"cubin 0", 1),
+        lambda content: content.replace(b"cubin 2", b"cubin 1", 1),
     ],
 )
 def test_damaged_file_is_deleted(cache, damage):
