@@ -1,0 +1,179 @@
+"""What runs under the checkers: one small program for each family of kernels, the same under NumPy and under oxinp.
+
+Together they reach every module of `oxinp._kernels` that makes kernels; `missing` says which they have not. Sizes are
+odd, so that tails and masks are met, and as small as a family allows, since checkers are slow.
+"""
+
+import importlib
+import pkgutil
+import warnings
+
+import numpy  # noqa: ICN001 - `np` is either, in a program
+
+import oxinp
+import oxinp._kernels
+from oxinp._core.ufunc_table import UFUNCS
+
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
+NUMBERS = DTYPES[1:]
+FLOATS = ["f2", "f4", "f8", "c8", "c16"]
+
+
+def data(shape, dtype, seed=0):
+    """Return small random numbers; integers are 0 to 6, floats between 0.5 and 1.5."""
+    draw = numpy.random.default_rng(seed)
+    kind = numpy.dtype(dtype).kind
+    if kind in "biu":
+        return draw.integers(0, 2 if kind == "b" else 7, shape).astype(dtype)
+    values = draw.random(shape) + 0.5
+    return (values + 1j * draw.random(shape) if kind == "c" else values).astype(dtype)
+
+
+def elementwise(np):
+    """Chains in every dtype, over contiguous, strided, misaligned, reversed and broadcast operands."""
+    for dtype in NUMBERS:
+        x, y = np.array(data(3001, dtype)), np.array(data(3001, dtype, 1))
+        yield x + y * x
+        yield x[1:2000] - x[2:2001]
+        yield x[::3] + y[2000::-2]
+        yield np.where(x[:-1] < y[1:], x[1:], y[:-1])
+        rows = np.array(data((37, 53), dtype))
+        yield rows[:, 5:41] * rows[3, 5:41] + rows[:, :1]
+        yield rows.T + rows[::-1].T
+
+
+def in_place(np):
+    """Writes into views, overlapping ones, and into the operands of a chain."""
+    for dtype in ("i2", "i4", "f4", "f8", "c16"):
+        x = np.array(data(5001, dtype))
+        x[1:] = x[:-1] + x[1:]
+        x[::2] += x[1::2].sum()
+        x[10:20] = 3
+        yield x
+        rows = np.array(data((67, 45), dtype))
+        rows[1:-1, 1:-1] = rows[2:, 1:-1] + rows[:-2, 1:-1]
+        rows[:, 3] = rows[:, 4]
+        yield rows
+
+
+def copies(np):
+    """Transposes, tiles, reversals, joins, repeats and casts between all dtypes."""
+    for dtype in ("?", "i2", "i4", "f8", "c16"):
+        block = np.array(data((35, 66, 9), dtype))
+        yield np.ascontiguousarray(block.transpose(2, 0, 1))
+        yield np.ascontiguousarray(block.transpose(1, 0, 2))
+        yield np.concatenate([block, block[::-1]], axis=1)
+        yield block[::2, ::-3].copy()
+        yield np.broadcast_to(block[:1], (5, 66, 9)).copy()
+    for source in DTYPES:
+        x = np.array(data(1025, source))
+        for target in DTYPES[:12] if numpy.dtype(source).kind != "c" else FLOATS[3:]:
+            yield x.astype(target)
+
+
+def reductions(np):
+    """Sums, products, extrema and their places, averages and truth, over everything, rows, columns and middles."""
+    for dtype in NUMBERS:
+        x = np.array(data((43, 5, 129), dtype))
+        for axis in (None, 0, 1, 2, (0, 2)):
+            yield x.sum(axis=axis)
+            yield x.max(axis=axis)
+        yield x.prod(axis=2)
+        yield x.any(axis=0)
+        yield x.all()
+        yield x[:, ::2, 1:].min(axis=0)
+        yield x.argmax(axis=2)
+        yield x.argmin()
+    for dtype in FLOATS[1:]:
+        x = np.array(data((43, 700), dtype))
+        yield x.mean(axis=1)
+        yield x.var(axis=0)
+        yield np.nansum(x * 2)
+        yield (x * x + 1).sum()
+    yield np.array(data(300_001, "f4")).sum()
+    yield np.array(data((100_003, 3), "f8")).sum(axis=0)
+
+
+def scans(np):
+    """Cumulative sums and products over rows and columns."""
+    for dtype in ("i4", "i8", "f4", "f8", "c16"):
+        x = np.array(data((7, 3001), dtype))
+        yield np.cumsum(x, axis=1)
+        yield np.cumsum(x, axis=0)
+        yield np.cumprod(x[:, :5], axis=1)
+    yield np.cumsum(np.array(data(70_001, "f8")))
+
+
+def functions(np):
+    """Every ufunc of the table, in every dtype that it has a loop for on the device."""
+    for row in UFUNCS:
+        function = getattr(np, row.name)
+        for dtype in DTYPES:
+            operands = [np.array(data(131, dtype, seed)) for seed in range(row.numpy.nin)]
+            if row.numpy.nin == 2 and dtype[0] in "iu":
+                operands[1] = operands[1] + operands[1].dtype.type(1)
+            try:
+                results = function(*operands)
+            except (TypeError, ValueError):
+                continue
+            yield from results if isinstance(results, tuple) else (results,)
+
+
+def products(np):
+    """Products of matrices in every dtype, with vectors, in batches, in split K and by einsum."""
+    for dtype in NUMBERS:
+        a, b = np.array(data((67, 90), dtype)), np.array(data((90, 45), dtype, 1))
+        yield a @ b
+        yield b.T @ a.T
+        yield a @ b[:, 0]
+        yield np.dot(a[0], b[:, 1])
+    for dtype in ("i4", "f4", "f8", "c16"):
+        a, b = np.array(data((3, 33, 65), dtype)), np.array(data((3, 65, 17), dtype, 1))
+        yield a @ b
+        yield np.einsum("bij,bjk->ik", a, b)
+        yield np.einsum("bij,bij->bi", a, a)
+        yield np.array(data((17, 5000), dtype)) @ np.array(data((5000, 19), dtype))
+
+
+def tensor_products(np):
+    """Products large enough for Hopper's tensor cores: halves, bytes, f32 as three products of halves, and as tf32."""
+    for dtype in ("f2", "i1", "u1"):
+        yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))
+        yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))
+    with oxinp.config.override(matmul="tf32"):
+        yield np.array(data((512, 512), "f4")) @ np.array(data((512, 512), "f4", 1))
+    yield np.array(data((1300, 1300), "f4")) @ np.array(data((1300, 1300), "f4", 1))
+    # Twelve decades: the guard has the other kernel compute it.
+    scales = 10.0 ** numpy.linspace(-6, 6, 1300)
+    yield np.array((data((1300, 1300), "f4") * scales).astype("f4")) @ np.array(data((1300, 1300), "f4", 1))
+
+
+FAMILIES = [elementwise, in_place, copies, reductions, scans, functions, products, tensor_products]
+# Of the largest element: what tells a wrong kernel from a right one, no more. How exact they are, other tests say.
+ERRORS = {"e": 2e-2, "f": 1e-3, "d": 1e-9, "F": 1e-3, "D": 1e-9}
+
+
+def check(family):
+    """Run a program under both, raise where they differ; return how many results there were."""
+    count = 0
+    with numpy.errstate(all="ignore"), warnings.catch_warnings(), oxinp.config.override(offload_threshold=0):
+        warnings.simplefilter("ignore")
+        for ours, numpys in zip(family(oxinp), family(numpy), strict=True):
+            x, y = numpy.asarray(ours), numpy.asarray(numpys)
+            where = f"{family.__name__}, result {count}"
+            assert (x.dtype, x.shape) == (y.dtype, y.shape), f"{where}: {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
+            error = ERRORS.get(y.dtype.char, 0)
+            finite = numpy.abs(y[numpy.isfinite(y)]).max(initial=0) if error else 0
+            numpy.testing.assert_allclose(x, y, rtol=error, atol=float(finite) * error, err_msg=where)
+            count += 1
+    return count
+
+
+def missing():
+    """Return the names of the modules of kernels none of which was made in this process."""
+    found = []
+    for module in pkgutil.iter_modules(oxinp._kernels.__path__, "oxinp._kernels."):
+        make = getattr(importlib.import_module(module.name), "make", None)
+        if hasattr(make, "cache_info") and not make.cache_info().misses:
+            found.append(module.name)
+    return found

@@ -1,0 +1,36 @@
+"""The programs that run under compute-sanitizer are right themselves; the long ones run on a GPU only."""
+
+import numpy  # noqa: ICN001 - `np` is either, in a program
+import pytest
+
+from oxinp._kernels import gemm
+from tests.sanitize import programs
+
+LONG = {"functions", "products", "reductions", "tensor_products"}
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, id=family.__name__, marks=[pytest.mark.gpu] if family.__name__ in LONG else [])
+        for family in programs.FAMILIES
+    ],
+)
+def test_programs(family):
+    assert programs.check(family) >= 7
+
+
+def test_a_wrong_result_is_an_error():
+    def family(np):
+        yield np.ones(1000) * (3 if np is numpy else 2)
+
+    with pytest.raises(AssertionError, match="family, result 0"):
+        programs.check(family)
+
+
+def test_families_that_nobody_has_run_are_named():
+    gemm.make.cache_clear()
+    programs.check(programs.scans)
+    missing = programs.missing()
+    assert "oxinp._kernels.scan_rows" not in missing
+    assert "oxinp._kernels.gemm" in missing
