@@ -28,9 +28,11 @@ __all__ = [
     "GraphMemoryAttribute",
     "GraphNodeType",
     "GraphUpdateResult",
+    "GreenContextFlag",
     "HandleType",
     "HostMemoryFlag",
     "HostRegisterFlag",
+    "IpcFlag",
     "JitInput",
     "JitOption",
     "LaunchAttributeId",
@@ -41,6 +43,7 @@ __all__ = [
     "PointerAttribute",
     "PoolAttribute",
     "RangeAttribute",
+    "ResourceType",
     "StreamFlag",
 ]
 
@@ -269,6 +272,14 @@ class JitOption:
     BINARY_LOADER_THREAD_COUNT = 35
 
 
+class IpcFlag:
+    """How memory of another process is opened (CUipcMem_flags)."""
+
+    prefix: ClassVar = "CU_IPC_MEM_"
+
+    LAZY_ENABLE_PEER_ACCESS = 1
+
+
 class JitInput:
     """What the linker is given (CUjitInputType)."""
 
@@ -398,6 +409,15 @@ class RangeAttribute:
     LAST_PREFETCH_LOCATION = 4
 
 
+class ResourceType:
+    """What part of a device is meant (CUdevResourceType)."""
+
+    prefix: ClassVar = "CU_DEV_RESOURCE_TYPE_"
+
+    INVALID = 0
+    SM = 1
+
+
 class LocationType:
     """Where memory is (CUmemLocationType)."""
 
@@ -418,6 +438,14 @@ class AllocationType:
     INVALID = 0
     PINNED = 1
     MANAGED = 2
+
+
+class GreenContextFlag:
+    """What a green context has (CUgreenCtxCreate_flags)."""
+
+    prefix: ClassVar = "CU_GREEN_CTX_"
+
+    DEFAULT_STREAM = 1
 
 
 class HandleType:

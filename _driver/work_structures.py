@@ -1,4 +1,4 @@
-"""The driver's structures that describe copies and nodes of graphs; like `structures`, which more programs need."""
+"""The driver's structures that describe copies, nodes of graphs and parts of devices; fewer programs need these."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 from typing import ClassVar
 
 __all__ = [
+    "DevResource",
     "EdgeData",
     "GraphUpdateInfo",
     "HostNodeParams",
@@ -21,6 +22,18 @@ _HANDLE = ctypes.c_void_p
 _PTR = ctypes.c_void_p
 _DEVICE_PTR = ctypes.c_uint64
 _SIZE = ctypes.c_size_t
+
+
+class DevResource(ctypes.Structure):
+    """A part of a device, of which only the number of multiprocessors is of interest here."""
+
+    c_name: ClassVar = "CUdevResource"
+    _fields_ = (
+        ("type", _ENUM),
+        ("_internal_padding", ctypes.c_ubyte * 92),
+        ("sm", ctypes.c_uint),
+        ("_rest", ctypes.c_ubyte * 44),
+    )
 
 
 class Memcpy2D(ctypes.Structure):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from _driver import errors
 from _driver.event import Event as DriverEvent
+from _driver.ipc import SharedEvent
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -39,6 +41,17 @@ class _Moment:
 class Event:
     """A mark in the order of work.
 
+    Parameters
+    ----------
+    is_shared : bool
+        Whether other processes of the machine can wait for it and record it: pickled, it is the same event there. It
+        does not note the time.
+
+    Raises
+    ------
+    NotSupported
+        It is to be shared, and there is no GPU.
+
     Examples
     --------
     >>> import oxinp.cuda
@@ -49,10 +62,11 @@ class Event:
     True
     """
 
-    __slots__ = ("_mark",)
+    __slots__ = ("_mark", "_shared")
 
-    def __init__(self) -> None:
-        self._mark: DriverEvent | _Moment | None = None
+    def __init__(self, *, is_shared: bool = False) -> None:
+        self._shared = _open(None) if is_shared else None
+        self._mark: DriverEvent | _Moment | None = self._shared
 
     def record(self, stream: Stream | None = None) -> Self:
         """Launch everything that is pending, and mark the present end of a stream; does not wait for it.
@@ -72,7 +86,7 @@ class Event:
         if backend is None:
             self._mark = _Moment()
         else:
-            mark = self._mark = DriverEvent(backend.context)
+            mark = self._mark = self._shared or DriverEvent(backend.context)
             mark.record(backend.stream if stream is None else stream.handle)
         return self
 
@@ -106,3 +120,22 @@ class Event:
         raise ValueError(
             "no time lies between these events: call record() on both first, with one and the same oxinp.config.backend"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._shared is None:
+            raise TypeError("only an Event made with is_shared=True can be pickled")
+        return _opened, (self._shared.token,)
+
+
+def _open(token: bytes | None) -> SharedEvent:
+    backend = current.cuda_backend()
+    if backend is None:
+        raise errors.NotSupported("shared events need a GPU: oxinp.cuda.is_available() is False here")
+    return SharedEvent(backend.context, token)
+
+
+def _opened(token: bytes) -> Event:
+    """Return a pickled event."""
+    made = Event()
+    made._mark = made._shared = _open(token)
+    return made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from _driver import errors
+from _driver.green import GreenStream
 from _driver.stream import Stream as DriverStream
 from oxinp._runtime import here, timeline
 from oxinp._runtime.hooks import DeviceAddress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
+    from oxinp.cuda.green import GreenContext
 
 __all__ = ["Stream"]
 
@@ -32,6 +34,8 @@ class Stream:
     ----------
     priority : int
         Lower numbers go first; 0 is the lowest there is, -5 the highest on current devices.
+    green : GreenContext, optional
+        Whose multiprocessors its kernels run on; all there are if not given.
 
     Attributes
     ----------
@@ -54,9 +58,15 @@ class Stream:
 
     __slots__ = ("__weakref__", "_backend", "_is_closed", "_num_entered", "_stream")
 
-    def __init__(self, *, priority: int = 0) -> None:
+    def __init__(self, *, priority: int = 0, green: GreenContext | None = None) -> None:
         backend = self._backend = current.cuda_backend()
-        self._stream = None if backend is None else DriverStream(backend.context, priority=priority)
+        self._stream: DriverStream | None = None
+        if green is not None:
+            if backend is None or green._green.context is not backend.context:
+                raise ValueError(f"{green!r} is not one of the current device")
+            self._stream = GreenStream(green._green, priority=priority)
+        elif backend is not None:
+            self._stream = DriverStream(backend.context, priority=priority)
         self._is_closed = False
         self._num_entered = 0
         if backend is not None:

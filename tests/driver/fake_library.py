@@ -17,7 +17,7 @@ from _driver.context import Context
 from _driver.device import Device
 from _driver.driver import start
 from _driver.launch import LaunchAttribute, LaunchConfig
-from _driver.work_structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
+from _driver.work_structures import DevResource, Memcpy2D, Memcpy3D, Memcpy3DPeer
 from tests.driver.fake_graphs import FakeGraphs
 
 CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuCtxPushCurrent")
@@ -327,6 +327,30 @@ class FakeLibrary(FakeGraphs):
         return 0
 
     # Occupancy
+
+    def do_cuIpcGetMemHandle(self, result, address, ptr):
+        ctypes.memmove(address, struct.pack("<QQ", ptr, len(self.memory)), 16)
+
+    def do_cuIpcOpenMemHandle_v2(self, result, address, handle, flags):
+        _store(address, ctypes.c_uint64, struct.unpack_from("<Q", bytes(handle))[0])
+
+    def do_cuIpcGetEventHandle(self, result, address, event):
+        ctypes.memmove(address, struct.pack("<Q", event), 8)
+
+    def do_cuIpcOpenEventHandle(self, result, address, handle):
+        _store(address, ctypes.c_void_p, struct.unpack_from("<Q", bytes(handle))[0])
+
+    def do_cuDeviceGetDevResource(self, result, device, address, kind):
+        DevResource.from_address(address).sm = 132
+
+    def do_cuDevSmResourceSplitByCount(self, result, address, count, source, rest, flags, wanted):
+        share = -(-wanted // 8) * 8
+        left = DevResource.from_address(source).sm - share
+        _store(count, ctypes.c_uint, int(left >= 0))
+        DevResource.from_address(address).sm = share
+        DevResource.from_address(rest).sm = left
+
+    do_cuGreenCtxCreate = do_cuGreenCtxStreamCreate = do_cuDevResourceGenerateDesc = _give_handle
 
     def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, result, address, function, num_threads, shared_nbytes):
         _store(address, ctypes.c_int, 2048 // num_threads)

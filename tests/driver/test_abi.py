@@ -26,7 +26,10 @@ SIZES = {
     "CUdevice": 4,
     "CUmemGenericAllocationHandle": 8,
 }
-UNNAMED = {"MemPoolProps.reserved"}  # begins earlier than the header's, which has named one of its bytes since
+UNNAMED = {
+    "MemPoolProps.reserved",  # begins earlier than the header's, which has named one of its bytes since
+    "DevResource._rest",
+}
 
 
 def members(cls):
