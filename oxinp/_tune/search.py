@@ -131,7 +131,7 @@ class Tuner:
         """Run a problem; return the choices of its family that were asked."""
         self.oracle.asked.clear()
         arrays = [asarray(x) for x in problem.whole()]
-        self._run(problem, arrays)
+        self.run(problem, arrays)
         return [choice for choice in self.oracle.asked.values() if choice.family.startswith(problem.family)]
 
     def tune(
@@ -171,7 +171,8 @@ class Tuner:
         """Answers that were best for others of the family and key, the last first."""
         return self._best.get(choice[:2], [])[::-1]
 
-    def _run(self, problem: Problem, arrays: list[Any]) -> Recording:
+    def run(self, problem: Problem, arrays: list[Any]) -> Recording:
+        """Compute a problem; return what that launched."""
         return self.recorder.record(lambda: self.compute(problem, arrays))
 
     @staticmethod
@@ -200,7 +201,8 @@ class _Search:
 
     def run(self) -> None:
         """Try what is worth it."""
-        self.expected = self.results(self.default)
+        with self.tuner.oracle.forcing(self.choice, self.default):
+            self.expected = self.results()
         self.try_each([self.default])
         self.try_each(self.promising())
         self.climb()
@@ -253,10 +255,11 @@ class _Search:
     def attempt(self, answer: Any) -> None:
         """Run, compare and time an answer."""
         try:
-            if not self.is_right(answer):
-                self.outcome.wrong.append(answer)
-                return
-            self.times[answer] = self.seconds(answer, BRIEF_SECONDS, BRIEF_REPEATS)
+            with self.tuner.oracle.forcing(self.choice, answer):
+                if not self.is_right():
+                    self.outcome.wrong.append(answer)
+                    return
+                self.times[answer] = self.seconds(BRIEF_SECONDS, BRIEF_REPEATS)
         except DeviceFault:
             self.outcome.wrong.append(answer)
             raise
@@ -264,14 +267,13 @@ class _Search:
             self.outcome.num_refused += 1
         self.outcome.num_tried += 1
 
-    def results(self, answer: Any) -> list[Any]:
-        """What an answer makes of whole numbers and of the first set of operands."""
-        with self.tuner.oracle.forcing(self.choice, answer):
-            return [self.tuner._run(self.problem, arrays).result for arrays in (self.whole, self.sets[0])]
+    def results(self) -> list[Any]:
+        """What is made of whole numbers and of the first set of operands."""
+        return [self.tuner.run(self.problem, arrays).result for arrays in (self.whole, self.sets[0])]
 
-    def is_right(self, answer: Any) -> bool:
-        """Whether an answer makes what the default makes: the same of whole numbers, and nearly so of others."""
-        (exact, near), (same, close) = self.expected, self.results(answer)
+    def is_right(self) -> bool:
+        """Whether the result is the default's: the same of whole numbers, and nearly so of others."""
+        (exact, near), (same, close) = self.expected, self.results()
         if bool((same != exact).any()):
             return False
         dtype = near.dtype
@@ -281,12 +283,9 @@ class _Search:
         tolerance = 8 * math.sqrt(self.problem.depth) * sums + 2 * np.finfo(dtype).eps
         return float(abs(close - near).max()) <= tolerance * float(abs(near).max())
 
-    def seconds(self, answer: Any, seconds: float, repeats: int) -> float:
-        """What a run takes with an answer."""
-        tuner = self.tuner
-        with tuner.oracle.forcing(self.choice, answer):
-            recordings = [tuner._run(self.problem, arrays) for arrays in self.sets]
-            return tuner.timer(recordings, seconds, repeats)
+    def seconds(self, seconds: float, repeats: int) -> float:
+        """What a run takes."""
+        return self.tuner.timer([self.tuner.run(self.problem, arrays) for arrays in self.sets], seconds, repeats)
 
     def finish(self) -> None:
         """Time the best few thoroughly, and keep the one that is clearly faster than the default."""
@@ -295,7 +294,10 @@ class _Search:
             return
         ranked = sorted(self.times, key=self.times.__getitem__)[:FINALISTS]
         contenders = dict.fromkeys([default, *ranked])
-        times = {answer: self.seconds(answer, THOROUGH_SECONDS, THOROUGH_REPEATS) for answer in contenders}
+        times = {}
+        for answer in contenders:
+            with self.tuner.oracle.forcing(self.choice, answer):
+                times[answer] = self.seconds(THOROUGH_SECONDS, THOROUGH_REPEATS)
         best = min(times, key=times.__getitem__)
         if times[best] > (1 - LEAST_GAIN) * times[default]:
             best = default
