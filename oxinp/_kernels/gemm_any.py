@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 BAND = 8  # tiles along M that are worked on together
 WARP = 32
 MAX_THREADS, MAX_REGISTERS, SM_REGISTERS = 1024, 255, 65536
+MAX_UNROLLED = 1024  # multiply-adds of a thread in a tile
 OTHER_REGISTERS = 40  # than those for sums and fragments
 MAJORS = ("k", "mn")
 
@@ -155,6 +156,14 @@ def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
     fragments = sums // (spec.warp_n // unit.width) + sums // (spec.warp_m // unit.height)
     registers = words * (sums + fragments) + OTHER_REGISTERS
     return registers <= min(MAX_REGISTERS, SM_REGISTERS // threads) and spec.shared_nbytes <= device.max_shared_nbytes
+
+
+def is_brief(spec: AnyGemmSpec) -> bool:
+    """Whether the code, which has a tile's depth unrolled, is compiled within a quarter of a second (on the H200)."""
+    weight = 4.0 if spec.acc.is_complex or (spec.acc.is_integer and spec.acc.bits > 32) else 1.0
+    if UNITS[spec.unit].step > 1:  # an instruction makes several products
+        weight /= 2
+    return spec.warp_m * spec.warp_n // WARP * spec.depth * weight <= MAX_UNROLLED
 
 
 def _pitch(spec: AnyGemmSpec, major: str, extent: int) -> tuple[int, int]:

@@ -306,7 +306,7 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device) 
 
     def candidates() -> Iterator[Cut]:
         yield from ranked()
-        tilings = [cut for cut in gemm_any.cuts() if is_legal(cut)]
+        tilings = [cut for cut in gemm_any.cuts() if is_legal(cut) and gemm_any.is_brief(spec.in_tiles(cut))]
         for num_chunks in _counts(problem[3]):
             yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
 

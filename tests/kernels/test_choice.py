@@ -95,7 +95,11 @@ def sample():
         device = Device(cc=cc)
         majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
         spec = matmul._spec(type_, type_, type_, majors, (16, 16), device)
-        legal = [cut for cut in gemm_any.cuts() if gemm_any.is_legal(spec.in_tiles(cut), device)]
+        legal = [
+            cut
+            for cut in gemm_any.cuts()
+            if gemm_any.is_legal(spec.in_tiles(cut), device) and gemm_any.is_brief(spec.in_tiles(cut))
+        ]
         yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
 
 
