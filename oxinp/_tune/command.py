@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.sm is not None:
         cc = divmod(options.sm, 10)
         nbytes = min(capability.max_shared_nbytes, OLDER_SHARED_NBYTES.get(cc, capability.max_shared_nbytes))
-        capability = replace(capability, cc=cc, max_shared_nbytes=nbytes)
+        capability = capability.replace(cc=cc, max_shared_nbytes=nbytes)
     data = database(capability.cc)
     tuner = Tuner(backend, GraphTimer(backend), capability)
     if options.show:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ class Tuner:
     def open(self) -> Iterator[None]:
         """Let planners ask here, and all work go to the device, inside a `with` block."""
         before = self.backend.capability
-        self.backend.capability = replace(self.capability, tuned=self.oracle)
+        self.backend.capability = self.capability.replace(tuned=self.oracle)
         try:
             with config.override(offload_threshold=0, synchronous=False), self.recorder.watching():
                 yield

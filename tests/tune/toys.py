@@ -1,6 +1,5 @@
 """A family of the tests' own, and a search with a clock that counts launches."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +45,7 @@ def tuner_of(backend, seconds=None, clock=lambda: 0.0):
     def count(recordings, *_):
         return 1e-6 * len(recordings[0].calls)
 
-    return Tuner(backend, seconds or count, replace(backend.capability, l2_nbytes=0), clock)
+    return Tuner(backend, seconds or count, backend.capability.replace(l2_nbytes=0), clock)
 
 
 def tune(tuner, problem, deadline=1.0):
