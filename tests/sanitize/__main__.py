@@ -3,7 +3,7 @@
 memcheck finds accesses out of bounds and misaligned ones, racecheck races in shared memory, initcheck reads of memory
 that nobody wrote, synccheck barriers that not all threads reach; the emulator finds these and more on the way, but
 cannot show what the hardware does with the same PTX. Needs a GPU and the CUDA toolkit's compute-sanitizer on the path.
-The exit status is 0 if every tool was clean.
+The exit status is 0 if every tool was clean, and if all families together reach every module of kernels.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.sanitize import programs
 
@@ -20,38 +21,47 @@ FOUND = 86  # the exit status that compute-sanitizer is told to report findings 
 FAMILIES = {family.__name__: family for family in programs.FAMILIES}
 # The bounds that memcheck sees are those of driver allocations.
 ENVIRONMENT = {"OXINP_BACKEND": "cuda", "OXINP_MEMORY_POOL": "blocks"}
+REACHED = "reached: "
 
 
-def run_families(names):
-    """Run families in this process; return whether they were right, and reached every module if all were run."""
+def run_here(names):
+    """Run families in this process."""
     for name in names:
         start = time.perf_counter()
         count = programs.check(FAMILIES[name])
-        print(f"  {name}: {count} results, {time.perf_counter() - start:.1f} s", flush=True)
-    missing = programs.missing() if len(names) == len(FAMILIES) else []
-    if missing:
-        print(f"no program reaches the kernels of {', '.join(missing)}", flush=True)
-    return not missing
+        print(f"{name}: {count} results, {time.perf_counter() - start:.1f} s", flush=True)
+    print(REACHED + " ".join(name for name, is_reached in programs.reached().items() if is_reached), flush=True)
 
 
-def run_tool(tool, names):
-    """Run families under one tool; return whether they passed and it found nothing."""
+def run_under(tool, name):
+    """Run a family under a tool; return whether it passed and nothing was found, and the modules that it reached."""
     command = [
         *("compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), "--print-limit", "10"),
         *("--report-api-errors", "no"),  # whether memory is pinned is asked by provoking one
-        *(sys.executable, "-m", "tests.sanitize", "--inside", *names),
+        *(sys.executable, "-m", "tests.sanitize", "--inside", name),
     ]
-    print("$", " ".join(command), flush=True)
-    status = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, check=False).returncode
-    outcome = {0: "clean", FOUND: "FINDINGS, see above"}.get(status, f"the programs failed (status {status})")
-    print(f"{tool}: {outcome}", flush=True)
-    return status == 0
+    start = time.perf_counter()
+    done = subprocess.run(
+        command,
+        env={**os.environ, **ENVIRONMENT},
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    outcome = {0: "clean", FOUND: "FINDINGS"}.get(done.returncode, f"the program failed (status {done.returncode})")
+    print(f"{tool} {name}: {outcome}, {time.perf_counter() - start:.0f} s", flush=True)
+    if done.returncode:
+        print(done.stdout, flush=True)
+    reached = [line.removeprefix(REACHED).split() for line in done.stdout.splitlines() if line.startswith(REACHED)]
+    return done.returncode == 0, set().union(*reached)
 
 
 def main():
     """Run the families named on the command line under the tools named there, all of them by default."""
     parser = argparse.ArgumentParser(prog="python -m tests.sanitize", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--tools", default=",".join(TOOLS), help="of compute-sanitizer's (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes at a time")
     parser.add_argument("--inside", action="store_true", help="run them here, under no tool")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}")
     arguments = parser.parse_args()
@@ -59,11 +69,18 @@ def main():
     if unknown := set(names) - set(FAMILIES):
         parser.error(f"no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
     if arguments.inside:
-        sys.exit(0 if run_families(names) else 1)
+        run_here(names)
+        return
     if shutil.which("compute-sanitizer") is None:
         parser.exit(2, "compute-sanitizer is not on the path: it comes with the CUDA toolkit\n")
-    clean = [run_tool(tool, names) for tool in arguments.tools.split(",")]
-    sys.exit(0 if all(clean) else 1)
+    runs = [(tool, name) for tool in arguments.tools.split(",") for name in names]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        outcomes = list(pool.map(lambda run: run_under(*run), runs))
+    reached = set().union(*(modules for _, modules in outcomes))
+    missing = set() if arguments.families else set(programs.reached()) - reached
+    if missing:
+        print(f"no program reaches the kernels of {', '.join(sorted(missing))}")
+    sys.exit(0 if all(is_clean for is_clean, _ in outcomes) and not missing else 1)
 
 
 if __name__ == "__main__":

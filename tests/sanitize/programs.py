@@ -1,7 +1,7 @@
 """What runs under the checkers: one small program for each family of kernels, the same under NumPy and under oxinp.
 
-Together they reach every module of `oxinp._kernels` that makes kernels; `missing` says which they have not. Sizes are
-odd, so that tails and masks are met, and as small as a family allows, since checkers are slow.
+Together they reach every module of `oxinp._kernels` that makes kernels; `reached` says which they have. Sizes are odd,
+so that tails and masks are met, and as small as a family allows, since checkers are slow.
 """
 
 import importlib
@@ -104,19 +104,25 @@ def scans(np):
     yield np.cumsum(np.array(data(70_001, "f8")))
 
 
-def functions(np):
-    """Every ufunc of the table, in every dtype that it has a loop for on the device."""
-    for row in UFUNCS:
-        function = getattr(np, row.name)
-        for dtype in DTYPES:
-            operands = [np.array(data(131, dtype, seed)) for seed in range(row.numpy.nin)]
-            if row.numpy.nin == 2 and dtype[0] in "iu":
-                operands[1] = operands[1] + operands[1].dtype.type(1)
-            try:
-                results = function(*operands)
-            except (TypeError, ValueError):
-                continue
-            yield from results if isinstance(results, tuple) else (results,)
+def functions_of(kinds):
+    """Return the program of every ufunc of the table, in the dtypes of some kinds that it has a loop for."""
+
+    def functions(np):
+        for row in UFUNCS:
+            for dtype in DTYPES:
+                if numpy.dtype(dtype).kind not in kinds:
+                    continue
+                operands = [np.array(data(131, dtype, seed)) for seed in range(row.numpy.nin)]
+                if row.numpy.nin == 2 and dtype[0] in "iu":
+                    operands[1] = operands[1] + operands[1].dtype.type(1)
+                try:
+                    results = getattr(np, row.name)(*operands)
+                except (TypeError, ValueError):
+                    continue
+                yield from results if isinstance(results, tuple) else (results,)
+
+    functions.__name__ = f"functions_{kinds}"
+    return functions
 
 
 def products(np):
@@ -148,7 +154,16 @@ def tensor_products(np):
     yield np.array((data((1300, 1300), "f4") * scales).astype("f4")) @ np.array(data((1300, 1300), "f4", 1))
 
 
-FAMILIES = [elementwise, in_place, copies, reductions, scans, functions, products, tensor_products]
+FAMILIES = [
+    elementwise,
+    in_place,
+    copies,
+    reductions,
+    scans,
+    *map(functions_of, ("bi", "u", "f", "c")),
+    products,
+    tensor_products,
+]
 # Of the largest element: what tells a wrong kernel from a right one, no more. How exact they are, other tests say.
 ERRORS = {"e": 2e-2, "f": 1e-3, "d": 1e-9, "F": 1e-3, "D": 1e-9}
 
@@ -169,11 +184,11 @@ def check(family):
     return count
 
 
-def missing():
-    """Return the names of the modules of kernels none of which was made in this process."""
-    found = []
+def reached():
+    """Return the modules of kernels, and whether kernels of each were made in this process."""
+    found = {}
     for module in pkgutil.iter_modules(oxinp._kernels.__path__, "oxinp._kernels."):
         make = getattr(importlib.import_module(module.name), "make", None)
-        if hasattr(make, "cache_info") and not make.cache_info().misses:
-            found.append(module.name)
+        if hasattr(make, "cache_info"):
+            found[module.name] = make.cache_info().misses > 0
     return found
