@@ -21,7 +21,7 @@ from oxinp._core.ops.views import view_at
 from oxinp._core.sharing import adopt_device, adopt_host, lend, share
 from oxinp._core.storage import is_pinned
 from oxinp._core.ufunc import types, wrap_host
-from oxinp._runtime import hooks
+from oxinp._runtime import here, hooks
 
 hooks.before_out_of_memory.append(dlpack.sweep)
 
@@ -42,11 +42,23 @@ def _lies_on_device(array: Handle) -> bool:
     return host is not None and host.dtype in DEVICE_TYPES and placement.starts_on_device(host.nbytes)
 
 
+def _backend_of(array: Handle) -> Any:
+    """Return the backend of the device that an array lies on, or that it would be put on."""
+    value = array._storage.value
+    if here.are_several and value is not None:
+        if value[0].nodes:
+            return array._storage.origin.backend
+        block = getattr(value[1][0], "_block", None)
+        if block is not None and block.pool.owner is not None:
+            return block.pool.owner
+    return _runtime.current()
+
+
 def _device_of(array: Handle) -> Device:
-    backend = _runtime.current()
-    if not _lies_on_device(array) or backend is None or backend.dlpack_device is None:
+    if not _lies_on_device(array):
         return _CPU
-    return backend.dlpack_device
+    found: Device = _backend_of(array).dlpack_device
+    return found
 
 
 def dlpack_device(array: Any) -> Any:
@@ -91,7 +103,7 @@ def export(
     wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
     if wanted == _CPU:
         return _export_on_host(array, here, stream, max_version, dl_device, copy)
-    backend = _runtime.current()
+    backend = _backend_of(array)
     if backend is None or wanted != backend.dlpack_device:
         raise BufferError(f"arrays cannot be exported to the DLPack device {wanted}")
     is_held = is_pinned(array._storage)
@@ -167,7 +179,7 @@ def cuda_array_interface(array: Any) -> dict[str, Any]:
             "this array has no __cuda_array_interface__: it is on the host, where arrays below "
             "oxinp.config.offload_threshold and those without kernels for their dtype live"
         )
-    backend = placement.device()
+    backend = _backend_of(array)
     layout = array._layout
     try:
         buffer = share(array)

@@ -13,7 +13,7 @@ from typing import Any
 from _driver import errors as _errors
 from _driver.errors import *  # noqa: F403 - the exceptions are listed once, there
 from oxinp import _runtime
-from oxinp._runtime import counters
+from oxinp._runtime import counters, select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.memory import MemoryStats
 from oxinp.cuda.event import Event
@@ -76,7 +76,7 @@ def reset_stats() -> None:
 
 
 def synchronize() -> None:
-    """Compute everything that is pending and wait until the device is done.
+    """Compute everything that is pending and wait until it is done, on every device that was used.
 
     Raises
     ------
@@ -88,6 +88,9 @@ def synchronize() -> None:
     backend = _runtime.current()
     if backend is not None:
         backend.synchronize()
+        for other in select.opened():
+            if other is not backend and other.name == backend.name:
+                other.synchronize()
 
 
 def is_available() -> bool:

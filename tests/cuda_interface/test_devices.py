@@ -87,6 +87,27 @@ def test_threads_have_devices_of_their_own():
     assert seen == [cuda.Device(0)]
 
 
+@pytest.mark.usefixtures("library")
+def test_others_are_told_the_device_of_the_array(config):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.ones(1000) + 1)
+    with cuda.Device(1):
+        y = evaluated(oxinp.ones(1000) + 1)
+        pending = oxinp.ones(1000) + 2
+        assert (x.__dlpack_device__(), y.__dlpack_device__()) == ((2, 0), (2, 1))
+    assert (x.__dlpack_device__(), y.__dlpack_device__()) == ((2, 0), (2, 1))
+    assert pending.__dlpack_device__() == (2, 1)
+    assert y.__cuda_array_interface__["shape"] == (1000,)
+
+
+def test_synchronize_waits_for_all_devices(library):
+    with cuda.Device(1):
+        _runtime.current()
+    library.calls.clear()
+    cuda.synchronize()
+    assert library.count()["cuCtxSynchronize"] == 2
+
+
 def test_kernels_are_kept_for_each_device(library, config):
     config.offload_threshold = 0
     for turn in range(3):

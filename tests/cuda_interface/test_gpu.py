@@ -1,7 +1,9 @@
 """`oxinp.cuda` on real GPUs."""
 
 import gc
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -225,3 +227,66 @@ def test_many_changes_of_device():
     assert float(x[17]) == 30
     total = sum(float(evaluated(oxinp.ones(100_000) * turn)[0]) for turn in range(5))
     assert total == 10
+
+
+@pytest.mark.multi_gpu
+def test_each_thread_works_on_its_device():
+    """Each thread makes, changes and reads arrays on its device, and reads what the other made on the other one."""
+    failures, shared = [], []
+    for ordinal in range(2):
+        with cuda.Device(ordinal):
+            shared.append(evaluated(oxinp.zeros(300_000) + ordinal + 1))
+
+    def work(number):
+        try:
+            with cuda.Device(number % 2), cuda.Stream():
+                total = oxinp.zeros(300_000)
+                for turn in range(50):
+                    total = total + shared[turn % 2]
+                    made = oxinp.ones(300_000) * turn
+                    made[1000:2000] = number
+                    assert float(made[1500]) == number
+                    assert float(made[-1]) == turn
+                assert np.unique(np.asarray(total)).tolist() == [75.0]
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.multi_gpu
+def test_two_devices_work_at_the_same_time():
+    arrays = []
+    for ordinal in range(2):
+        with cuda.Device(ordinal):
+            arrays.append(evaluated(oxinp.ones(200_000_000, "f4")))
+
+    def seconds(ordinals):
+        cuda.synchronize()
+        start = time.perf_counter()
+        for turn in range(20):
+            ordinal = ordinals[turn % len(ordinals)]
+            with cuda.Device(ordinal):
+                oxinp.evaluate(arrays[ordinal] * 2)
+        cuda.synchronize()
+        return time.perf_counter() - start
+
+    one, both = (min(seconds(ordinals) for _ in range(5)) for ordinals in ([0], [0, 1]))
+    sys.stdout.write(f"\ntwo devices: {one / both:.2f}x\n")
+    assert one / both > 1.5
+
+
+@pytest.mark.multi_gpu
+def test_other_libraries_are_told_the_device():
+    with cuda.Device(1):
+        x = evaluated(oxinp.arange(100_000.0))
+    assert x.__dlpack_device__() == (2, 1)
+    torch = pytest.importorskip("torch")
+    theirs = torch.from_dlpack(x)
+    assert theirs.device.index == 1
+    assert float(theirs.sum()) == float(x.sum())
