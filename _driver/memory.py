@@ -10,7 +10,6 @@ from _driver.handle import Handle
 
 if TYPE_CHECKING:
     from _driver.context import Context
-    from _driver.driver import Driver
 
 __all__ = ["DeviceMemory", "PinnedMemory", "RegisteredMemory"]
 
@@ -104,7 +103,40 @@ class DeviceMemory:
         return free.value, total.value
 
 
-class PinnedMemory(Handle):
+class _HostMemory(Handle):
+    """Host memory that the driver knows.
+
+    Attributes
+    ----------
+    ptr, nbytes : int
+    """
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, context: Context, ptr: int, nbytes: int) -> None:
+        super().__init__(context.driver, ptr)
+        self.nbytes = nbytes
+
+    @property
+    def ptr(self) -> int:
+        """Host address."""
+        return self.handle
+
+    @property
+    def device_ptr(self) -> int:
+        """Address for kernels.
+
+        Raises
+        ------
+        InvalidValue
+            It was not made with ``is_mapped=True``.
+        """
+        found = ctypes.c_uint64()
+        self.driver.cuMemHostGetDevicePointer_v2(ctypes.byref(found), self.handle, 0)
+        return found.value
+
+
+class PinnedMemory(_HostMemory):
     """Host memory that stays where it is, so that the device can copy it at full speed and by itself.
 
     Parameters
@@ -122,7 +154,7 @@ class PinnedMemory(Handle):
     ptr, nbytes : int
     """
 
-    __slots__ = ("nbytes",)
+    __slots__ = ()
 
     destroyer = "cuMemFreeHost"
 
@@ -134,24 +166,7 @@ class PinnedMemory(Handle):
         flags |= HostMemoryFlag.WRITECOMBINED if is_write_combined else 0
         flags |= HostMemoryFlag.DEVICEMAP if is_mapped else 0
         context.driver.cuMemHostAlloc(ctypes.byref(ptr), nbytes, flags)
-        super().__init__(context.driver, ptr.value or 0)
-        self.nbytes = nbytes
-
-    @property
-    def ptr(self) -> int:
-        """Host address."""
-        return self.handle
-
-    @property
-    def device_ptr(self) -> int:
-        """Address for kernels.
-
-        Raises
-        ------
-        InvalidValue
-            It was not made with ``is_mapped=True``.
-        """
-        return _device_ptr(self.driver, self.handle)
+        super().__init__(context, ptr.value or 0, nbytes)
 
     def view(self) -> memoryview:
         """Return the bytes as a writable buffer that keeps this object alive; not to be used after `close`."""
@@ -160,7 +175,7 @@ class PinnedMemory(Handle):
         return memoryview(array).cast("B")
 
 
-class RegisteredMemory(Handle):
+class RegisteredMemory(_HostMemory):
     """Host memory that exists already, pinned as long as this object lives.
 
     Parameters
@@ -179,28 +194,11 @@ class RegisteredMemory(Handle):
         The operating system does not grant so much pinned memory.
     """
 
-    __slots__ = ("nbytes",)
+    __slots__ = ()
 
     destroyer = "cuMemHostUnregister"
 
     def __init__(self, context: Context, ptr: int, nbytes: int, *, is_mapped: bool = False) -> None:
         flags = HostRegisterFlag.PORTABLE | (HostRegisterFlag.DEVICEMAP if is_mapped else 0)
         context.driver.cuMemHostRegister_v2(ptr, nbytes, flags)
-        super().__init__(context.driver, ptr)
-        self.nbytes = nbytes
-
-    @property
-    def ptr(self) -> int:
-        """Host address."""
-        return self.handle
-
-    @property
-    def device_ptr(self) -> int:
-        """Address for kernels."""
-        return _device_ptr(self.driver, self.handle)
-
-
-def _device_ptr(driver: Driver, ptr: int) -> int:
-    found = ctypes.c_uint64()
-    driver.cuMemHostGetDevicePointer_v2(ctypes.byref(found), ptr, 0)
-    return found.value
+        super().__init__(context, ptr, nbytes)

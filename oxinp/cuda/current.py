@@ -104,6 +104,8 @@ def wrapped(backend: Any, methods: dict[str, Any]) -> Iterator[None]:
         for name in methods:
             del vars(backend)[name]
         vars(backend).update(replaced)
+        if here.are_several and backend.name == "cuda":
+            backend.tell_apart()
         config.renew()
 
 

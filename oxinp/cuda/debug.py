@@ -15,12 +15,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
+    from oxinp._runtime.backend import Backend
     from oxinp._runtime.memory import Buffer
 
 __all__ = ["Launch", "LaunchTrace", "Leak", "LeakDetector", "MemoryLeakDetector", "snapshot"]
 
 
-class MemoryLeakDetector:
+class _Watch:
+    """Something that sees what array operations do inside a `with` block."""
+
+    def __init__(self) -> None:
+        self._open = contextlib.ExitStack()
+
+    def _methods(self, backend: Backend) -> dict[str, Callable[..., Any]]:
+        """Return methods for the place of a backend's."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        current.flush()
+        backend = _runtime.current()
+        if backend is not None:
+            self._open.enter_context(current.wrapped(backend, self._methods(backend)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            current.flush()
+        finally:
+            self._open.close()
+
+
+class MemoryLeakDetector(_Watch):
     """The device memory of arrays that was taken inside a `with` block and is still held.
 
     Examples
@@ -33,28 +58,18 @@ class MemoryLeakDetector:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._lines: WeakKeyDictionary[Buffer, str] = WeakKeyDictionary()
-        self._open = contextlib.ExitStack()
 
-    def __enter__(self) -> Self:
-        current.flush()
-        backend = _runtime.current()
-        if backend is not None:
-            allocate = backend.allocate
+    def _methods(self, backend: Backend) -> dict[str, Callable[..., Any]]:
+        allocate = backend.allocate
 
-            def noted(nbytes: int) -> Buffer:
-                buffer = allocate(nbytes)
-                self._lines[buffer] = current.user_line()
-                return buffer
+        def noted(nbytes: int) -> Buffer:
+            buffer = allocate(nbytes)
+            self._lines[buffer] = current.user_line()
+            return buffer
 
-            self._open.enter_context(current.wrapped(backend, {"allocate": noted}))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            current.flush()
-        finally:
-            self._open.close()
+        return {"allocate": noted}
 
     def leaks(self) -> list[Leak]:
         """Return what is held now, by the lines that took it, the most memory first."""
@@ -87,7 +102,7 @@ class Launch(NamedTuple):
     line: str
 
 
-class LaunchTrace:
+class LaunchTrace(_Watch):
     """The kernels that array operations launch inside a `with` block.
 
     Attributes
@@ -97,33 +112,23 @@ class LaunchTrace:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.launches: list[Launch] = []
-        self._open = contextlib.ExitStack()
 
-    def __enter__(self) -> Self:
-        current.flush()
-        backend = _runtime.current()
-        if backend is not None:
-            make = backend.launcher
+    def _methods(self, backend: Backend) -> dict[str, Callable[..., Any]]:
+        make = backend.launcher
 
-            def launcher(kernel: Any, grid: Any, *rest: Any) -> Callable[..., None]:
-                launch = make(kernel, grid, *rest)
+        def launcher(kernel: Any, grid: Any, *rest: Any) -> Callable[..., None]:
+            launch = make(kernel, grid, *rest)
 
-                def noted(*varying: Any) -> None:
-                    line = current.user_line()
-                    self.launches.append(Launch(kernel.name, grid, kernel.block, backend.stream, line))
-                    launch(*varying)
+            def noted(*varying: Any) -> None:
+                line = current.user_line()
+                self.launches.append(Launch(kernel.name, grid, kernel.block, backend.stream, line))
+                launch(*varying)
 
-                return noted
+            return noted
 
-            self._open.enter_context(current.wrapped(backend, {"launcher": launcher}))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            current.flush()
-        finally:
-            self._open.close()
+        return {"launcher": launcher}
 
 
 def snapshot() -> str:
