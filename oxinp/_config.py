@@ -69,6 +69,13 @@ def _threshold(value: Any) -> int | float:
     return int(value)
 
 
+def _nbytes(value: Any) -> int:
+    number = _threshold(value)
+    if number == math.inf:
+        raise ValueError
+    return int(number)
+
+
 def _truth(value: Any) -> bool:
     if isinstance(value, str):
         value = _TRUTH.get(value.strip().lower())
@@ -147,6 +154,14 @@ SETTINGS: tuple[Setting, ...] = (
         "has every product made in the operands' own type, tf32 is auto but that float32 is rounded to 11 bits first",
     ),
     Setting(
+        name="matmul_workspace",
+        default=lambda: 4 << 30,
+        check=_nbytes,
+        legal="a whole number of bytes from 0 up",
+        meaning="device memory that a product of large float64 matrices may use on its way, beside that of the result; "
+        "what does not suffice has products made in their own type",
+    ),
+    Setting(
         name="memory_pool",
         default=lambda: "arena",
         check=_one_of("arena", "blocks"),
@@ -201,6 +216,7 @@ class Config:
         "cache_dir",
         "fallback",
         "matmul",
+        "matmul_workspace",
         "memory_pool",
         "offload_threshold",
         "synchronous",
@@ -211,6 +227,7 @@ class Config:
     cache_dir: str
     fallback: str
     matmul: str
+    matmul_workspace: int
     memory_pool: str
     offload_threshold: int | float
     synchronous: bool

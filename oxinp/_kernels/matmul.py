@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import digits, gemm_any, hopper, reduce, split
+from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, split
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.steps import StepsPlan
 
 MIN_SPLIT_PRODUCTS = 1 << 31  # from which halves are faster than f32: the passes take as long as small products
+MIN_RESIDUE_PRODUCTS = 1 << 34  # from which bytes are faster than f64
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
 SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
@@ -166,7 +167,14 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
 
 
 def plan_steps(
-    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, out: Type, device: Device, setting: str
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    out: Type,
+    device: Device,
+    setting: str,
+    workspace_nbytes: int,
 ) -> StepsPlan | None:
     """Return the launches that multiply on faster units than `plan` knows; None where that is to be asked.
 
@@ -176,7 +184,11 @@ def plan_steps(
         As for `plan`.
     setting : str
         ``config.matmul``.
+    workspace_nbytes : int
+        ``config.matmul_workspace``.
     """
+    if a.type in (f64, c128):
+        return None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
     if a.type is not f32 or setting == "tf32":
         return plan_hopper(shape, depth, a, b, out, device)
     return plan_split(shape, depth, a, b, device) if setting == "auto" else None
@@ -230,14 +242,39 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
         split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
         for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
     )
-    return split.plan(left, right, plan_guarded((m, n), depth, a, b), device)
+    return split.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
 
 
-def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices) -> Launch:
-    """Return the guarded kernel that multiplies large f32 matrices by multiply-adds; parameters as for `plan`."""
+def plan_residues(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
+) -> StepsPlan | None:
+    """Return the launches that multiply f64 or c128 as bytes on the tensor cores; None where `plan` is to be asked.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    workspace_nbytes : int
+        What residues may take.
+    """
+    *batch, m, n = shape
+    if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
+        return None
+    if min(m, n, depth) < ozaki.MIN_EXTENT or m * n * depth * len(a.type.parts) ** 2 < MIN_RESIDUE_PRODUCTS:
+        return None
+    (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
+    left, right = (
+        split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
+        for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
+    )
+    return ozaki.plan(a.type, left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
+
+
+def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Launch:
+    """Return the guarded kernel that multiplies large matrices by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
     copies = (_copy_nbytes(a, (a_stride,)), _copy_nbytes(b, (b_stride,)))
-    spec = AnyGemmSpec(f32, f32, f32, a_major, b_major, *copies, "fma", *_FMA[f32.nbytes][0][:6])
+    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, device)
     return gemm_any.plan(replace(spec, is_guarded=True), (*shape, depth), (shape[1], a_stride, b_stride))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from oxinp._kernels import matmul
 from oxinp._kernels.matmul import Matrices
-from oxinp._ptx.types import f32
+from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_any_gpu import measure_peer
 from tests.kernels.gemm_gpu import time_ms, write
@@ -28,25 +28,28 @@ SIZES = [1024, 1536, 2048, 4096, 8192]
 class Run:
     """One product on the device, its launches prepared."""
 
+    plan = staticmethod(matmul.plan_split)
+
     def __init__(self, backend, a, b, transposed=(False, False)):
         m, depth, n = *a.shape, b.shape[1]
-        self.backend, self.shape = backend, (m, n)
+        self.backend, self.shape, self.dtype = backend, (m, n), a.dtype
+        type_ = from_dtype(a.dtype)
         stored = [
             np.ascontiguousarray(x.T if is_turned else x) for x, is_turned in zip((a, b), transposed, strict=True)
         ]
-        self.buffers = {"c": backend.allocate(4 * m * n)}
+        self.buffers = {"c": backend.allocate(a.itemsize * m * n)}
         matrices = []
         for name, array, is_turned in zip("ab", stored, transposed, strict=True):
             self.buffers[name] = backend.allocate(array.nbytes)
             backend.upload(self.buffers[name].ptr, array)
             strides = (1, array.shape[1]) if is_turned else (array.shape[1], 1)
-            matrices.append(Matrices(f32, strides, 256))
-        plan = matmul.plan_split((m, n), depth, *matrices, backend.capability)
+            matrices.append(Matrices(type_, strides, 256))
+        plan = self.plan((m, n), depth, *matrices, backend.capability)
         self.workspace, self.launches = 0.0, []
         if plan is not None:
             self.prepare_split(plan)
             self.workspace = plan.scratch_nbytes / (a.nbytes + b.nbytes)
-        native = matmul.plan((m, n), depth, *matrices, f32, f32, backend.capability)
+        native = matmul.plan((m, n), depth, *matrices, type_, type_, backend.capability)
         self.buffers["partial"] = backend.allocate(max(native.scratch_nbytes, 4))
         both = ("c", "partial", "a", "b"), ("c", "partial")
         names = both if len(native.launches) > 1 else (("c", "a", "b"),)
@@ -77,10 +80,10 @@ class Run:
             launch()
 
     def fetch(self):
-        result = np.empty(self.shape, np.float32)
+        result = np.empty(self.shape, self.dtype)
         self.backend.synchronize()
         self.backend.download(result, self.buffers["c"].ptr)
-        self.backend.upload(self.buffers["c"].ptr, np.full(self.shape, np.nan, np.float32))
+        self.backend.upload(self.buffers["c"].ptr, np.full(self.shape, np.nan, self.dtype))
         return result
 
     def is_unfit(self):

@@ -69,10 +69,11 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     -----
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
     once. On Hopper float16, 8-bit integers and bool are multiplied by the tensor cores, which cut partial sums of
-    float16 off at 24 bits, and large float32 matrices where that errs as little (see `_kernels.split`) and memory for
-    their halves, as much as for the operands, is there; products of float16 and bfloat16 in float32 are exact, and
-    their sums as good as those of multiply-adds; ``config.matmul = "native"`` turns the latter off, ``"tf32"``
-    has float32 rounded to 11 bits instead.
+    float16 off at 24 bits, and large float32, float64 and complex128 matrices where that errs as little: as halves, for
+    which as much memory is needed as for the operands (see `_kernels.split`), or as bytes, for which it is up to
+    ``config.matmul_workspace`` (see `_kernels.ozaki`); products of float16 and bfloat16 in float32 are exact, and
+    their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation off, ``"tf32"`` has
+    float32 rounded to 11 bits instead.
     """
     return _product_of(a._layout, b._layout, dtype).run(a, b)
 
@@ -208,6 +209,7 @@ class Product:
             DEVICE_TYPES[self.dtype],
             device().capability,
             config.matmul,
+            config.matmul_workspace,
         )
         return plan
 

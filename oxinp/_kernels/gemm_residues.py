@@ -1,0 +1,279 @@
+"""Matrix products modulo p on Hopper's asynchronous units: for all moduli, bytes in, bytes out.
+
+Data layout: one plane of A and one of B per modulus, or `num_parts` of each, one below the other (see `residues`):
+signed bytes, lines along K, their pitch a multiple of 128 bytes; the lines of B are spread. C is as many planes of
+bytes, 0 to p - 1, rows `pitch` bytes apart. In shared memory there is a ring of `num_stages` pairs of tiles, 128 x 128
+bytes of A and `tile_n` x 128 bytes of B, swizzled as wgmma reads them. Tiles that stick out of a plane read on in the
+next: what comes of that is not stored, or lies where nobody reads.
+
+Who owns what: persistent blocks of three warpgroups. One thread of warpgroup 0, the producer, keeps the ring full by
+bulk tensor copies. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. In a cluster of two, the
+blocks work on tiles one above the other: each copies half of the common B tile, to both.
+
+Algorithm: modulus by modulus, in each in an order that keeps the tiles worked on at one time in a near-square region.
+Sums of K products are exact in 32 bits up to K = 2**16; they are reduced to 0 to p - 1 by multiplying with the
+reciprocal. As the columns are spread, a thread has 16 neighbours of a row and stores them at once.
+
+Per element of C and modulus: 2 K integer operations, one byte written.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.gemm import CONSUMER_REGISTERS, NUM_CONSUMERS, PRODUCER_REGISTERS, ROWS, STEPS, TILE_M
+from oxinp._kernels.moduli import MODULI
+from oxinp._kernels.residues import GROUP, SPAN
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.tile import OperandTile, operand_box
+from oxinp._ptx.tma import MapSpec, TensorMap
+from oxinp._ptx.types import i8, i32, i64, u8, u32
+from oxinp._ptx.wgmma import WARPGROUP, Queue, limit_registers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
+
+MAX_DEPTH = 1 << 16
+BIAS = 1 << 31  # what sums are made unsigned with, and the rest to a multiple of p
+
+
+@dataclass(frozen=True, slots=True)
+class ResidueGemmSpec:
+    """One kernel of the family (sm_90a).
+
+    Attributes
+    ----------
+    tile_n : int
+        Columns of C per tile: 64, 128, 192 or 256.
+    num_stages : int
+    cluster : int
+        1 or 2.
+    band : int
+        Rows of tiles that are worked on together.
+    num_parts : int
+        Planes per modulus.
+    """
+
+    tile_n: int = 256
+    num_stages: int = 4
+    cluster: int = 2
+    band: int = 16
+    num_parts: int = 1
+
+    @property
+    def name(self) -> str:
+        """Entry name."""
+        return f"gemm_residues_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}_b{self.band}_p{self.num_parts}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResidueGemmLaunch:
+    """How to launch.
+
+    Parameters are the pointers to the planes of C and to the number of moduli (i32; 0: nothing is done), the encoded
+    maps of A and B, then the constants.
+    """
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    a_map: MapSpec
+    b_map: MapSpec
+    constants: tuple[int, ...]
+
+
+def plan(
+    spec: ResidueGemmSpec, rows: tuple[int, int], columns: tuple[int, int], pitch: int, num_planes: int, num_sms: int
+) -> ResidueGemmLaunch:
+    """Launch of C = A @ B.
+
+    Parameters
+    ----------
+    rows, columns : tuple of int
+        Of C, and from one plane of A or B to the next; of columns those are a multiple of 64 and C's pitch.
+    pitch : int
+        Bytes from one line of A or B to the next, K and what fills it up with zeros.
+    num_planes : int
+        Planes there is memory for, of all parts.
+    num_sms : int
+    """
+    (m, a_lines), (n, b_lines) = rows, columns
+    a_box = operand_box(i8, TILE_M, SPAN, "k", 1)
+    b_box = operand_box(i8, spec.tile_n, SPAN, "k", spec.cluster)
+    num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
+    num_n = -(-n // spec.tile_n)
+    blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n * num_planes)
+    return ResidueGemmLaunch(
+        make(spec),
+        (blocks, 1, 1),
+        MapSpec(u8, (num_planes * a_lines, pitch), (pitch,), a_box),
+        MapSpec(u8, (num_planes * b_lines, pitch), (pitch,), b_box),
+        (num_m, num_n, pitch // SPAN, m, a_lines, b_lines),
+    )
+
+
+@cache
+def make(spec: ResidueGemmSpec) -> Kernel:
+    """The kernel of a Spec; for its parameters see `ResidueGemmLaunch`."""
+    k = Builder(
+        spec.name,
+        block=(1 + NUM_CONSUMERS) * WARPGROUP,
+        target="sm_90a",
+        min_blocks=1,
+        cluster=spec.cluster if spec.cluster > 1 else None,
+    )
+    c, count = k.pointer("c", u32, "w"), k.pointer("count", i32, "r")
+    a_map, b_map = (TensorMap(k, name, 2) for name in ("a_map", "b_map"))
+    tiles = _Tiles(k, spec, count)
+    a = OperandTile(k, i8, TILE_M, SPAN, "k", spec.num_stages)
+    b = OperandTile(k, i8, spec.tile_n, SPAN, "k", spec.num_stages, spec.cluster)
+    pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
+    # The same in all lanes of a warp, and the shuffle lets the compiler know.
+    warpgroup = k.shfl_idx(k.tid >> 7, 0)
+    with k.when(warpgroup == 0):
+        limit_registers(k, PRODUCER_REGISTERS, is_increase=False)
+        with k.when(k.tid == 0):
+            _produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+    with k.otherwise():
+        limit_registers(k, CONSUMER_REGISTERS, is_increase=True)
+        _consume(k, spec, tiles, pipeline, a, b, c, warpgroup - 1)
+    pipeline.close()
+    return k.build()
+
+
+class _Tiles:
+    """The tiles of C of all moduli, and this block's share of them."""
+
+    def __init__(self, k: Builder, spec: ResidueGemmSpec, count: Pointer) -> None:
+        self.builder, self.spec = k, spec
+        names = ("num_m", "num_n", "num_k", "m", "a_lines", "b_lines")
+        self.num_m, self.num_n, self.num_k, self.m, self.a_lines, self.b_lines = (k.scalar(x, u32) for x in names)
+        self.count = k.cast(count[0], u32)
+        self.rank = k.special("cluster_ctarank") if spec.cluster > 1 else k.const(0, u32)
+
+    @contextmanager
+    def each(self) -> Iterator[tuple[Value, Value, Value]]:
+        """Run the block for this block's tiles: (plane, first row, first column)."""
+        k, cluster = self.builder, self.spec.cluster
+        # A cluster takes `cluster` tiles one above the other: counted as one here.
+        height = self.spec.band // cluster
+        num_m = self.num_m / cluster if cluster > 1 else self.num_m
+        first = k.ctaid / cluster if cluster > 1 else k.ctaid
+        stride = k.nctaid / cluster if cluster > 1 else k.nctaid
+        per_plane = num_m * self.num_n
+        with k.range(first, per_plane * (self.count * self.spec.num_parts), stride) as number:
+            plane = number / per_plane
+            tile = number - plane * per_plane
+            per_band = self.num_n * height
+            band = tile / per_band
+            inside = tile - band * per_band
+            rows = k.min(num_m - band * height, height)
+            n = inside / rows
+            m = (band * height + inside - n * rows) * cluster + self.rank
+            yield plane, m * TILE_M, n * self.spec.tile_n
+
+
+def _produce(
+    k: Builder,
+    spec: ResidueGemmSpec,
+    tiles: _Tiles,
+    pipeline: Pipeline,
+    a: tuple[TensorMap, OperandTile],
+    b: tuple[TensorMap, OperandTile],
+) -> None:
+    (a_map, a_tile), (b_map, b_tile) = a, b
+    a_map.prefetch()
+    b_map.prefetch()
+    producer = Producer(pipeline)
+    everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
+    with tiles.each() as (plane, row, column), k.range(0, tiles.num_k) as step:
+        slot = producer.acquire()
+        start = step * SPAN
+        a_tile.load(a_map, slot, plane * tiles.a_lines + row, start)
+        b_tile.load(b_map, slot, plane * tiles.b_lines + column, start, tiles.rank, everyone)
+
+
+def _consume(
+    k: Builder,
+    spec: ResidueGemmSpec,
+    tiles: _Tiles,
+    pipeline: Pipeline,
+    a: OperandTile,
+    b: OperandTile,
+    c: Pointer,
+    number: Value,
+) -> None:
+    thread = k.tid & (WARPGROUP - 1)
+    consumer = Consumer(pipeline, thread)
+    queue = Queue(k)
+    sums = queue.accumulator(spec.tile_n, i32)
+    first_row = number * ROWS
+    own_row = (thread >> 5) * 16 + ((thread >> 2) & 7)
+    own_column = (thread & 3) * (GROUP // 4)
+    with tiles.each() as (plane, row, column):
+        sums.reset()
+        with k.range(0, tiles.num_k) as step:
+            stage = consumer.acquire()
+            with queue.group():
+                sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, i8)
+            queue.wait(1)
+            with k.when(step > 0):
+                consumer.release()
+        queue.wait()
+        consumer.release()
+        reduction = _Reduction(k, plane / spec.num_parts)
+        rows = [row + first_row + own_row + 8 * i for i in range(2)]
+        lines = [
+            c.view(u8).at(
+                k.cast(plane, i64) * (k.cast(tiles.m, i64) * k.cast(tiles.b_lines, i64))
+                + k.cast(at, i64) * k.cast(tiles.b_lines, i64)
+                + k.cast(column + own_column, i64)
+            )
+            for at in rows
+        ]
+        groups: dict[tuple[int, int], list[Value]] = {}
+        for i, j, *values in sums.pairs():
+            groups.setdefault((i, j * 8 // GROUP), []).extend(values)
+        for (i, group), values in groups.items():
+            words = _packed(k, [reduction.apply(value) for value in values])
+            with k.when((rows[i] < tiles.m) & (column + group * GROUP < tiles.b_lines)):
+                lines[i].offset_bytes(group * GROUP).view(u32).store(0, words)
+
+
+class _Reduction:
+    """Sums modulo the modulus of a number."""
+
+    def __init__(self, k: Builder, number: Value) -> None:
+        p = k.const(MODULI[0], u32)
+        for i, other in enumerate(MODULI[1:], 1):
+            p = k.where(number == i, k.const(other, u32), p)
+        self.k, self.p = k, p
+        self.reciprocal = k.const((1 << 32) - 1, u32) / p
+        self.bias = (k.const(BIAS, u32) / p + 1) * p
+        self.negative = 0 - p
+
+    def apply(self, value: Value) -> Value:
+        """0 to p - 1."""
+        k = self.k
+        positive = k.bitcast(value, u32) + self.bias
+        # The quotient is one too small at times.
+        rest = k.mad(k.mulhi(positive, self.reciprocal), self.negative, positive)
+        return k.emit("min", rest, rest - self.p)
+
+
+def _packed(k: Builder, values: list[Value]) -> list[Value]:
+    """Words of four bytes each."""
+    words = []
+    for start in range(0, len(values), 4):
+        low, high = (k.prmt(values[i], values[i + 1], 0x0040) for i in (start, start + 2))
+        words.append(k.prmt(low, high, 0x5410))
+    return words
+
+
+__all__ = ["MAX_DEPTH", "ResidueGemmLaunch", "ResidueGemmSpec", "make", "plan"]

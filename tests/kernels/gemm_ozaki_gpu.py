@@ -1,0 +1,127 @@
+"""Products from residues on a GPU: right, and how fast. ``python -m tests.kernels.gemm_ozaki_gpu [--peer]``.
+
+First for data of every sort the largest error, in units of 2**-53 |A| |B|, of what `matmul` computes, beside that of
+chains of fused multiply-adds; the bits have to be the same twice. Then rates, from device events around all launches of
+a product, operands random. ``--peer`` adds CuPy's. Ends with status 1 if an error is above that of multiply-adds, or if
+the guard let the wrong kernel work.
+"""
+
+import argparse
+import importlib
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from oxinp._kernels import matmul
+from oxinp._runtime.cuda import open_backend
+from tests.kernels.gemm_any_gpu import measure_peer
+from tests.kernels.gemm_gpu import time_ms, write
+from tests.kernels.gemm_split_gpu import Run
+from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw
+
+SHAPE = (1100, 1031, 1909)
+SIZES = {np.float64: [2048, 3072, 4096, 6144, 8192, 16384], np.complex128: [1024, 2048, 4096, 8192]}
+FLAG, COUNT = 0, 64  # words of the workspace
+
+
+class ResidueRun(Run):
+    """One product on the device, its launches prepared."""
+
+    plan = staticmethod(matmul.plan_residues)
+
+
+def read(run):
+    """The flag, and the number of moduli."""
+    words = np.empty(COUNT + 1, np.int32)
+    run.backend.synchronize()
+    run.backend.download(words, run.buffers["scratch"].ptr)
+    return int(words[FLAG]), int(words[COUNT])
+
+
+def check(backend, case, transposed, rng, cupy, dtype=np.float64):
+    """Print a line; whether all is well."""
+    a, b = draw(case, rng, *SHAPE, dtype)
+    run = ResidueRun(backend, a, b, transposed)
+    results = []
+    for _ in range(2):
+        run.fetch()
+        run.launch()
+        results.append(run.fetch())
+    is_unfit, count = read(run)
+    name = case.__name__
+    run.launch_chain()
+    reference = Reference(a, b, slice(None, None, 37), slice(None, None, 31))
+    error, native = reference.error(results[0]), reference.error(run.fetch())
+    peer = ""
+    if cupy is not None:
+        peer = f", cupy {reference.error(cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))):8.3f}"
+    is_right = np.array_equal(*results, equal_nan=True)
+    is_right &= error <= max(native, 1)
+    is_right &= not (is_unfit and name in FIT) and not (not is_unfit and name in UNFIT)
+    way = "native" if is_unfit else f"{count} moduli"
+    majors = "".join("nt"[x] for x in transposed)
+    verdict = "" if is_right else "  WRONG"
+    write(
+        f"{a.dtype!s:10s} {name:12s} {SHAPE!s:18s} {majors} {way:9s}: {error:8.3f}, multiply-adds {native:8.3f}{peer}"
+        f"{verdict}"
+    )
+    return is_right
+
+
+def measure(backend, size, transposed, rng, dtype=np.float64):
+    """Print a line; whether some elements are right."""
+    a, b = draw(CASES[0], rng, size, size, size, dtype)
+    run = ResidueRun(backend, a, b, transposed)
+    flops = (8 if a.dtype.kind == "c" else 2) * size**3
+    rate = flops / time_ms(backend, run.launch, 7) * 1e-9
+    result = run.fetch()
+    native = flops / time_ms(backend, run.launch_native, 3) * 1e-9
+    reference = Reference(a, b, *[np.sort(rng.choice(size, num, replace=False)) for num in (16, 64)])
+    error, other = reference.error(result), reference.error(run.fetch())
+    parts = Counter()
+    for name, launch in run.launches:
+        parts[name] += time_ms(backend, launch, 3) * 1e3
+    listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
+    majors = "".join("nt"[x] for x in transposed)
+    write(
+        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {native:5.1f}; errors {error:.3f}, "
+        f"{other:.3f}; workspace {run.workspace:.2f} of the operands; us: {listed}"
+    )
+    return error <= other
+
+
+def peer_rate(dtype, size):
+    """CuPy's, in TFLOP/s."""
+    rate = measure_peer(dtype, size)
+    return 4 * rate if np.dtype(dtype).kind == "c" else rate
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", action="store_true", help="measure CuPy as well")
+    parser.add_argument("--most", type=int, default=1 << 20, help="the largest size that is measured")
+    options = parser.parse_args(arguments)
+    backend, rng = open_backend(), np.random.default_rng(11)
+    cupy = importlib.import_module("cupy") if options.peer else None
+    begin = time.perf_counter()
+    least, matmul.MIN_RESIDUE_PRODUCTS = matmul.MIN_RESIDUE_PRODUCTS, 1
+    is_right = True
+    for dtype, sizes in SIZES.items():
+        for number, case in enumerate(CASES):
+            is_right &= check(backend, case, (bool(number & 1), bool(number & 2)), rng, cupy, dtype)
+        write(f"checked in {time.perf_counter() - begin:.1f} s; used from {least:.1e} multiply-adds on")
+        for size in sizes:
+            if size <= options.most:
+                is_right &= measure(backend, size, (False, False), rng, dtype)
+                if options.peer:
+                    write(f"cupy {size}: {peer_rate(dtype, size):.1f} TFLOP/s")
+        is_right &= measure(backend, 4096, (True, True), rng, dtype)
+    write(f"{'right' if is_right else 'WRONG'}, {time.perf_counter() - begin:.1f} s")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,285 @@
+"""f64 products from residues: the passes and the guard on the emulator, the wgmma kernel's part in NumPy, assembled.
+
+The whole, on the GPU, is `gemm_ozaki_gpu`'s.
+"""
+
+import itertools
+import random
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels import gemm_any, gemm_residues, matmul, ozaki, reconstruct, residues
+from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels.gemm_residues import ResidueGemmSpec
+from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
+from oxinp._kernels.split import Source
+from oxinp._ptx.types import f64, from_dtype
+from tests.kernels import gemm_ozaki_gpu
+from tests.kernels.machine import machine
+from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
+from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
+
+DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES)
+SHAPE = (24, 21, 1030)
+COMPLEX = {"normal", "uniform", "empty_lines", "spikes", "nan"}  # the real ones stand for the others
+CASES_OF = [(np.float64, case) for case in CASES]
+CASES_OF += [(np.complex128, case) for case in CASES if case.__name__ in COMPLEX]
+MAJORS = list(itertools.product(("k", "mn"), repeat=2))
+
+
+class Plan:
+    """A plan made for the emulator, its memory, and its launches, that of the wgmma kernel in NumPy."""
+
+    def __init__(self, a, b, majors=("k", "mn"), workspace_nbytes=1 << 30):
+        self.here = machine()
+        (m, depth), n = a.shape, b.shape[1]
+        stored = [x if major == wanted else x.T for x, major, wanted in zip((a, b), majors, ("k", "mn"), strict=True)]
+        stored = [np.pad(x, ((0, 0), (0, 1)), constant_values=np.nan) for x in stored]
+        sources = [
+            Source(name, major, len(x), x.shape[1] - 1, x.shape[1], x.itemsize)
+            for name, major, x in zip("ab", majors, stored, strict=True)
+        ]
+        type_ = from_dtype(a.dtype)
+        spec = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 16, 3, is_guarded=True)
+        native = gemm_any.plan(spec, (m, n, depth), (n, *[source.pitch for source in sources]))
+        self.plan = ozaki.plan(type_, *sources, native, DEVICE, workspace_nbytes)
+        self.dtype = a.dtype
+        c = np.full((m, n), np.nan, a.dtype)
+        self.bases = {"c": self.here.upload(c), "scratch": self.here.allocate(self.plan.scratch_nbytes)}
+        self.bases |= {name: self.here.upload(np.ascontiguousarray(x)) for name, x in zip("ab", stored, strict=True)}
+        self.shape = m, n
+        self.num_products = 0
+
+    def run(self):
+        for step in self.plan.steps:
+            if step.kernel.target == "sm_90a":
+                self.multiply(step)
+            else:
+                self.here.launch(step, [self.bases[x.base] + x.offset for x in step.arguments])
+
+    def multiply(self, step):
+        c, count, a, b = step.arguments
+        m, a_lines, b_lines = step.constants[3:]
+        num_parts = 3 if self.dtype.kind == "c" else 1
+        for number in range(self.read(count, np.int32, ()) * num_parts):
+            p = MODULI[number // num_parts]
+            planes = []
+            for x, lines in ((a, a_lines), (b, b_lines)):
+                pitch = x.map.shape[1]
+                place = x._replace(offset=x.offset + number * lines * pitch)
+                planes.append(self.read(place, np.int8, (lines, pitch)))
+            result = multiply(planes[0][:m], planes[1], b_lines, p)
+            self.here.memory.write(self.bases[c.base] + c.offset + number * m * b_lines, result)
+            self.num_products += 1
+
+    def read(self, argument, dtype, shape):
+        nbytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+        return self.here.download(self.bases[argument.base] + argument.offset, nbytes).view(dtype).reshape(shape)
+
+    @property
+    def is_unfit(self):
+        return bool(self.read(self.plan.steps[-1].arguments[-1], np.uint32, ()))
+
+    @property
+    def result(self):
+        return self.read(self.plan.steps[-1].arguments[0], self.dtype, self.shape)
+
+    def close(self):
+        for address in self.bases.values():
+            self.here.free(address)
+
+
+@pytest.fixture
+def planned():
+    if not hasattr(machine(), "memory"):
+        pytest.skip("the tensor units' part is NumPy's, which works in the emulator's memory")
+    plans = []
+
+    def make(*arguments):
+        plans.append(Plan(*arguments))
+        return plans[-1]
+
+    yield make
+    for plan in plans:
+        plan.close()
+
+
+def chained(a, b):
+    """The product by fused multiply-adds, one after the other (rounded twice, to 64 bits first)."""
+    total = np.zeros((len(a), b.shape[1]))
+    a, b = a.astype(np.longdouble), b.astype(np.longdouble)
+    for k in range(a.shape[1]):
+        total = (a[:, k : k + 1] * b[k] + total).astype(np.float64)
+    return total
+
+
+def as_complex(parts, dtype):
+    """What `embedded` matrices multiply to, as the product of the complex ones."""
+    if dtype.kind != "c":
+        return parts
+    real, imaginary = np.split(parts, 2, axis=1)
+    return real + 1j * imaginary
+
+
+@pytest.mark.parametrize(("dtype", "case"), CASES_OF, ids=lambda x: x.__name__)
+def test_errors_are_those_of_multiply_adds_or_less(planned, dtype, case):
+    a, b = draw(case, np.random.default_rng(4), *SHAPE, dtype)
+    plan = planned(a, b)
+    plan.run()
+    name = case.__name__
+    assert not (plan.is_unfit and name in FIT)
+    assert plan.is_unfit or name not in UNFIT
+    reference = Reference(a, b)
+    error = reference.error(plan.result)
+    assert error <= reference.depth
+    assert (plan.num_products == 0) == plan.is_unfit
+    if not plan.is_unfit:
+        chain = as_complex(chained(*embedded(a, b)), plan.dtype)
+        assert error <= max(reference.error(chain), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("majors", MAJORS, ids=str)
+def test_every_layout_gives_the_same_bits(planned, majors, dtype):
+    a, b = draw(CASES[0], np.random.default_rng(3), *SHAPE, dtype)
+    plans = [planned(a, b, *rest) for rest in ((majors,), (("k", "mn"),))]
+    for plan in plans:
+        plan.run()
+    assert np.array_equal(*[plan.result for plan in plans])
+
+
+def test_blocks_give_the_same_bits(planned):
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((300, 1024)), rng.standard_normal((1024, 520))
+    whole, parts = planned(a, b), planned(a, b, ("k", "mn"), 16 * (256 * 1024 + 256 * 1024 + 256 * 256))
+    for plan in (whole, parts):
+        plan.run()
+    assert whole.num_products < parts.num_products == 6 * COUNTS[0]
+    assert np.array_equal(whole.result, parts.result)
+    assert parts.plan.scratch_nbytes < 16 * (256 * 1024 * 2 + 256 * 256) + 2**17
+
+
+def test_integers_are_exact(planned):
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-(2**20), 2**20, shape) for shape in ((24, 1030), (1030, 21)))
+    plan = planned(a.astype(float), b.astype(float))
+    plan.run()
+    assert not plan.is_unfit
+    assert np.array_equal(plan.result, a @ b)
+
+
+def test_complex_integers_are_exact(planned):
+    rng = np.random.default_rng(6)
+    parts = [rng.integers(-(2**18), 2**18, shape) for shape in ((24, 1030), (24, 1030), (1030, 21), (1030, 21))]
+    plan = planned(parts[0] + 1j * parts[1], parts[2] + 1j * parts[3])
+    plan.run()
+    assert not plan.is_unfit
+    assert np.array_equal(plan.result.real, parts[0] @ parts[2] - parts[1] @ parts[3])
+    assert np.array_equal(plan.result.imag, parts[0] @ parts[3] + parts[1] @ parts[2])
+
+
+@pytest.mark.parametrize("count", [0, *COUNTS])
+@pytest.mark.parametrize("is_spread", [False, True])
+@pytest.mark.parametrize("major", ["k", "mn"])
+def test_residues(major, is_spread, count):
+    rng, here = np.random.default_rng(7), machine()
+    lines, depth, num_lines = 70, 300, 128
+    exponents = rng.integers(-70, -9, lines).astype(np.int32)
+    numbers = rng.integers(-(2**62), 2**62, (lines, depth)) >> rng.integers(9, 62, (lines, 1))
+    x = np.ldexp(numbers.astype(np.float64), -exponents[:, None])
+    source = np.ascontiguousarray(np.pad(x if major == "k" else x.T, ((0, 0), (0, 3)), constant_values=np.nan))
+    planes = np.zeros((len(MODULI), num_lines, residues.padded(depth)), np.int8)
+    arrays = (planes, source, exponents, np.array([count], np.int32))
+    pointers = [here.upload(array) for array in arrays]
+    launch = residues.plan(residues.ResidueSpec(major, is_spread), lines, depth, source.shape[1], planes[0].size)
+    here.launch(launch, pointers)
+    found = here.download(pointers[0], planes.nbytes).view(np.int8).reshape(planes.shape)
+    numbers = np.rint(np.ldexp(x, exponents[:, None])).astype(np.int64)
+    at = order(depth)
+    wide = np.where(at < depth, numbers[:, np.minimum(at, depth - 1)], 0)
+    within = np.arange(lines) % 64
+    places = np.arange(lines) - within + ((within & 14) << 2) + ((within >> 4) << 1) + (within & 1)
+    for number, p in enumerate(MODULI):
+        expected = signed_residues(wide, p) if number < count else np.zeros_like(wide)
+        assert np.array_equal(found[number, places if is_spread else slice(lines)], expected)
+    for pointer in pointers:
+        here.free(pointer)
+
+
+@pytest.mark.parametrize("columns", [37, 64])
+@pytest.mark.parametrize("count", COUNTS)
+def test_reconstruction_rounds_once(count, columns):
+    rng, here, numbers = np.random.default_rng(8), machine(), random.Random(8)
+    rows, pitch, c_pitch = 5, 64, columns + columns % 2 * 3
+    limit = int(reconstruction(count).product // 2 * (1 - 2.0**-20))
+
+    def number():
+        end = 2 ** numbers.randrange(1, limit.bit_length())
+        return numbers.choice([numbers.randrange(-limit, limit), numbers.randrange(-end, end), 0, limit, -limit])
+
+    values = np.array([[number() for _ in range(columns)] for _ in range(rows)], object)
+    planes = np.zeros((len(MODULI), rows, pitch), np.uint8)
+    for i, p in enumerate(MODULI[:count]):
+        planes[i, :, :columns] = values % p
+    exponents = [rng.integers(-400, 400, extent).astype(np.int32) for extent in (rows, columns)]
+    c = np.full((rows, c_pitch), np.nan)
+    pointers = [here.upload(array) for array in (c, planes, *exponents, np.array([count], np.int32))]
+    here.launch(reconstruct.plan(rows, columns, c_pitch, pitch, rows * pitch), pointers)
+    found = here.download(pointers[0], c.nbytes).view(np.float64).reshape(c.shape)
+    powers = exponents[0][:, None] + exponents[1]
+    expected = [
+        [float(Fraction(value) * Fraction(2) ** -int(power)) for value, power in zip(*pair, strict=True)]
+        for pair in zip(values, powers, strict=True)
+    ]
+    assert np.array_equal(found[:, :columns], expected)
+    assert np.isnan(found[:, columns:]).all()
+    for pointer in pointers:
+        here.free(pointer)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_weights(count):
+    product, weights, limit = reconstruction(count)
+    assert limit**2 < product / 2
+    for p, weight in zip(MODULI[:count], weights, strict=True):
+        assert weight % p == 1
+        assert weight % (product // p) == 0
+
+
+def test_workspace_and_depth_that_do_not_suffice():
+    source = [Source(name, "k", 4096, 4096, 4096, 256) for name in "ab"]
+    assert ozaki.plan(f64, *source, None, DEVICE, 1 << 20) is None
+    deep = [Source(name, "k", 1024, (1 << 16) + 1, 1 << 17, 256) for name in "ab"]
+    assert ozaki.plan(f64, *deep, None, DEVICE, 1 << 40) is None
+
+
+@pytest.mark.parametrize(
+    "shape", [(16384, 16384, 16384), (1024, 60000, 8192), (60000, 1024, 65536), (4096, 4096, 4096)]
+)
+def test_blocks_fit_the_workspace(shape):
+    m, n, depth = shape
+    rows, columns = ozaki._cut(m, n, depth, (4 << 30) // 16)
+    assert 16 * (rows * depth + columns * depth + rows * columns) <= 4 << 30
+    assert -(-m // rows) * -(-n // columns) <= 3 * 16 * (m * depth + n * depth + m * n) / (4 << 30) + 1
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_against_twice_the_precision(case, monkeypatch):
+    monkeypatch.setattr(matmul, "MIN_RESIDUE_PRODUCTS", 1)
+    assert gemm_ozaki_gpu.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
+
+
+SPECS = [ResidueGemmSpec(), ResidueGemmSpec(num_parts=3)]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_assembles_cleanly(spec, said):  # noqa: F811
+    kernel = gemm_residues.make(spec)
+    assert kernel.target == "sm_90a"
+    check_clean(said(kernel))
+    assert kernel.static_shared_nbytes == 0
+    assert kernel.shared_nbytes <= H200_SHARED_NBYTES
