@@ -8,6 +8,9 @@ banks.
 Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, as its `Unit` spreads it.
 All threads copy. Blocks next to each other work on a band of `BAND` tiles along M, so that their operands stay in L2.
 
+Where of a matrix one triangle is stored (`gemm_panel.Form`), tiles that lie in the other are skipped or read from their
+mirror image, and threads put right what they have copied of those in between. Of C, too, one triangle may be computed.
+
 Algorithm: each thread starts its share of the copies `num_stages` - 1 tiles ahead; per step of the unit it loads the
 fragments of the next step, then makes all products of the warp; a barrier comes before the last step, whose next is the
 first of another tile. Elements outside the operands become zeros on the way. If
@@ -19,25 +22,28 @@ Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are 
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.chain import Splitter
+from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
+from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, TRIANGULAR, WHOLE, Form, Panel, pitch_of
 from oxinp._kernels.gemm_units import UNITS
 from oxinp._kernels.problem import MAX_KERNELS, NO_WORK, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
-from oxinp._ptx.memory import Pointer
-from oxinp._ptx.types import Type, i32, i64, pred, u32, u64
+from oxinp._ptx.types import Type, i32, i64, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from oxinp._kernels.chain import Position
     from oxinp._kernels.gemm_units import Unit
     from oxinp._kernels.problem import Device
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 BAND = 8  # tiles along M that are worked on together
@@ -76,6 +82,13 @@ class AnyGemmSpec:
         Blocks take chunks of K.
     is_guarded : bool
         One more pointer, after those of the matrices, to a u32: where that is 0, nothing is done.
+    epilogue : Epilogue, optional
+        What becomes of the sums; its inputs are the last parameters before the constants. Not of a Spec that is split.
+    a_form, b_form : Form
+        What is stored of each.
+    c_form : Form
+        What is written: all; or what lies in a triangle, and if it is mirrored (``is_mirrored_out``) its image.
+    is_mirrored_out : bool
     """
 
     type: Type
@@ -95,11 +108,21 @@ class AnyGemmSpec:
     num_batch: int = 0
     is_split: bool = False
     is_guarded: bool = False
+    epilogue: Epilogue | None = None
+    a_form: Form = WHOLE
+    b_form: Form = WHOLE
+    c_form: Form = WHOLE
+    is_mirrored_out: bool = False
 
     def in_tiles(self, cut: Cut) -> AnyGemmSpec:
         """The Spec with the tiles of a cut."""
         sizes = {name: size for name, size in cut._asdict().items() if name != "num_chunks"}
         return replace(self, **sizes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether partial results of chunks of K can simply be added."""
+        return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
 
     @property
     def num_threads(self) -> int:
@@ -110,7 +133,7 @@ class AnyGemmSpec:
     def shared_nbytes(self) -> int:
         """Shared memory of a block."""
         return sum(
-            _pitch(self, major, extent)[1] * self.type.nbytes * self.num_stages
+            pitch_of(self, major, extent)[1] * self.type.nbytes * self.num_stages
             for major, extent in ((self.a_major, self.tile_m), (self.b_major, self.tile_n))
         )
 
@@ -166,98 +189,6 @@ def is_brief(spec: AnyGemmSpec) -> bool:
     return spec.warp_m * spec.warp_n // WARP * spec.depth * weight <= MAX_UNROLLED
 
 
-def _pitch(spec: AnyGemmSpec, major: str, extent: int) -> tuple[int, int]:
-    """Elements from one row of a tile to the next, and of a tile."""
-    rows, run = (extent, spec.depth) if major == "k" else (spec.depth, extent)
-    pitch = run + UNITS[spec.unit].pad_nbytes // spec.type.nbytes
-    return pitch, rows * pitch
-
-
-class Panel:
-    """The ring of tiles of one operand: `extent` of M or N by `depth` of K."""
-
-    def __init__(self, k: Builder, spec: AnyGemmSpec, name: str, major: str, copy_nbytes: int, extent: int) -> None:
-        self.builder, self.spec, self.extent = k, spec, extent
-        self.is_k_major = major == "k"
-        self.copy_nbytes = copy_nbytes
-        self.source: Pointer = k.pointer(name, spec.type, "r")
-        self.pitch, self.size = _pitch(spec, major, extent)
-        self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
-        self.chunk = max(1, copy_nbytes // spec.type.nbytes)  # elements
-
-    def declare(self, name: str, size: Value, depth: Value) -> None:
-        """Declare the stride, after every pointer; `size` is the matrix's extent."""
-        self.stride = self.builder.scalar(f"{name}_stride", i64)
-        self.limits = (size, depth) if self.is_k_major else (depth, size)
-
-    def place(self, extent: Value, depth: Value) -> Pointer:
-        """Pointer to an element of the tile in the first buffer of the ring."""
-        index = extent * self.pitch + depth if self.is_k_major else depth * self.pitch + extent
-        return self.memory.at(index)
-
-    def offset(self, extent: int, depth: int) -> int:
-        """Elements from one place to another, known distances on."""
-        return extent * self.pitch + depth if self.is_k_major else depth * self.pitch + extent
-
-    def start_at(self, base: Pointer, extent_start: Value, depth_start: Value, copies: AsyncCopies) -> None:
-        """Find this thread's share of the first tile."""
-        k, spec = self.builder, self.spec
-        self.copies = copies
-        run = spec.depth if self.is_k_major else self.extent
-        per_row = run // self.chunk
-        self.rows_at_once = max(1, spec.num_threads // per_row)
-        self.num_rows = self.extent if self.is_k_major else spec.depth
-        own_row, own_column = k.tid / per_row, k.tid % per_row * self.chunk
-        self.own_row = own_row
-        self.target = self.memory.at(own_row * self.pitch + own_column)
-        starts = (extent_start, depth_start) if self.is_k_major else (depth_start, extent_start)
-        # The next tile of this thread: its first row, its column, and where that lies.
-        self.row, self.column = k.var(starts[0] + own_row), k.var(starts[1] + own_column)
-        source = base.at(k.cast(self.row, i64) * self.stride).at(k.cast(self.column, i64))
-        self.address = k.var(source.address())
-        nbytes = spec.type.nbytes
-        self.row_step = self.stride * (self.rows_at_once * nbytes)
-        self.tile_step = (
-            k.const(spec.depth * nbytes, u64)
-            if self.is_k_major
-            else k.bitcast(self.stride * (spec.depth * nbytes), u64)
-        )
-
-    def copy(self, stage: Value) -> None:
-        """Start this thread's share of the copies of the next tile."""
-        k, spec = self.builder, self.spec
-        row_limit, limit = self.limits
-        present = k.min(limit - k.min(self.column, limit), self.chunk) * spec.type.nbytes
-        target = self.target.at(stage * self.size)
-        address = self.address.get()
-        for i in range(0, self.num_rows, self.rows_at_once):
-            row = self.row + i if i else self.row.get()
-            nbytes = k.where(row < row_limit, present, 0)
-            self._copy_chunk(target.at(i * self.pitch), address, nbytes, i)
-            if i + self.rows_at_once < self.num_rows:
-                address = address + k.bitcast(self.row_step, u64)
-        along = self.column if self.is_k_major else self.row
-        along.set(along + spec.depth)
-        self.address.set(self.address + self.tile_step)
-
-    def _copy_chunk(self, target: Pointer, address: Value, nbytes: Value, first: int) -> None:
-        k, type = self.builder, self.spec.type
-        source = Pointer(k, address, type, "global", "r")
-        is_whole = first + self.rows_at_once <= self.num_rows
-        with nullcontext() if is_whole else k.when(self.own_row + first < self.num_rows):
-            if self.copy_nbytes:
-                self.copies.start(target, source, self.copy_nbytes, nbytes)
-                return
-            value = k.var(k.const(_zero(type), type))
-            with k.when(nbytes > 0):
-                value.set(source[0])
-            target[0] = value.get()
-
-
-def _zero(type: Type) -> bool | int:
-    return False if type is pred else 0
-
-
 @lru_cache(MAX_KERNELS)
 def make(spec: AnyGemmSpec) -> Kernel:
     """Build the kernel of a Spec."""
@@ -274,9 +205,10 @@ class _AnyGemm:
         if spec.is_split:
             k.pointer("result", spec.out, "w")  # the second pass's
         self.c = k.pointer("c", spec.out, "w")
-        self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m)
-        self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n)
+        self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form)
+        self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.b_form)
         self.guard = k.pointer("guard", u32, "r") if spec.is_guarded else None
+        self.epilogue = BoundEpilogue(k, spec.epilogue) if spec.epilogue is not None else None
         self.m, self.n, self.depth, self.chunk = (k.scalar(name, u32) for name in ("m", "n", "depth", "chunk"))
         self.c_stride = k.scalar("c_stride", i64)
         self.a.declare("a", self.m, self.depth)
@@ -301,13 +233,27 @@ class _AnyGemm:
         number = k.ctaid + 0
         matrix = number / self.per_matrix if self.splitter is not None else None
         tile = number - matrix * self.per_matrix if matrix is not None else number
-        c, a, b = self.located(matrix)
         row, column = (index * size for index, size in zip(self.tile(tile), (spec.tile_m, spec.tile_n), strict=True))
+        with self.inside(row, row + (spec.tile_m - 1), column, column + (spec.tile_n - 1)):
+            self.multiply_tile(matrix, row, column)
+
+    def inside(self, first_row: Value, last_row: Value, first: Value, last: Value) -> AbstractContextManager[None]:
+        """Run the block where some element between these corners is to be computed."""
+        if self.spec.c_form.kind == GENERAL:
+            return nullcontext()
+        return self.k.when(last_row >= first if self.spec.c_form.is_lower else last >= first_row)
+
+    def multiply_tile(self, matrix: Value | None, row: Value, column: Value) -> None:
+        """Compute the tile of C from this row and column on."""
+        k, spec = self.k, self.spec
+        indices = self.indices(matrix)
+        c, a, b = self.located(indices)
         begin = k.const(0, u32)
         if spec.is_split:
             begin = k.ctaid.y * self.chunk
             c = c.at(k.cast(k.ctaid.y, i64) * self.c_chunk_stride)
         end = k.min(begin + self.chunk, self.depth)
+        begin, end = self.b.depth_range(column, *self.a.depth_range(row, begin, end))
         copies = AsyncCopies(k)
         self.a.limits = (self.m, end) if self.a.is_k_major else (end, self.m)
         self.b.limits = (self.n, end) if self.b.is_k_major else (end, self.n)
@@ -317,7 +263,7 @@ class _AnyGemm:
         warp_row, warp_column = k.warp / warps_n * spec.warp_m, k.warp % warps_n * spec.warp_n
         unit = UNITS[spec.unit](k, spec, self.a, self.b, warp_row, warp_column)
         self.run(unit, copies, begin, end)
-        self.store(unit, c, row + warp_row, column + warp_column)
+        self.store(unit, c, indices, row + warp_row, column + warp_column)
 
     def run(self, unit: Unit, copies: AsyncCopies, begin: Value, end: Value) -> None:
         """Sum up the products from `begin` to `end` along K."""
@@ -329,8 +275,10 @@ class _AnyGemm:
             self.b.copy(stage)
             copies.commit()
 
-        def arrive() -> None:
+        def arrive(place: Value) -> None:
             copies.wait(ahead - 1)
+            for panel in (self.a, self.b):
+                panel.complete(stage.get(), place)
             k.barrier()
 
         for number in range(ahead):
@@ -338,19 +286,19 @@ class _AnyGemm:
         stage = k.var(k.const(0, u32))
         filling = k.var(k.const(ahead, u32))
 
-        def advance() -> None:
-            """Let the next tile be the one that is multiplied."""
-            arrive()
+        def advance(place: Value) -> None:
+            """Let the next tile, which begins here, be the one that is multiplied."""
             for ring in (stage, filling):
                 following = ring + 1
                 ring.set(k.where(following == spec.num_stages, 0, following))
+            arrive(place)
 
-        arrive()
+        arrive(begin)
         unit.begin(stage.get())
-        with k.range(begin, end, spec.depth):
+        with k.range(begin, end, spec.depth) as place:
             # Everyone has left the buffer of the tile before this one: it takes the tile `ahead` of this one.
             start(filling.get())
-            unit.multiply(stage, advance)
+            unit.multiply(stage, lambda: advance(place + spec.depth))
         copies.wait()
 
     def tile(self, number: Value) -> tuple[Value, Value]:
@@ -363,12 +311,15 @@ class _AnyGemm:
         column = inside / height
         return band * BAND + (inside - column * height), column
 
-    def located(self, matrix: Value | None) -> tuple[Pointer, Pointer, Pointer]:
-        """Pointers to the matrices of this block."""
-        k, pointers = self.k, (self.c, self.a.source, self.b.source)
+    def indices(self, matrix: Value | None) -> list[Value]:
+        """Where this block's matrix stands in the batch."""
         if matrix is None or self.splitter is None:
-            return pointers
-        indices = [k.cast(index, i64) for index in self.splitter.split(k.cast(matrix, i32))]
+            return []
+        return [self.k.cast(index, i64) for index in self.splitter.split(self.k.cast(matrix, i32))]
+
+    def located(self, indices: list[Value]) -> tuple[Pointer, Pointer, Pointer]:
+        """Pointers to the matrices of this block."""
+        pointers = (self.c, self.a.source, self.b.source)
         moved = []
         for pointer, strides in zip(pointers, self.batch_strides, strict=True):
             for index, stride in zip(indices, strides, strict=True):
@@ -376,18 +327,42 @@ class _AnyGemm:
             moved.append(pointer)
         return moved[0], moved[1], moved[2]
 
-    def store(self, unit: Unit, c: Pointer, row: Value, column: Value) -> None:
-        """Convert and store what is inside C."""
+    def store(self, unit: Unit, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
+        """Finish and store what is to be computed and inside C."""
         k, spec = self.k, self.spec
+        position = self.epilogue.at(indices) if self.epilogue is not None else None
         for line, cells in unit.rows():
             place = row + line
             with k.when(place < self.m):
                 base = c.at(k.cast(place, i64) * self.c_stride)
+                beside = None if position is None else position.moved(len(indices), k.cast(place, i64))
                 for shift, values in cells:
                     for i, value in enumerate(values):
                         at = column + shift + i if i else column + shift
-                        with k.when(at < self.n):
-                            base.at(k.cast(at, i64)).store(0, [k.cast(value, spec.out)])
+                        with k.when(at < self.n), self.inside(place, place, at, at):
+                            total = self.finished(value, at, beside)
+                            if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
+                                real, imag = total.parts
+                                total = k.compound(spec.out, real, k.where(place == at, 0.0, imag))
+                            base.at(k.cast(at, i64)).store(0, [total])
+                            if spec.is_mirrored_out:
+                                self.store_image(c, place, at, total)
+
+    def finished(self, total: Value, column: Value, beside: Position | None) -> Value:
+        """What becomes of a sum, in the type of C."""
+        k, out = self.k, self.spec.out
+        if beside is None or self.epilogue is None:
+            return k.cast(total, out)
+        return self.epilogue.finished(total, beside.moved(self.spec.num_batch + 1, k.cast(column, i64)), out)
+
+    def store_image(self, c: Pointer, row: Value, column: Value, value: Value) -> None:
+        """Store the mirror image of an element."""
+        k, spec = self.k, self.spec
+        if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
+            real, imag = value.parts
+            value = k.compound(spec.out, real, -imag)
+        with k.when(row != column):
+            c.at(k.cast(column, i64) * self.c_stride).at(k.cast(row, i64)).store(0, [value])
 
 
 def plan(
@@ -397,8 +372,12 @@ def plan(
     batch: tuple[int, ...] = (),
     batch_strides: tuple[tuple[int, ...], ...] = ((), (), ()),
     num_chunks: int = 1,
+    epilogue_constants: tuple[int, ...] = (),
 ) -> Launch:
     """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them.
+
+    Parameters at launch are the pointers to C (if split: to the result, then to the partial C), A and B, if guarded to
+    the guard, then the epilogue's inputs.
 
     Parameters
     ----------
@@ -413,6 +392,8 @@ def plan(
         Of C, A and B along them, in elements.
     num_chunks : int
         Of K; more than one for a Spec that is split. Partial results follow each other, in C order.
+    epilogue_constants : tuple of int
+        What `epilogue.bind` gives beside the epilogue.
     """
     m, n, depth = shape
     tiles_m, tiles_n = -(-m // spec.tile_m), -(-n // spec.tile_n)
@@ -421,6 +402,7 @@ def plan(
     c_stride, a_stride, b_stride = strides
     num_matrices = math.prod(batch)
     constants = (
+        *epilogue_constants,
         *(m, n, depth, chunk, c_stride, a_stride, b_stride, tiles_m, tiles_n, tiles_m * tiles_n),
         *(stride for strides in batch_strides for stride in strides),
         *((num_matrices * m * n,) if spec.is_split else ()),
@@ -443,4 +425,6 @@ def _work(
     num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])
     count = math.prod(batch)
     nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * num_chunks * m * n * spec.out.nbytes
-    return Work((8 if spec.type.is_complex else 2) * count * m * n * depth, nbytes)
+    flops = (8 if spec.type.is_complex else 2) * count * m * n * depth
+    is_half = spec.c_form.kind != GENERAL or TRIANGULAR in (spec.a_form.kind, spec.b_form.kind)
+    return Work(flops // 2 if is_half else flops, nbytes)

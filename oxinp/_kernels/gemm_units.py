@@ -13,7 +13,8 @@ from oxinp._ptx.mma import multiply_f64
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.gemm_any import AnyGemmSpec, Panel
+    from oxinp._kernels.gemm_any import AnyGemmSpec
+    from oxinp._kernels.gemm_panel import Panel
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value, Var
 

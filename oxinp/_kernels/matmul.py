@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, split
 from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
+from oxinp._kernels.gemm_panel import WHOLE, Form, copy_nbytes
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
 from oxinp._ptx.types import Type, c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.problem import Device, Launch
     from oxinp._kernels.steps import StepsPlan
 
@@ -98,6 +101,27 @@ class Matrices:
     alignment: int
 
 
+class Variant(NamedTuple):
+    """What is special about a product: what is stored of A and B, what is written of C, and what becomes of the sums.
+
+    Attributes
+    ----------
+    a_form, b_form, c_form : Form
+        See `gemm_any.AnyGemmSpec`.
+    is_mirrored_out : bool
+    finish : Finish, optional
+    c_strides : tuple of int, optional
+        Of C, in elements, the last one 1; in C order unless given.
+    """
+
+    a_form: Form = WHOLE
+    b_form: Form = WHOLE
+    c_form: Form = WHOLE
+    is_mirrored_out: bool = False
+    finish: Finish | None = None
+    c_strides: tuple[int, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class MatmulPlan:
     """How a product runs.
@@ -105,8 +129,8 @@ class MatmulPlan:
     Attributes
     ----------
     launches : tuple of Launch
-        One: its parameters are the pointers to C, A and B. Two: the first takes C, the scratch, A and B, the second C
-        and the scratch.
+        One: its parameters are the pointers to C, A and B, then the inputs of the finish. Two: the first takes C, the
+        scratch, A and B, the second C and the scratch.
     scratch_nbytes : int
     """
 
@@ -114,7 +138,16 @@ class MatmulPlan:
     scratch_nbytes: int = 0
 
 
-def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type, out: Type, device: Device) -> Any:
+def plan(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    acc: Type,
+    out: Type,
+    device: Device,
+    variant: Variant | None = None,
+) -> Any:
     """Return the kernels that multiply.
 
     Parameters
@@ -128,27 +161,39 @@ def plan(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, acc: Type
     acc, out : Type
         Of the sums and of C.
     device : Device
+    variant : Variant, optional
 
     Returns
     -------
     MatmulPlan
     """
     *batch, m, n = shape
-    nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
+    variant = variant or Variant()
+    c_strides = variant.c_strides or contiguous(shape)
+    arrays = [x.strides for x in variant.finish.inputs if isinstance(x, Operand)] if variant.finish is not None else []
+    nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
     loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
-    steps = nest.strides if loops else ((), (), ())
+    steps = nest.strides if loops else ((),) * len(nest.strides)
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     copies = [
         _copy_nbytes(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
     ]
     problem = (math.prod(loops), m, n, depth)
     spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), device)
-    cut = _cut(spec, problem, device)
+    moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
+    spec, constants = _varied(spec, variant, moves)
+    cut = _cut(spec, problem, device, may_split=spec.is_plain and variant.c_strides is None)
     is_split = cut.num_chunks > 1
     spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
     spec = replace(spec, num_batch=len(loops), is_split=is_split)
     first = gemm_any.plan(
-        spec, (m, n, depth), (n, a_stride, b_stride), tuple(loops), (steps[0], steps[1], steps[2]), cut.num_chunks
+        spec,
+        (m, n, depth),
+        (c_strides[-2], a_stride, b_stride),
+        tuple(loops),
+        steps[:3],
+        cut.num_chunks,
+        constants,
     )
     if not is_split:
         return MatmulPlan((first,))
@@ -323,12 +368,29 @@ def _spec(
     return AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
 
 
-def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device) -> Cut:
+def _varied(spec: AnyGemmSpec, variant: Variant, moves: Sequence[Sequence[int]]) -> tuple[AnyGemmSpec, tuple[int, ...]]:
+    """The Spec of a variant, and the constants of its epilogue, whose arrays have these strides."""
+    epilogue, constants = (None, ()) if variant.finish is None else bind(variant.finish, moves)
+    spec = replace(
+        spec,
+        a_copy=copy_nbytes(variant.a_form, spec.type, spec.a_copy),
+        b_copy=copy_nbytes(variant.b_form, spec.type, spec.b_copy),
+        a_form=variant.a_form,
+        b_form=variant.b_form,
+        c_form=variant.c_form,
+        is_mirrored_out=variant.is_mirrored_out,
+        epilogue=epilogue,
+    )
+    return spec, constants
+
+
+def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True) -> Cut:
     """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
+    counts = tuple(_counts(problem[3])) if may_split else (1,)
 
     def is_legal(cut: Cut) -> bool:
         return gemm_any.is_legal(spec.in_tiles(cut), device) and (
-            cut.num_chunks == 1 or 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK)
+            cut.num_chunks == 1 or (may_split and 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
         )
 
     def ranked() -> list[Cut]:
@@ -337,14 +399,14 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device) 
         ways = [
             (_seconds(problem, tiling, num_chunks, spec.acc, device), tiling.cut(num_chunks))
             for tiling in allowed
-            for num_chunks in _counts(problem[3])
+            for num_chunks in counts
         ]
         return [cut for _, cut in sorted(ways, key=lambda way: way[0])]
 
     def candidates() -> Iterator[Cut]:
         yield from ranked()
         tilings = [cut for cut in gemm_any.cuts() if is_legal(cut) and gemm_any.is_brief(spec.in_tiles(cut))]
-        for num_chunks in _counts(problem[3]):
+        for num_chunks in counts:
             yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
