@@ -86,11 +86,6 @@ def test_busy_device_is_named_when_the_context_is_made():
 # Faults of the device
 
 
-@pytest.fixture
-def opened():
-    return open_context()
-
-
 class Counter:
     launches = 0
 

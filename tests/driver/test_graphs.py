@@ -10,22 +10,6 @@ from _driver.graph import Graph, capture, is_capturing
 from _driver.launch import Launcher
 from _driver.module import Module
 from _driver.stream import Stream
-from tests.driver.fake_library import open_context
-
-
-@pytest.fixture
-def opened():
-    return open_context()
-
-
-@pytest.fixture
-def context(opened):
-    return opened[0]
-
-
-@pytest.fixture
-def fake(opened):
-    return opened[1]
 
 
 def make_launcher(context, **options):

@@ -8,17 +8,6 @@ import pytest
 from _driver import errors
 from _driver.launch import LaunchAttribute, LaunchConfig, Launcher, split_format
 from _driver.module import Module
-from tests.driver.fake_library import open_context
-
-
-@pytest.fixture
-def opened():
-    return open_context()
-
-
-@pytest.fixture
-def fake(opened):
-    return opened[1]
 
 
 @pytest.fixture

@@ -4,41 +4,14 @@ import gc
 import pytest
 
 from _driver import errors, occupancy, peer
-from _driver.context import Context
 from _driver.copy import Place, copy_2d, copy_3d, copy_peer, copy_peer_3d
-from _driver.device import Device
-from _driver.driver import start
 from _driver.managed import HOST, ManagedMemory
 from _driver.memory import PinnedMemory, RegisteredMemory
 from _driver.module import Module
 from _driver.stream_pool import StreamPool
 from _driver.virtual import AddressRange, PhysicalMemory, granularity
-from tests.driver.fake_library import FakeLibrary, open_context
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def opened():
-    return open_context()
-
-
-@pytest.fixture
-def context(opened):
-    return opened[0]
-
-
-@pytest.fixture
-def fake(opened):
-    return opened[1]
-
-
-@pytest.fixture
-def two():
-    """Contexts on two devices, and the library they are in."""
-    library = FakeLibrary(num_devices=2)
-    driver = start(library)
-    return Context(Device(0, driver)), Context(Device(1, driver)), library
 
 
 # Managed memory

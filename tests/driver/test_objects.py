@@ -14,22 +14,6 @@ from _driver.module import Module
 from _driver.stream import Stream
 from tests.driver.fake_library import FakeLibrary, open_context
 
-
-@pytest.fixture
-def opened():
-    return open_context()
-
-
-@pytest.fixture
-def context(opened):
-    return opened[0]
-
-
-@pytest.fixture
-def fake(opened):
-    return opened[1]
-
-
 MAKERS = {
     "cuStreamDestroy_v2": Stream,
     "cuEventDestroy_v2": Event,

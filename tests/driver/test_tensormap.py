@@ -2,14 +2,8 @@ import pytest
 
 from _driver import errors
 from _driver.tensormap import ELEMENT_TYPES, TensorMap
-from tests.driver.fake_library import open_context
 
 PTR = 0x7F00_0000_0100
-
-
-@pytest.fixture
-def opened():
-    return open_context()
 
 
 def make(context, element_type="f32", ptr=PTR, shape=(100, 200), strides=(1024,), box=(8, 32), **options):

@@ -1,6 +1,5 @@
 """The binding on a real GPU: that signatures, structures and lifetimes are what libcuda takes them for."""
 
-import ctypes
 import os
 import struct
 import subprocess
@@ -11,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from _driver import errors
-from _driver.context import Context
-from _driver.device import Device, list_devices
+from _driver.device import list_devices
 from _driver.event import Event
 from _driver.launch import Launcher
 from _driver.link import link
-from _driver.memory import DeviceMemory, PinnedMemory
+from _driver.memory import PinnedMemory
 from _driver.module import Module
 from _driver.stream import Stream
 from _driver.tensormap import TensorMap
+from tests.driver.gpu.figures import read
 
 pytestmark = pytest.mark.gpu
 
@@ -53,16 +52,6 @@ FORMAT = "<QI52x128s"
 BLOCK = bytes(range(128))
 
 
-@pytest.fixture(scope="module")
-def context():
-    return Context(Device(0))
-
-
-@pytest.fixture(scope="module")
-def memory(context):
-    return DeviceMemory(context)
-
-
 @pytest.fixture(params=["ptx", "cubin"])
 def function(request, context):
     if request.param == "ptx":
@@ -81,14 +70,8 @@ def launcher(function, shared_nbytes=0, **options):
     return Launcher(function, (1, 1, 1), (128, 1, 1), shared_nbytes, FORMAT, 2, (BLOCK,), **options)
 
 
-def read(memory, ptr, count):
-    host = (ctypes.c_uint32 * count)()
-    memory.download(ctypes.addressof(host), ptr, 4 * count)
-    return list(host)
-
-
 def in_subprocess(code):
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, cwd=root, env=environment, capture_output=True, text=True
@@ -287,7 +270,7 @@ from _driver.context import Context
 from _driver.device import Device
 from _driver.module import Module
 from _driver import errors
-from tests.driver.test_gpu import PTX, launcher
+from tests.driver.gpu.test_calls import PTX, launcher
 context = Context(Device(0))
 launcher(Module.from_ptx(context, PTX).function("fill")).launch({1 << 46}, 1)
 try:
