@@ -63,13 +63,14 @@ _KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     """A generalised ufunc; see `numpy.ufunc`."""
 
-    __slots__ = ("_cost", "_product", "_widened")
+    __slots__ = ("_cost", "_loops", "_product", "_widened")
 
     def __init__(self, row: GufuncRow) -> None:
         self._row = UfuncRow(row.numpy, {})
         self._product = row.compute
         self._cost = row.cost
         self._widened = row.widened
+        self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         numpy_ufunc = self._row.numpy
@@ -103,18 +104,16 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     def _with_keywords(self, arrays: list[Any], out: Any, keywords: dict[str, Any]) -> Any:
         """Compute in the dtypes and along the axes that are asked for."""
         numpy_ufunc = self._row.numpy
+        if out is None and keywords.keys() == {"dtype"} and isinstance(keywords["dtype"], str | type | np.dtype):
+            return self._in_loop(arrays, keywords["dtype"])
         # NumPy refuses what it refuses on two elements per axis.
         numpy_ufunc(*map(_miniature, arrays), **keywords, **({} if out is None else {"out": _miniature(out)}))
         signature = keywords.get("signature")
         if keywords.get("dtype") is not None:
             signature = (*[None] * numpy_ufunc.nin, np.dtype(keywords["dtype"]))
         casting = keywords.get("casting", "same_kind")
-        given = (*[array._layout.dtype for array in arrays], None)
-        options = {} if signature is None else {"signature": signature}
-        dtypes = numpy_ufunc.resolve_dtypes(given, casting=casting, **options)
-        loop = dtypes[-1] if self._is_widened(given[:-1], dtypes) else None
-        if loop is None:
-            arrays = [astype(array, dtype, copy_wanted=False) for array, dtype in zip(arrays, dtypes, strict=False)]
+        loop, dtypes = self._resolved(tuple(array._layout.dtype for array in arrays), signature, casting)
+        arrays = _cast(arrays, dtypes)
         *inputs, last = _core_axes(numpy_ufunc, [array._layout.ndim for array in arrays], keywords)
         moved = [_with_axes(x, axes, is_source=True) for x, axes in zip(arrays, inputs, strict=True)]
         result = self._of_arrays(moved, loop)
@@ -130,9 +129,23 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             result._view = (None, True)  # nobody else has what it is a view of
         return result
 
-    def _is_widened(self, given: tuple[Any, ...], dtypes: tuple[Any, ...]) -> bool:
-        """Whether operands of one dtype are multiplied as they are in a loop of a wider one."""
-        return len({*given}) == len({*dtypes}) == 1 and dtypes[-1] in self._widened.get(given[0], ())
+    def _in_loop(self, arrays: list[Any], dtype: Any) -> Any:
+        """Compute in a dtype; what NumPy makes of it is asked once."""
+        key = (dtype, *[array._layout.dtype for array in arrays])
+        found = self._loops.get(key)
+        if found is None:
+            signature = (*[None] * self._row.numpy.nin, np.dtype(dtype))
+            found = self._loops[key] = self._resolved(key[1:], signature, "same_kind")
+        loop, dtypes = found
+        return self._of_arrays(_cast(arrays, dtypes), loop)
+
+    def _resolved(self, given: tuple[Any, ...], signature: Any, casting: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The dtype of a loop that takes operands as they are, else None; what they are cast to before."""
+        options = {} if signature is None else {"signature": signature}
+        dtypes = self._row.numpy.resolve_dtypes((*given, None), casting=casting, **options)
+        if len({*given}) == len({*dtypes}) == 1 and dtypes[-1] in self._widened.get(given[0], ()):
+            return dtypes[-1], given
+        return None, dtypes[:-1]
 
     def _of_arrays(self, arrays: list[Any], loop: Any = None) -> Any:
         cost = self._cost(arrays[0]._layout, arrays[1]._layout)
@@ -144,6 +157,13 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
 
     def __reduce__(self) -> Any:
         return _named, (self.__name__,)
+
+
+def _cast(arrays: list[Any], dtypes: tuple[Any, ...]) -> list[Any]:
+    return [
+        array if array._layout.dtype is dtype else astype(array, dtype, copy_wanted=False)
+        for array, dtype in zip(arrays, dtypes, strict=True)
+    ]
 
 
 def _kept(seen: Any) -> Any:
