@@ -321,8 +321,7 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     """Return the shape of the product and what is summed over; raises what NumPy raises."""
     a, b = left.shape, right.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
-        stand_ins = [np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), x, (0,) * len(x)) for x in (a, b)]
-        np.matmul(*stand_ins)
+        _let_raise(np.matmul, left, right)
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
@@ -372,7 +371,12 @@ def check(numpys: Callable[..., Any], a: Handle, b: Handle, first: int, second: 
     """Let NumPy raise where an operand has fewer dimensions than it needs, or the axes summed over differ in length."""
     shapes = a._layout.shape, b._layout.shape
     if len(shapes[0]) < first or len(shapes[1]) < second or shapes[0][axis] != shapes[1][other]:
-        numpys(*[np.broadcast_to(np.empty((), x._layout.dtype), x._layout.shape) for x in (a, b)])
+        _let_raise(numpys, a._layout, b._layout)
+
+
+def _let_raise(numpys: Callable[..., Any], *layouts: Layout) -> None:
+    """Call NumPy's function, which refuses such shapes, with stand-ins of one element."""
+    numpys(*[np.broadcast_to(np.empty((), layout.dtype), layout.shape) for layout in layouts])
 
 
 def dot(a: Handle, b: Handle) -> Any:
