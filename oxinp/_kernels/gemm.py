@@ -7,8 +7,8 @@ consumer for C.
 
 Who owns what: persistent blocks of three warpgroups. One thread of warpgroup 0, the producer, keeps the ring full
 by bulk tensor copies. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. A barrier pair per ring
-buffer passes it back and forth. In a cluster of two, the blocks work on tiles one above the other: each copies half
-of the common B tile, to both.
+buffer passes it back and forth. In a cluster of two, the blocks work on tiles one above the other (or side by side):
+each copies half of the common B (or A) tile, to both.
 
 Algorithm: for every tile, in an order that keeps the tiles worked on at one time in a near-square region (so that
 their operands stay in L2), the consumers issue the wgmmas of a buffer, wait for those of the buffer before, and let
@@ -21,10 +21,10 @@ Per element of C: 2 K flops; per 128 x tile_n tile, (128 + tile_n) K operand ele
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels.gemm_tiles import TILE_M, Tiles
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
@@ -33,18 +33,16 @@ from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, i64, pre
 from oxinp._ptx.wgmma import FORMS, WARPGROUP, Accumulator, Queue, Totals, limit_registers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 NUM_CONSUMERS = 2
-ROWS = 64  # of C that one consumer owns
-TILE_M = NUM_CONSUMERS * ROWS
+ROWS = TILE_M // NUM_CONSUMERS  # of C that one consumer owns
 DEPTH_NBYTES = 128  # of K per tile
 STEPS = 4  # wgmmas along that
 MAX_PROMOTED = 128  # columns of tiles with totals
-SUPERTILE = 16  # tiles along M that are worked on together
 # 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 NAMES = {"k": "k", "mn": "m"}
@@ -80,6 +78,8 @@ class GemmSpec(NamedTuple):
         The work has slices: matrices, chunks of K, or both.
     is_bulk : bool
         Rows of C begin at multiples of 16 bytes: they are stored by bulk copies.
+    shared : str
+        What the blocks of a cluster have in common, ``"a"`` or ``"b"``.
     is_promoted : bool
         Sums of a tile of K are added to totals, rounded: the units cut off what they add to sums, of e4m3 and e5m2
         below 2**-13 of the largest term. Takes twice the registers.
@@ -95,6 +95,7 @@ class GemmSpec(NamedTuple):
     is_sliced: bool = False
     is_bulk: bool = True
     is_promoted: bool = False
+    shared: str = "b"
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
@@ -106,6 +107,8 @@ class GemmSpec(NamedTuple):
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
+        if self.shared not in ("a", "b"):
+            raise ValueError(f"a cluster shares 'a' or 'b', not {self.shared!r}")
 
     @property
     def depth(self) -> int:
@@ -113,10 +116,20 @@ class GemmSpec(NamedTuple):
         return DEPTH_NBYTES // self.type.nbytes
 
     @property
+    def parts(self) -> tuple[int, int]:
+        """Of a tile of A and of B: how many blocks copy them."""
+        return (self.cluster, 1) if self.shared == "a" else (1, self.cluster)
+
+    @property
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        ways = "_sliced" * self.is_sliced + "_direct" * (not self.is_bulk) + "_promoted" * self.is_promoted
+        ways = (
+            "_sliced" * self.is_sliced
+            + "_direct" * (not self.is_bulk)
+            + "_promoted" * self.is_promoted
+            + "_a" * (self.shared == "a")
+        )
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
 
@@ -125,9 +138,9 @@ def make(spec: GemmSpec) -> Kernel:
     """The kernel of a Spec.
 
     Parameters of the kernel: tensor maps of C (if stored directly, a pointer), A and B, of three axes if sliced, the
-    first one the slices' of C and the matrices' of A and B; then as u32 the tiles along M (a multiple of the cluster),
-    N and K, all at least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and
-    B differ between matrices (1) or not (0); if stored directly, M and N.
+    first one the slices' of C and the matrices' of A and B; then as u32 the tiles along M, N (clusters are whole) and
+    K, all at least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B
+    differ between matrices (1) or not (0); if stored directly, M and N.
     """
     spec.check()
     k = Builder(
@@ -140,9 +153,13 @@ def make(spec: GemmSpec) -> Kernel:
     rank = 3 if spec.is_sliced else 2
     c: TensorMap | Pointer = TensorMap(k, "c_map", rank) if spec.is_bulk else k.pointer("c", spec.out, "w")
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
-    tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced)
-    a = OperandTile(k, spec.type, TILE_M, spec.depth, spec.a_major, spec.num_stages)
-    b = OperandTile(k, spec.type, spec.tile_n, spec.depth, spec.b_major, spec.num_stages, spec.cluster)
+    tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, shared=spec.shared)
+    a, b = (
+        OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, num_parts)
+        for extent, major, num_parts in zip(
+            (TILE_M, spec.tile_n), (spec.a_major, spec.b_major), spec.parts, strict=True
+        )
+    )
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
     extents = () if spec.is_bulk else tuple(k.scalar(name, u32) for name in ("m", "n"))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
@@ -166,61 +183,6 @@ def make(spec: GemmSpec) -> Kernel:
     return k.build()
 
 
-class Tiles:
-    """The tiles of C, `width` columns each, and this block's share of them."""
-
-    def __init__(self, k: Builder, cluster: int, width: int, *, is_sliced: bool = False) -> None:
-        self.builder, self.cluster, self.width, self.is_sliced = k, cluster, width, is_sliced
-        self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
-        if is_sliced:
-            self.num_slices, self.num_chunks, self.chunk, self.a_moves, self.b_moves = (
-                k.scalar(name, u32) for name in ("num_slices", "num_chunks", "chunk", "a_moves", "b_moves")
-            )
-        self.rank = k.special("cluster_ctarank") if cluster > 1 else k.const(0, u32)
-
-    @contextmanager
-    def each(self) -> Iterator[tuple[Value, Value]]:
-        """Run the block for this block's tiles of the only slice: (first row, first column)."""
-        with self.each_sliced() as (_, row, column):
-            yield row, column
-
-    @contextmanager
-    def each_sliced(self) -> Iterator[tuple[Value | None, Value, Value]]:
-        """Run the block for this block's tiles: (number of the slice, if there are some, first row, first column)."""
-        k, cluster = self.builder, self.cluster
-        # A cluster takes `cluster` tiles one above the other: counted as one here.
-        height = SUPERTILE // cluster
-        num_m = self.num_m / cluster if cluster > 1 else self.num_m
-        first = k.ctaid / cluster if cluster > 1 else k.ctaid
-        stride = k.nctaid / cluster if cluster > 1 else k.nctaid
-        per_slice = num_m * self.num_n
-        with k.range(first, per_slice * self.num_slices if self.is_sliced else per_slice, stride) as tile:
-            number = tile / per_slice if self.is_sliced else None
-            of_slice = tile if number is None else tile - number * per_slice
-            per_band = self.num_n * height
-            band = of_slice / per_band
-            inside = of_slice - band * per_band
-            rows = k.min(num_m - band * height, height)
-            n = inside / rows
-            m = (band * height + inside - n * rows) * cluster + self.rank
-            yield number, m * TILE_M, n * self.width
-
-    def depth_range(self, number: Value | None) -> tuple[Value, Value]:
-        """Tiles of K of a slice: the first one, and the one behind the last."""
-        k = self.builder
-        if number is None:
-            return k.const(0, u32), self.num_k
-        first = number % self.num_chunks * self.chunk
-        return first, k.min(first + self.chunk, self.num_k)
-
-    def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """What stands before the rows and columns of A's and B's tiles in a slice."""
-        if number is None:
-            return (), ()
-        matrix = number / self.num_chunks
-        return (matrix * self.a_moves,), (matrix * self.b_moves,)
-
-
 def _produce(
     k: Builder,
     spec: GemmSpec,
@@ -239,8 +201,9 @@ def _produce(
         with k.range(*tiles.depth_range(number)) as step:
             slot = producer.acquire()
             start = step * spec.depth
-            a_tile.load(a_map, slot, row, start, outer=of_a)
-            b_tile.load(b_map, slot, column, start, tiles.rank, everyone, outer=of_b)
+            of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.parts]
+            a_tile.load(a_map, slot, row, start, tiles.rank, of_all[0], outer=of_a)
+            b_tile.load(b_map, slot, column, start, tiles.rank, of_all[1], outer=of_b)
 
 
 def _consume(
@@ -375,10 +338,11 @@ def plan(
         rows = (n * spec.out.nbytes, *(shape[1] * spec.type.nbytes for shape in (a_shape, b_shape)))
         strides_nbytes = (rows[0], rows[1], rows[2])
     c_stride, a_stride, b_stride = strides_nbytes
-    a_box = operand_box(spec.type, TILE_M, spec.depth, spec.a_major, 1)
-    b_box = operand_box(spec.type, spec.tile_n, spec.depth, spec.b_major, spec.cluster)
-    num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
-    num_n, num_k = -(-n // spec.tile_n), -(-depth // spec.depth)
+    beside, above = spec.parts
+    a_box = operand_box(spec.type, TILE_M, spec.depth, spec.a_major, beside)
+    b_box = operand_box(spec.type, spec.tile_n, spec.depth, spec.b_major, above)
+    num_m, num_n = -(-m // (TILE_M * above)) * above, -(-n // (spec.tile_n * beside)) * beside
+    num_k = -(-depth // spec.depth)
     constants: tuple[int, ...] = (num_m, num_n, num_k)
     slices, moves = (1, 1, 1), (0, 0, 0)  # of C, A and B
     if stack is not None:
@@ -410,4 +374,4 @@ def plan(
     )
 
 
-__all__ = ["OUTS", "GemmLaunch", "GemmSpec", "Stack", "make", "plan"]
+__all__ = ["OUTS", "TILE_M", "GemmLaunch", "GemmSpec", "Stack", "Tiles", "make", "plan"]

@@ -47,6 +47,7 @@ class Cut(NamedTuple):
     num_stages: int
     cluster: int
     num_chunks: int = 1
+    shared: str = "b"
 
 
 class Tiling(NamedTuple):
@@ -232,6 +233,7 @@ class Product:
             is_bulk=self.n * out.nbytes % ALIGN == 0,
             # As good as chains of f32 multiply-adds.
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
+            shared=cut.shared,
         )
 
     def is_legal(self, cut: Cut) -> bool:

@@ -45,6 +45,8 @@ CHECKED_SPECS = [
     GemmSpec(f32, f32, b_major="k"),
     GemmSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
     GemmSpec(f16, f32, tile_n=128, num_stages=6, is_promoted=True),
+    GemmSpec(f16, f16, tile_n=64, num_stages=8, shared="a"),
+    GemmSpec(bf16, f32, a_major="mn", b_major="k", tile_n=128, num_stages=6, shared="a"),
     GemmSpec(e4m3, f32, b_major="k", tile_n=128, num_stages=6, is_promoted=True),
     GemmSpec(e4m3, f16, b_major="k"),
     GemmSpec(e5m2, bf16, b_major="k", tile_n=128, cluster=1),

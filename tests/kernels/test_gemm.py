@@ -140,10 +140,11 @@ def test_plan_covers_the_result(spec, shape):
     strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
     launch = gemm.plan(spec, *shape, H200_SMS, strides)
     num_m, num_n, num_k = launch.constants
-    assert num_m % spec.cluster == launch.grid[0] % spec.cluster == 0
+    beside, above = spec.parts
+    assert num_m % above == num_n % beside == launch.grid[0] % spec.cluster == 0
     assert launch.grid[0] <= H200_SMS
-    assert (num_m - spec.cluster) * gemm.TILE_M < m <= num_m * gemm.TILE_M
-    assert (num_n - 1) * spec.tile_n < n <= num_n * spec.tile_n
+    assert (num_m - above) * gemm.TILE_M < m <= num_m * gemm.TILE_M
+    assert (num_n - beside) * spec.tile_n < n <= num_n * spec.tile_n
     assert (num_k - 1) * spec.depth < depth <= num_k * spec.depth
     # The bytes the barriers wait for are those of the boxes.
     _, a, b = launch.maps
@@ -152,7 +153,7 @@ def test_plan_covers_the_result(spec, shape):
         len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))
         for register in map_registers(launch.kernel.ptx)[1:]
     ]
-    assert expected == num_boxes[0] * a.box_nbytes + num_boxes[1] * b.box_nbytes * spec.cluster
+    assert expected == num_boxes[0] * a.box_nbytes * beside + num_boxes[1] * b.box_nbytes * above
 
 
 def map_registers(ptx):
@@ -168,6 +169,8 @@ def map_registers(ptx):
         (lambda: gemm.make(GemmSpec(bf16, bf16, tile_n=100)), "tile_n"),
         (lambda: gemm.make(GemmSpec(i8, i8, "k", "k", 64)), "tile_n"),
         (lambda: gemm.make(GemmSpec(bf16, bf16, cluster=3)), "cluster"),
+        (lambda: gemm.make(GemmSpec(bf16, bf16, shared="c")), "shares"),
+        (lambda: gemm.make(GemmSpec(f16, f32, is_promoted=True)), "registers"),
         (lambda: gemm.make(GemmSpec(i8, i32)), "K-major only"),
         (lambda: gemm.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
         (lambda: gemm.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),

@@ -1,0 +1,82 @@
+"""Which tiles of C a block of the kernels for Hopper works on, in which order, and over which part of K."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from oxinp._ptx.types import u32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+TILE_M = 128  # rows of C per tile
+SUPERTILE = 16  # tiles along M that are worked on together
+
+
+class Tiles:
+    """The tiles of C, `width` columns each, and this block's share of them."""
+
+    def __init__(self, k: Builder, cluster: int, width: int, *, is_sliced: bool = False, shared: str = "b") -> None:
+        self.builder, self.cluster, self.width, self.is_sliced = k, cluster, width, is_sliced
+        self.are_stacked = shared == "b"  # those of a cluster, else they are side by side
+        self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
+        if is_sliced:
+            self.num_slices, self.num_chunks, self.chunk, self.a_moves, self.b_moves = (
+                k.scalar(name, u32) for name in ("num_slices", "num_chunks", "chunk", "a_moves", "b_moves")
+            )
+        self.rank = k.special("cluster_ctarank") if cluster > 1 else k.const(0, u32)
+
+    @contextmanager
+    def each(self) -> Iterator[tuple[Value, Value]]:
+        """Run the block for this block's tiles of the only slice: (first row, first column)."""
+        with self.each_sliced() as (_, row, column):
+            yield row, column
+
+    @contextmanager
+    def each_sliced(self) -> Iterator[tuple[Value | None, Value, Value]]:
+        """Run the block for this block's tiles: (number of the slice, if there are some, first row, first column)."""
+        k, cluster = self.builder, self.cluster
+        # What a cluster takes is counted as one here.
+        per_m, per_n = (cluster, 1) if self.are_stacked else (1, cluster)
+        height = SUPERTILE // per_m
+        num_m = self.num_m / per_m if per_m > 1 else self.num_m
+        num_n = self.num_n / per_n if per_n > 1 else self.num_n
+        first = k.ctaid / cluster if cluster > 1 else k.ctaid
+        stride = k.nctaid / cluster if cluster > 1 else k.nctaid
+        per_slice = num_m * num_n
+        with k.range(first, per_slice * self.num_slices if self.is_sliced else per_slice, stride) as tile:
+            number = tile / per_slice if self.is_sliced else None
+            of_slice = tile if number is None else tile - number * per_slice
+            per_band = num_n * height
+            band = of_slice / per_band
+            inside = of_slice - band * per_band
+            rows = k.min(num_m - band * height, height)
+            n = inside / rows
+            m = band * height + inside - n * rows
+            if self.are_stacked:
+                m = m * cluster + self.rank
+            else:
+                n = n * cluster + self.rank
+            yield number, m * TILE_M, n * self.width
+
+    def depth_range(self, number: Value | None) -> tuple[Value, Value]:
+        """Tiles of K of a slice: the first one, and the one behind the last."""
+        k = self.builder
+        if number is None:
+            return k.const(0, u32), self.num_k
+        first = number % self.num_chunks * self.chunk
+        return first, k.min(first + self.chunk, self.num_k)
+
+    def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """What stands before the rows and columns of A's and B's tiles in a slice."""
+        if number is None:
+            return (), ()
+        matrix = number / self.num_chunks
+        return (matrix * self.a_moves,), (matrix * self.b_moves,)
+
+
+__all__ = ["SUPERTILE", "TILE_M", "Tiles"]
