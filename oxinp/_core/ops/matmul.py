@@ -28,7 +28,8 @@ from oxinp._ptx.types import Type, f16, f32, i32, pred
 
 if TYPE_CHECKING:
     from oxinp._kernels.matmul import Matrices
-    from oxinp._kernels.steps import Argument, Step, StepsPlan
+    from oxinp._kernels.steps import Step, StepsPlan
+    from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Backend, Launch
     from oxinp._runtime.memory import Buffer
 
@@ -250,50 +251,46 @@ class _Joined:
         self.second(c, scratch)
 
 
-class _Steps:
-    """Launches whose arguments are addresses in C, scratch, A or B, or tensor maps of such."""
+_BASES = {"c": 0, "a": 1, "b": 2, "scratch": 3}
+MAX_MAPS = 256  # of an argument: memory comes back to the same few addresses
 
-    __slots__ = ("launches",)
+
+class _Steps:
+    """Launches whose arguments are addresses in C, A, B or scratch, or tensor maps of such."""
+
+    __slots__ = ("backend", "launches")
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
-        self.launches = [
-            (
-                backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants, step.work),
-                [_Passed(backend, argument) for argument in step.arguments],
-            )
-            for step in steps
-        ]
+        self.backend = backend
+        self.launches = []
+        for step in steps:
+            launch = backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants)
+            arguments: list[tuple[int, int, MapSpec | None, dict[int, bytes]]] = [
+                (_BASES[base], offset, spec, {}) for base, offset, spec in step.arguments
+            ]
+            self.launches.append((launch, arguments))
 
     def __call__(self, c: int, a: int, b: int, scratch: int = 0) -> None:
-        bases = {"c": c, "scratch": scratch, "a": a, "b": b}
+        bases = (c, a, b, scratch)
         for launch, arguments in self.launches:
-            launch(*[argument.value(bases) for argument in arguments])
+            values: list[int | bytes] = []
+            for number, offset, spec, maps in arguments:
+                address = bases[number] + offset
+                if spec is None:
+                    values.append(address)
+                else:
+                    known = maps.get(address)
+                    values.append(self.map_of(spec, address, maps) if known is None else known)
+            launch(*values)
+
+    def map_of(self, spec: MapSpec, address: int, maps: dict[int, bytes]) -> bytes:
+        """The map of what lies at an address, kept in `maps`."""
+        if len(maps) >= MAX_MAPS:
+            maps.clear()
+        made = maps[address] = self.backend.tensor_map(spec, address)
+        return made
 
 
-class _Passed:
-    """An argument, and the maps made of it: memory comes back to the same few addresses."""
-
-    __slots__ = ("backend", "base", "maps", "offset", "spec")
-
-    def __init__(self, backend: Backend, argument: Argument) -> None:
-        self.backend = backend
-        self.base, self.offset, self.spec = argument
-        self.maps: dict[int, bytes] = {}
-
-    def value(self, bases: dict[str, int]) -> int | bytes:
-        """What is passed: the address, or the map of what lies there."""
-        address = bases[self.base] + self.offset
-        if self.spec is None:
-            return address
-        known = self.maps.get(address)
-        if known is None:
-            if len(self.maps) >= MAX_MAPS:
-                self.maps.clear()
-            known = self.maps[address] = self.backend.tensor_map(self.spec, address)
-        return known
-
-
-MAX_MAPS = 256
 _PRODUCTS: Any = new_table()
 
 
