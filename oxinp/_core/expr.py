@@ -116,9 +116,11 @@ class Record:
         Bytes of the largest operand or result times the operation's weight: placement compares it to the threshold.
     layout : Layout or None
         Of the result, also where the device cannot compute it.
+    is_checked : bool
+        NumPy lets the result be written to its layout's dtype, at least if all operands are arrays.
     """
 
-    __slots__ = ("convert", "cost", "flush", "graph", "layout", "reason", "scalars")
+    __slots__ = ("convert", "cost", "flush", "graph", "is_checked", "layout", "reason", "scalars")
 
     def __init__(
         self,
@@ -133,6 +135,7 @@ class Record:
         self.cost = cost
         self.flush = flush
         self.reason = reason
+        self.is_checked = False
         self.convert: Any = None
         self.scalars: tuple[tuple[int, Callable[[Any], Any]], ...] = ()
 

@@ -19,7 +19,7 @@ from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.handle import expression, host_view
 from oxinp._core.storage import SHARED, Storage
-from oxinp._core.ufunc import apply, apply_into, declined, operand, types, wrap_host, wrap_pending
+from oxinp._core.ufunc import apply, apply_into, declined, operand, store, types, wrap_host, wrap_pending
 from oxinp._core.ufunc_table import UfuncRow
 
 _new = object.__new__
@@ -29,8 +29,11 @@ _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
 def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
-    """Return a number of bytes that no operand and no result of a numeric loop exceeds."""
-    size = x.size if x.shape == y.shape else np.broadcast(x, y).size
+    """Return a number of bytes that no operand and no result of a numeric loop exceeds; below 0 if there is none."""
+    try:
+        size = x.size if x.shape == y.shape else np.broadcast(x, y).size
+    except ValueError:  # which NumPy raises itself, unless something else is wrong as well
+        return -1
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
 
 
@@ -53,7 +56,9 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         x = storage.host
         if x is None:
             value = storage.value
-            if value is not None and value[0].layout is a._layout:
+            if value is not None:
+                if value[0].layout is not a._layout:
+                    value = expression(a)
                 record = pairs.get((value[0],))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
@@ -72,6 +77,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
 
 def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
     pairs = operation.pairs
+    records = operation.records
     compute = row.python or row.numpy
     ufunc = row.numpy
     reach = row.weight * 16  # at most what an element costs: none has more bytes
@@ -181,10 +187,16 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             value = storage.value
             x = storage.host
             if x is None:
-                if value is not None and value[0].layout is a._layout:
+                if value is not None:
+                    if value[0].layout is not a._layout:
+                        value = expression(a)
                     record = pairs.get((kind, value[0]))
                     if record is not None and record.graph is not None:
-                        return wrap_pending((record.graph, (record.convert[0](b), *value[1]), value[2]))
+                        try:
+                            converted = record.convert[0](b)
+                        except OverflowError:  # see `operator`
+                            return apply_or_fall_back(b, a)
+                        return wrap_pending((record.graph, (converted, *value[1]), value[2]))
             elif not REPORTS:
                 cache = a._cache
                 x = cache[1] if cache is not None and cache[0] is x else host_view(a)
@@ -217,6 +229,18 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             if y is not None and x.size * reach < config.offload_threshold and storage.value is None:
                 in_place_on_host(x, y)
                 return a
+        elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):
+            # On the device: one dictionary hit says what `apply_into` has found out before.
+            u = expression(a)
+            v = expression(b)
+            layout = a._layout
+            if not u[2] & v[2]:
+                record = records.get((u[0], v[0], None, layout if a._view is None else layout.dense))
+                if record is not None and record.is_checked and (a._view is None or layout.is_injective):
+                    graph = record.graph
+                    if graph is not None:
+                        store(a, (graph, u[1] + v[1], u[2] | v[2]))
+                        return a
         b = operand(b)
         if b is NotImplemented:
             return b

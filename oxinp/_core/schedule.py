@@ -255,10 +255,15 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
             else:
                 graph, copied = evaluate(value)
                 leaves = (copied,)
-        program = programs.find(graph, target=layout)
+        program = graph.programs.get(layout.form)
+        if program is None or program.version != config.version:
+            program = programs.find(graph, target=layout)
         if REPORTS:
             note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-        program.run_into(buffer.ptr + layout.offset, leaves)
+        if program.arrays_only:  # `program.run_into`, spelled out
+            program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
+        else:
+            program.run_into(buffer.ptr + layout.offset, leaves)
         storage.host = None
         storage.stale = None
         if direct and reads_target and source is not None and source is not storage:

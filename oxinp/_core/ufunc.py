@@ -141,6 +141,8 @@ def express(
     operation: Operation,
     operands: tuple[Any, ...],
     target: Layout | None = None,
+    *,
+    is_checked: bool = False,
 ) -> Value:
     """Record `operation` on the device.
 
@@ -151,6 +153,8 @@ def express(
         Scalars are Python's (weak) or NumPy's.
     target : Layout or None
         See `expr.combine`.
+    is_checked : bool
+        NumPy lets the result be written to the target's dtype.
 
     Raises
     ------
@@ -180,6 +184,8 @@ def express(
             if record.graph is not None and target is None and len(values) <= 2:
                 _remember_pair(operation, values, positions, operands, record)
         if record.graph is not None:
+            if is_checked:
+                record.is_checked = True
             if record.scalars:
                 try:
                     leaves = _converted(record, leaves)
@@ -335,7 +341,7 @@ def apply_into(
         with schedule.LOCK:
             compute(*views, out=writes_host(out))
         return out
-    store(out, express(operation, operands, target_of(out)))
+    store(out, express(operation, operands, target_of(out), is_checked=True))
     return out
 
 

@@ -11,13 +11,13 @@ from oxinp._config import config
 from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, device_value, fetch, fetch_storage, host_view
+from oxinp._core.handle import Handle, device_value, expression, fetch, fetch_storage, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import host_part, view, view_at
 from oxinp._core.placement import SMALL_NBYTES
 from oxinp._core.programs import copying, read
-from oxinp._core.ufunc import types, wrap_pending
+from oxinp._core.ufunc import store, types, wrap_pending
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 _accesses = placement.accesses
@@ -40,21 +40,19 @@ def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
     storage = array._storage
     host = storage.host
+    located = None
     if host is None:
-        known = array._layout.parts
-        if known is not None:
-            located = known.get(_plain(key))
-            if located is not None:
-                layout, is_element = located
-                if not is_element and (layout.nbytes > SMALL_NBYTES and not _accesses):
-                    return view_at(array, layout)
-    if not is_basic(key):
+        located_parts = array._layout.parts
+        located = None if located_parts is None else located_parts.get(_plain(key))
+    if located is None and not is_basic(key):
         valued = _with_values(key)
         if valued is key:
             return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
         return getitem(array, valued)
     if host is None:
-        layout, is_element = locate(array._layout, key)
+        layout, is_element = locate(array._layout, key) if located is None else located
+        if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
+            return view_at(array, layout)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if not placement.wants_mirror(storage, layout.nbytes):
@@ -79,21 +77,30 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if array._view is not None and not array._view[1]:
         msg = "assignment destination is read-only"
         raise ValueError(msg)
-    if not is_basic(key):
+    storage = array._storage
+    host = storage.host
+    located = None
+    if host is None:
+        located_parts = array._layout.parts
+        located = None if located_parts is None else located_parts.get(_plain(key))
+    if located is None and not is_basic(key):
         known = _with_values(key)
         if known is key:
             call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
         else:
             setitem(array, known, value)
         return
-    storage = array._storage
-    host = storage.host
     if host is None:
-        layout, is_element = locate(array._layout, key)
-        if type(value) is types.ndarray and value._layout is layout and value._storage is storage:
+        layout, is_element = locate(array._layout, key) if located is None else located
+        is_array = type(value) is types.ndarray
+        if is_array and value._layout is layout and value._storage is storage:
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
+        elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
+            held = expression(value)
+            store(view_at(array, layout), held, value._storage if held[0].nodes else None)
+            return
     else:
         seen = host_view(array)
         given = _on_host(value)
@@ -116,6 +123,17 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
+
+
+def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
+    """Whether a part of an array, in `layout`, is assigned as many elements of its dtype as it has, each its own."""
+    return (
+        given.shape == layout.shape
+        and given.dtype == layout.dtype
+        and layout.ndim > 0
+        and layout.is_injective
+        and not (array._view is None and layout.same(array._layout))
+    )
 
 
 def _on_host(value: Any) -> Any:
