@@ -110,6 +110,12 @@ class Chain(Frozen):
         return sum(spec.words for spec in self.inputs)
 
     @property
+    def kinds(self) -> tuple[str, str]:
+        """What is read and what is written, in words: how operands move, and their bytes."""
+        read = sorted(f"{spec.kind}{spec.type.nbytes}" for spec in self.inputs if spec.kind not in {SCALAR, INDEX})
+        return " ".join(read), " ".join(f"{spec.kind}{spec.type.nbytes}" for _, spec in self.outputs)
+
+    @property
     def index_type(self) -> Type:
         """Type of loop indices and of distances in elements."""
         return i32 if self.index_bits == 32 else i64

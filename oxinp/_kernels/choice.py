@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device
 
 
+MIN_TUNED_NBYTES = 1 << 22
+"""Of what only moves bytes: below, launches take longer than the work, and nothing is asked."""
+
+
 class Choice(NamedTuple):
     """Something to choose.
 
@@ -59,3 +63,28 @@ def decide(choice: Choice, device: Device) -> Any:
     except (TypeError, ArithmeticError):  # of another version, where answers have other fields
         return choice.default()
     return answer if is_legal else choice.default()
+
+
+class Unroll(NamedTuple):
+    """How many units of its work a thread has in flight."""
+
+    unroll: int
+
+
+def unrolled(
+    spec: Any,
+    family: str,
+    key: tuple[str, ...],
+    layout: tuple[str, ...],
+    shape: tuple[int, ...],
+    most: int,
+    device: Device,
+) -> Any:
+    """Return a Spec with the `unroll`, a power of two up to `most`, that was measured to be best near this problem."""
+    answers = [Unroll(1 << i) for i in range(most.bit_length())]
+    default = Unroll(spec.unroll)
+    choice = Choice(
+        family, key, layout, shape, Unroll, answers.__contains__, lambda: default, lambda: [default, *answers]
+    )
+    answer = decide(choice, device)
+    return spec if answer == default else spec.replace(unroll=answer.unroll)

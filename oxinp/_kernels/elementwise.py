@@ -7,7 +7,8 @@ strides over one shape, and instructions between them.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from itertools import product, starmap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import linear, tile
 from oxinp._kernels.chain import (
@@ -16,6 +17,7 @@ from oxinp._kernels.chain import (
     MAX_GATHERED,
     OUTER,
     SCALAR,
+    STAGED,
     STEPPED,
     STRIDED,
     TRANSPOSED,
@@ -23,6 +25,7 @@ from oxinp._kernels.chain import (
     Chain,
     OperandSpec,
 )
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, decide, unrolled
 from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import (
     Device,
@@ -82,11 +85,47 @@ def plan(
     Launch
         Parameters at launch: output pointers, inputs (pointer or value) in order, `constants`.
     """
-    del device  # every family fills any number of multiprocessors
     family, spec, nest = choose(shape, inputs, instrs, outputs)
-    grid, constants = family.geometry(spec, nest)
     arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
-    return Launch(family.make(spec), grid, constants, Work(nbytes=touched_nbytes(shape, arrays)))
+    nbytes = touched_nbytes(shape, arrays)
+    if nbytes >= MIN_TUNED_NBYTES:
+        spec = _measured(spec, nest, device)
+    grid, constants = family.geometry(spec, nest)
+    return Launch(family.make(spec), grid, constants, Work(nbytes=nbytes))
+
+
+class Extents(NamedTuple):
+    """The shape of a tile with transposed inputs; see `TileSpec`."""
+
+    units: int
+    rows: int
+
+
+def _measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearSpec | TileSpec:
+    """The Spec with what was measured to be best near this problem."""
+    chain = spec.chain
+    key = chain.kinds
+    if isinstance(spec, LinearSpec):
+        most = min(MAX_UNROLL, max(spec.unroll, MAX_GATHERED // (spec.vector * max(1, chain.words))))
+        layout = (f"{chain.ndim} loops", f"{spec.vector} elements")
+        measured: LinearSpec = unrolled(spec, "elementwise/linear", key, layout, (nest.size,), most, device)
+        return measured
+    staged = [operand for operand in chain.inputs if operand.kind in STAGED]
+    if not staged:
+        return spec
+
+    def is_legal(extents: Extents) -> bool:
+        units, rows = extents
+        if units not in {1, 2, 4, 8} or rows not in {4, 8, 16}:
+            return False
+        nbytes = sum(tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, x.type) for x in staged)
+        return nbytes <= MAX_STATIC_SHARED and units * rows * chain.words <= MAX_GATHERED
+
+    default = Extents(spec.units, spec.rows)
+    candidates = [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
+    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, lambda: candidates)
+    answer = decide(choice, device)
+    return spec if answer == default else spec.replace(**answer._asdict())
 
 
 def choose(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import columns, elementwise, rows
 from oxinp._kernels.chain import SCALAR, Chain, Divisor, OperandSpec, Splitter
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.columns import ColumnsSpec
 from oxinp._kernels.elementwise import (
     classify,
@@ -179,16 +180,31 @@ def plan(
     if 0 in shape:
         return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
     passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
+    nbytes = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
+    if nbytes >= MIN_TUNED_NBYTES:
+        passes[0] = _measured(passes[0], math.prod(kept_shape), math.prod(shape), device)
     num_partial = passes[0].num_chunks * passes[0].chunk_length if len(passes) > 1 else 0
     scratch_nbytes = num_partial * op.acc.nbytes
-    read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
     written = touched_nbytes(kept_shape, [output])
-    moved = (read + scratch_nbytes, scratch_nbytes + written) if scratch_nbytes else (read + written,)
+    moved = (nbytes + scratch_nbytes, scratch_nbytes + written) if scratch_nbytes else (nbytes + written,)
     launches = tuple(
-        Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=nbytes))
-        for each, nbytes in zip(passes, moved, strict=True)
+        Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=each_nbytes))
+        for each, each_nbytes in zip(passes, moved, strict=True)
     )
     return ReducePlan(launches, scratch_nbytes)
+
+
+def _measured(first: _Pass, num_kept: int, size: int, device: Device) -> _Pass:
+    """The pass with what was measured to be best near this problem."""
+    spec = first.spec
+    if isinstance(spec, RowsSpec) and spec.at_once:
+        return first  # rows are too short to leave a choice
+    family, group = ("rows", spec.group) if isinstance(spec, RowsSpec) else ("columns", spec.down)
+    key = (spec.op.name, spec.op.acc.name, spec.chain.kinds[0])
+    layout = (f"{spec.chain.ndim} loops", f"{spec.vector} elements", f"{group} threads")
+    most = max(spec.unroll, spec.op.batch // spec.vector)
+    measured = unrolled(spec, f"reduce/{family}", key, layout, (num_kept, size // num_kept), most, device)
+    return first._replace(spec=measured)
 
 
 def choose(

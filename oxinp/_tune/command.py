@@ -62,7 +62,12 @@ def _options(arguments: Sequence[str]) -> Any:
     add("--family", type=_list, default=[], help=f"what to tune: {', '.join(FAMILIES)} (default: all)")
     add("--dtype", type=_list, default=[], help="NumPy's names, joined by commas (default: those that matter)")
     add("--sizes", type=_sizes, default=[], help="such as 1024,512x8192x512: N, or M x K x N, or COUNT x M x K x N")
-    add("--layout", type=_list, default=[], help="of products: nn, nt, tn, tt, t for transposed (default: nn)")
+    add(
+        "--layout",
+        type=_list,
+        default=[],
+        help="of products: nn, nt, tn, tt, t for transposed (default: nn); else what is done",
+    )
     add("--seconds", type=float, default=600.0, help="how long to search in all (default: 600)")
     add("--sm", type=int, metavar="80", help="tune the kernels of an older compute capability instead")
     add("--show", action="store_true", help="tune nothing; print what is known and, for --sizes, what is planned")

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.ops.copy import copy
 from oxinp._core.ops.matmul import matmul
+from oxinp._core.ops.reduce import reduce
+from oxinp._core.reduction_table import SUM
 
 __all__ = ["FAMILIES", "Family", "Problem", "Shape", "problems", "shape_of"]
 
@@ -103,7 +106,7 @@ class Family(NamedTuple):
     sizes : tuple of tuple of int
         Likewise; of products the extents M, K and N, behind the number of matrices if there are more than one.
     layouts : tuple of str
-        Likewise.
+        Likewise; of other families than products, what is done.
     all_layouts : tuple of str
         Those that may be asked for.
     make : callable
@@ -140,6 +143,36 @@ _SQUARES = (96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192
 _OBLONGS = ((128, 8192, 128), (512, 8192, 512), (4096, 4096, 64), (64, 4096, 4096), (4096, 64, 4096), (16384, 256, 256))
 _BATCHES = ((16384, 32, 32, 32), (4096, 64, 64, 64), (512, 128, 128, 128), (64, 256, 256, 256), (16, 512, 512, 512))
 
+
+def _elementwise(dtype: np.dtype[Any], size: Shape, layout: str) -> Problem:
+    operations: dict[str, tuple[int, Callable[..., Any]]] = {
+        "twice": (1, lambda x: x + x),
+        "add": (2, lambda x, y: x + y),
+        "fma": (3, lambda x, y, z: x * y + z),
+    }
+    count, run = operations[layout]
+    name = f"elementwise {dtype.name} {'x'.join(map(str, size))} {layout}"
+    nbytes = math.prod(size) * dtype.itemsize
+    return Problem(name, "elementwise", dtype, (size,) * count, run, result_nbytes=nbytes)
+
+
+def _transpose(dtype: np.dtype[Any], size: Shape, layout: str) -> Problem:
+    if len(size) != 2:
+        raise ValueError("a transposed matrix has two extents")
+    name = f"transpose {dtype.name} {'x'.join(map(str, size))} {layout}"
+    nbytes = math.prod(size) * dtype.itemsize
+    return Problem(name, "transpose", dtype, (size,), lambda x: copy(x.swapaxes(0, 1)), result_nbytes=nbytes)
+
+
+def _reduce(dtype: np.dtype[Any], size: Shape, layout: str) -> Problem:
+    if len(size) != 2:
+        raise ValueError("what is reduced has two extents")
+    axis = {"rows": 1, "columns": 0, "all": None}[layout]
+    name = f"reduce {dtype.name} {'x'.join(map(str, size))} {layout}"
+    depth = math.prod(size) if axis is None else size[axis]
+    return Problem(name, "reduce", dtype, (size,), lambda x: reduce(SUM, x, axis), depth)
+
+
 FAMILIES: dict[str, Family] = {
     "matmul": Family(
         ("float64", "float32", "float16", "complex64", "complex128", "int64", "int32", "int8"),
@@ -147,6 +180,27 @@ FAMILIES: dict[str, Family] = {
         ("nn",),
         ("nn", "nt", "tn", "tt"),
         _matmul,
+    ),
+    "elementwise": Family(
+        ("float64", "float32", "float16", "int8", "complex128"),
+        ((1 << 21,), (1 << 23,), (1 << 25,)),
+        ("twice", "add", "fma"),
+        ("twice", "add", "fma"),
+        _elementwise,
+    ),
+    "transpose": Family(
+        ("float64", "float32", "float16", "int8", "complex128"),
+        ((2048, 2048), (8192, 4096), (4096, 8192)),
+        ("copy",),
+        ("copy",),
+        _transpose,
+    ),
+    "reduce": Family(
+        ("float64", "float32", "float16", "int8", "complex64"),
+        ((2048, 2048), (8192, 4096), (256, 131072), (131072, 256)),
+        ("all", "rows", "columns"),
+        ("all", "rows", "columns"),
+        _reduce,
     ),
 }
 

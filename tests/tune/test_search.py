@@ -5,6 +5,7 @@ import pytest
 
 import oxinp
 from _driver.errors import DeviceFault
+from oxinp._kernels import elementwise, reduce
 from oxinp._kernels.gemm_any import Cut
 from oxinp._tune import problems
 from oxinp._tune.problems import shape_of
@@ -126,6 +127,31 @@ def test_a_product_on_the_emulator(backend):
     assert outcome.row.key == ("f64", "f64")
     assert outcome.wrong == []
     assert outcome.num_tried > 12
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype", "size", "layout", "asked"),
+    [
+        ("elementwise", "f8", (5000,), "add", "elementwise/linear"),
+        ("transpose", "i1", (70, 90), "copy", "transpose/tile"),
+        ("reduce", "i1", (40, 900), "all", "reduce/rows"),
+        ("reduce", "i1", (40, 900), "columns", "reduce/columns"),
+    ],
+)
+def test_what_moves_bytes_on_the_emulator(backend, monkeypatch, family, dtype, size, layout, asked):
+    """Every answer there is computes the same; the one that the clock finds fast is kept."""
+    for module in (elementwise, reduce):
+        monkeypatch.setattr(module, "MIN_TUNED_NBYTES", 0)
+    (problem,) = problems.problems([family], [dtype], [size], [layout])
+    tuner = tuner_of(backend)
+    tuner.timer = lambda *_: 1e-6 * (sum(next(iter(tuner.oracle._forced.values())).values()) + 1)
+    (outcome,) = tune(tuner, problem)
+    assert outcome.row.family == asked
+    assert outcome.wrong == []
+    assert outcome.num_tried > 2
+    assert outcome.is_complete
+    assert min(outcome.row.answer.values()) == 1
+    assert outcome.problem.nbytes_moved > 0
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "c8", "c16", "i1", "u4", "i8", "?"])
