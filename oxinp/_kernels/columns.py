@@ -17,6 +17,7 @@ from oxinp._kernels.chain import Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.reduction import ReductionKernel, ReductionSpec
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
@@ -47,6 +48,7 @@ class ColumnsSpec(ReductionSpec):
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: ColumnsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Columns(spec).build()

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.gemm_tiles import TILE_M, Tiles
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
@@ -134,6 +135,7 @@ class GemmSpec(NamedTuple):
 
 
 @cache
+@retraceable
 def make(spec: GemmSpec) -> Kernel:
     """The kernel of a Spec.
 

@@ -35,6 +35,7 @@ from oxinp._kernels.gemm_units import UNITS
 from oxinp._kernels.problem import MAX_KERNELS, NO_WORK, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i32, i64, u32
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ def is_brief(spec: AnyGemmSpec) -> bool:
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: AnyGemmSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _AnyGemm(spec).build()

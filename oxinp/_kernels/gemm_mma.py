@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mma import load_matrices, multiply
 from oxinp._ptx.types import Type, bf16, f16, f32, i64, u32
 
@@ -164,6 +165,7 @@ class _Panel:
 
 
 @cache
+@retraceable
 def make(spec: MmaGemmSpec) -> Kernel:
     """The kernel of a Spec.
 

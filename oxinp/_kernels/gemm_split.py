@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.gemm import NAMES, NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
 from oxinp._kernels.scaling import scaled, unscaling_exponent
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import OperandTile, operand_box
@@ -111,6 +112,7 @@ def padded(run: int) -> int:
 
 
 @cache
+@retraceable
 def make(spec: SplitGemmSpec) -> Kernel:
     """The kernel of a Spec; for its parameters see `SplitGemmLaunch`."""
     k = Builder(

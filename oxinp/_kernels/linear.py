@@ -17,6 +17,7 @@ from oxinp._kernels.chain import BoundChain, Chain, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from oxinp._kernels.problem import Grid, Nest
@@ -43,6 +44,7 @@ class LinearSpec(Frozen):
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: LinearSpec) -> Kernel:
     """Build the kernel of a Spec."""
     chain, vector, unroll = spec.chain, spec.vector, spec.unroll

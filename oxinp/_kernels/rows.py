@@ -17,6 +17,7 @@ from oxinp._kernels.chain import Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.reduction import ReductionKernel, ReductionSpec
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
+from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,7 @@ class RowsSpec(ReductionSpec):
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: RowsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Rows(spec).build()

@@ -17,6 +17,7 @@ from oxinp._kernels.chain import Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.scanning import PREFIXED, TOTALS, WHOLE, ScanKernel, ScanSpec
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
@@ -40,6 +41,7 @@ class ScanColumnsSpec(ScanSpec):
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: ScanColumnsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _ScanColumns(spec).build()

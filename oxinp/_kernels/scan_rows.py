@@ -19,6 +19,7 @@ from oxinp._kernels.chain import Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.scanning import PREFIXED, TOTALS, WHOLE, ScanKernel, ScanSpec, elements_of
 from oxinp._ptx import Builder, Kernel, block_reduce
+from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
@@ -51,6 +52,7 @@ class ScanRowsSpec(ScanSpec):
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: ScanRowsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _ScanRows(spec).build()

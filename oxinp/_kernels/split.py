@@ -36,6 +36,7 @@ from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work
 from oxinp._kernels.scaling import scaled, scaling_exponent
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f16, f32, i32, i64, u32, u64
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ class _Passes:
 
 
 @cache
+@retraceable
 def make_guard() -> Kernel:
     """The kernel of one block that sets the flag: to 1 where halves would not do, else to 0.
 

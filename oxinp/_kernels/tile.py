@@ -20,6 +20,7 @@ from oxinp._kernels.chain import MAX_GATHERED, STAGED, BoundChain, Chain, Diviso
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,7 @@ def shared_nbytes(width: int, height: int, type_: Type) -> int:
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: TileSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Tile(spec).build()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from typing import Any
 
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.isa import Op
@@ -131,15 +133,41 @@ class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shar
     cluster: tuple[int, int, int] | None
     shared_nbytes: int
     static_shared_nbytes: int
-    prologue: Block
-    body: Block
+    prologue: Block | None
+    body: Block | None
     num_registers: int = 0
     shared: tuple[SharedArray, ...] = ()
+
+    def let_go(self) -> None:
+        """Let go of the program, thousands of objects that only the emulator reads, if it can be traced again."""
+        if "_again" in vars(self):
+            vars(self).update(prologue=None, body=None)
+
+    def blocks(self) -> tuple[Block, Block]:
+        """Return prologue and body, traced again where they were let go of."""
+        prologue, body = self.prologue, self.body
+        if prologue is None or body is None:
+            again = vars(self)["_again"]()
+            prologue, body = again.prologue, again.body
+            vars(self).update(prologue=prologue, body=body)
+        return prologue, body
 
     @property
     def num_threads(self) -> int:
         """Threads per block."""
         return self.block[0] * self.block[1] * self.block[2]
+
+
+def retraceable(make: Callable[..., Kernel]) -> Callable[..., Kernel]:
+    """Decorate a function that traces the same kernel whenever it is called: kernels may then let go of it."""
+
+    @wraps(make)
+    def made(*args: Any) -> Kernel:
+        kernel = make(*args)
+        vars(kernel)["_again"] = partial(make, *args)
+        return kernel
+
+    return made
 
 
 def three_extents(extents: int | tuple[int, ...]) -> tuple[int, int, int]:

@@ -77,8 +77,9 @@ class Program:
         self._num_registers = kernel.num_registers
         self._immediates: list[Array] = []
         self._loops: dict[Loop, LoopNode] = {}
-        self.prologue: list[Any] = self._block(kernel.prologue, None)
-        self.body: list[Any] = self._block(kernel.body, None)
+        prologue, body = kernel.blocks()
+        self.prologue: list[Any] = self._block(prologue, None)
+        self.body: list[Any] = self._block(body, None)
 
     def registers(self) -> list[Any]:
         """Fresh register file."""

@@ -406,6 +406,7 @@ class CudaBackend:
             if function is None:
                 function = self._functions_by_text[text] = self._load_module(kernel).function(kernel.name)
             self._functions[kernel] = function
+            kernel.let_go()
             return function
 
     def _load_module(self, kernel: Kernel) -> Module:

@@ -29,7 +29,7 @@ from oxinp._tune.problems import Problem
 __all__ = ["Outcome", "Tuner"]
 
 BREADTH = 12  # candidates that are tried before neighbours are
-AT_ONCE = 32  # candidates whose kernels are compiled side by side
+AT_ONCE = 16  # candidates whose kernels are compiled side by side
 FINALISTS = 4
 BRIEF_SECONDS, BRIEF_REPEATS = 3e-4, 1
 THOROUGH_SECONDS, THOROUGH_REPEATS = 2e-3, 7

@@ -5,6 +5,7 @@ import pytest
 
 from _driver import errors
 from _driver.driver import start
+from oxinp._ptx.kernel import retraceable
 from oxinp._runtime import cuda, here, hooks, timeline
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.counters import stats as counters
@@ -315,3 +316,12 @@ def test_open_on_a_device_in_trouble(open_with, library, call, result):
         open_with(library)
     assert str(info.value) == str(info.value.__cause__)
     assert isinstance(info.value.__cause__, errors.CudaError)
+
+
+def test_what_is_loaded_lets_go_of_its_trace(backend):
+    made = retraceable(build_scale)("scale", 2.0)
+    backend.function(made)
+    assert made.body is None
+    prologue, body = made.blocks()
+    assert made.body is body
+    assert len(prologue.nodes) > 2

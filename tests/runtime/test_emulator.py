@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from oxinp._ptx.emulate import AccessError
+from oxinp._ptx.kernel import retraceable
 from oxinp._runtime.counters import stats as counters
 from oxinp._runtime.emulator import EmulatorBackend, open_backend
 from tests.runtime.test_backend import build_scale
@@ -73,3 +74,29 @@ cycle.append(cycle)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_kernels_trace_again_what_they_let_go_of():
+    traced = []
+
+    @retraceable
+    def make(factor):
+        traced.append(factor)
+        return build_scale(factor=factor)
+
+    kernel, backend = make(2.0), open_backend()
+    kernel.let_go()
+    assert kernel.body is None
+    x = np.arange(64, dtype=np.float32)
+    source, target = backend.allocate(x.nbytes), backend.allocate(x.nbytes)
+    backend.upload(source.ptr, x)
+    for _ in range(2):
+        backend.launcher(kernel, (1, 1, 1), 2, (1.0, 0.0, 64))(target.ptr, source.ptr)
+        result = np.empty_like(x)
+        backend.download(result, target.ptr)
+        assert (result == 2 * x).all()
+    assert traced == [2.0, 2.0]
+    # What nobody can make again is kept.
+    other = build_scale()
+    other.let_go()
+    assert other.body is not None
