@@ -28,6 +28,7 @@ from oxinp._kernels.gemm import CONSUMER_REGISTERS, NUM_CONSUMERS, PRODUCER_REGI
 from oxinp._kernels.moduli import MODULI
 from oxinp._kernels.residues import GROUP, SPAN
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
@@ -119,6 +120,7 @@ def plan(
 
 
 @cache
+@retraceable
 def make(spec: ResidueGemmSpec) -> Kernel:
     """The kernel of a Spec; for its parameters see `ResidueGemmLaunch`."""
     k = Builder(

@@ -36,6 +36,7 @@ from oxinp._kernels.problem import Instr, Operand, ReduceOp, Work
 from oxinp._kernels.residues import GROUP, ResidueSpec
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f64, i32, i64, u32
 
 if TYPE_CHECKING:
@@ -248,6 +249,7 @@ class _Blocks:
 
 
 @cache
+@retraceable
 def make_guard() -> Kernel:
     """The kernel of one block that sets the flag, 1 or 0, the number of moduli, 0 or some, and the exponents of scales.
 

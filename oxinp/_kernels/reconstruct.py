@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.moduli import COUNTS, reconstruction
 from oxinp._kernels.problem import Launch, Work
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def plan(rows: int, columns: int, c_pitch: int, pitch: int, plane_nbytes: int, *
 
 
 @cache
+@retraceable
 def make(is_complex: bool, has_pairs: bool) -> Kernel:
     """The kernel, for numbers of columns and pitches that are even or not; for its parameters see `plan`."""
     k = Builder(f"reconstruct{'_c128' * is_complex}{'_v2' * has_pairs}", block=BLOCK)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.moduli import COUNTS, MODULI
 from oxinp._kernels.problem import Launch, Work
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def spread(k: Builder, line: Value) -> Value:
 
 
 @cache
+@retraceable
 def make(spec: ResidueSpec) -> Kernel:
     """The kernel of a Spec; for its parameters see `plan`."""
     k = Builder(spec.name, block=NUM_WARPS * WARP)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm_units import multiply_add
 from oxinp._kernels.problem import Launch, Work
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def length(type: Type) -> int:
 
 
 @cache
+@retraceable
 def make(spec: SubstitutionSpec) -> Kernel:
     """The kernel of a Spec; see `plan`."""
     return _Substitution(spec).build()
