@@ -9,6 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import mpmath
 import numpy
 import pytest
 
@@ -229,6 +230,15 @@ def test_complex_numbers():
         ulp = numpy.spacing(abs(getattr(numpys, part)))
         assert (abs(getattr(ours, part) - getattr(wide, part)) <= ulp).all()
         assert (abs(getattr(numpys, part) - getattr(wide, part)) <= 2.5 * ulp).all()
+    exponents = 40 * b[:2000]
+    with mpmath.workprec(200):
+        exact = [mpmath.power(mpmath.mpc(p), mpmath.mpc(q)) for p, q in zip(a[:2000:20], exponents[::20], strict=True)]
+        errors = [
+            max(float(abs(mpmath.mpc(value) - true) / abs(true)) for value, true in zip(values, exact, strict=True))
+            for values in (numpy.asarray(x[:2000] ** np.array(exponents))[::20], a[:2000:20] ** exponents[::20])
+        ]
+    assert errors[0] < 1e-15
+    assert errors[1] > 5e-15
 
 
 @backs("The largest or smallest of complex numbers with NaN")

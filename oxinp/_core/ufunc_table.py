@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._ptx import math
-from oxinp._ptx.math import choose, division, integers, parts
+from oxinp._ptx.math import choose, complex_inverse, complex_power, division, integers, parts
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.types import i64, pred, u64
 
@@ -178,13 +178,14 @@ def _rounding(ufunc: np.ufunc, lower: Lowering) -> UfuncRow:
 
 
 def _choice(ufunc: np.ufunc, lower: Lowering, on_bool: Callable[..., Any], **more: Any) -> UfuncRow:
-    return UfuncRow(ufunc, _kinds("iu", lower) | _native(lower) | {"b": _of_values(ufunc.__name__, on_bool)}, **more)
+    return UfuncRow(ufunc, _kinds("iuc", lower) | _native(lower) | {"b": _of_values(ufunc.__name__, on_bool)}, **more)
 
 
 def _elementary(ufunc: np.ufunc) -> UfuncRow:
     """Functions of `oxinp._ptx.math`; NumPy's own are within 4 ulp, those of its vector loops for float32."""
     lowering = {"f": getattr(math, ufunc.__name__)}
-    of_complex = getattr(complex_math, ufunc.__name__, None)
+    modules = (complex_math, complex_inverse) if "D->D" in ufunc.types else ()
+    of_complex = next((found for module in modules if (found := getattr(module, ufunc.__name__, None))), None)
     if of_complex is not None:
         lowering["c"] = of_complex
     return UfuncRow(ufunc, lowering, ulp=1.0, numpy_ulp=4.0, complex_ulp=6.0 * ("c" in lowering), weight=8.0)
@@ -239,14 +240,22 @@ UFUNCS: tuple[UfuncRow, ...] = (
     UfuncRow(np.fmod, _kinds("iu", integers.fmod) | {"f": division.fmod}, weight=4.0),
     UfuncRow(
         np.power,
-        _kinds("iu", integers.power) | {"f": math.power},
+        _kinds("iu", integers.power) | {"f": math.power, "c": complex_power.power},
         operator.pow,
         _three("pow"),
         ulp=1.0,
         numpy_ulp=1.0,
+        complex_ulp=6.0,
         weight=8.0,
     ),
-    UfuncRow(np.float_power, {"f": math.power}, ulp=1.0, numpy_ulp=1.0, weight=8.0),
+    UfuncRow(
+        np.float_power,
+        {"f": math.power, "c": complex_power.power},
+        ulp=1.0,
+        numpy_ulp=1.0,
+        complex_ulp=6.0,
+        weight=8.0,
+    ),
     UfuncRow(np.negative, _kinds("iufc", _of_values("negative", operator.neg)), operator.neg, ("__neg__",)),
     UfuncRow(np.positive, _kinds("iufc", _of_values("positive", _itself)), operator.pos, ("__pos__",)),
     UfuncRow(
@@ -296,7 +305,7 @@ UFUNCS: tuple[UfuncRow, ...] = (
     UfuncRow(np.rad2deg, {"f": _times("rad2deg")}),
     UfuncRow(np.degrees, {"f": _times("rad2deg")}),
     # rounding
-    UfuncRow(np.rint, {"f": parts.rint}),
+    UfuncRow(np.rint, {"f": parts.rint, "c": complex_math.rint}),
     _rounding(np.floor, parts.floor),
     _rounding(np.ceil, parts.ceil),
     _rounding(np.trunc, parts.trunc),

@@ -21,7 +21,7 @@ BOUNDS = {
     "tanh": 6,
     "sign": 2,
 }
-EXACT = ("conjugate", "square", "reciprocal")
+EXACT = ("conjugate", "square", "reciprocal", "rint")
 TYPES = pytest.mark.parametrize("type_", [c64, c128], ids=repr)
 HAS_WIDE = np.finfo(np.longdouble).nmant > 52
 
@@ -75,7 +75,7 @@ def test_within_bounds(name, type_, values):
 
 
 @TYPES
-@pytest.mark.parametrize("name", [*BOUNDS, *EXACT])
+@pytest.mark.parametrize("name", [*BOUNDS, *EXACT, "exp2", "expm1", "log1p"])
 def test_special_values_are_numpys(name, type_):
     z = specials(type_)[: len(PARTS) ** 2 // 256 * 256 or 256]
     given = apply(getattr(functions, name), type_, z)
@@ -111,7 +111,7 @@ def test_same_bits(name, type_):
 def test_assembles(assembled, target):
     kernels = []
     for type_ in (c64, c128):
-        for name in (*BOUNDS, *EXACT):
+        for name in (*BOUNDS, *EXACT, "exp2", "expm1", "log1p"):
             k = Builder(f"{name}_{type_.name}", target=target)
             out, x = k.pointer("out", type_, "w"), k.pointer("x", type_, "r")
             out[k.tid] = getattr(functions, name)(k, x[k.tid])

@@ -30,17 +30,30 @@ def maximum(k: Any, a: Any, b: Any) -> Any:
 
 def fmin(k: Any, a: Any, b: Any) -> Any:
     """The lesser; the number if one is NaN."""
+    if a.type.is_complex:
+        return k.where((a <= b) | k.isnan(b), a, b)
     return k.where(_precedes("min", a, b) | k.isnan(b), a, b) if a.type.is_float else k.min(a, b)
 
 
 def fmax(k: Any, a: Any, b: Any) -> Any:
     """The greater; the number if one is NaN."""
+    if a.type.is_complex:
+        return k.where((a >= b) | k.isnan(b), a, b)
     return k.where(_precedes("max", a, b) | k.isnan(b), a, b) if a.type.is_float else k.max(a, b)
 
 
 def clip(k: Any, a: Any, low: Any, high: Any) -> Any:
-    """`a` between limits; NaN if any is."""
+    """`a` between limits; NaN if any is, of complex numbers if `a` is."""
+    if a.type.is_complex:
+        a = k.where(k.isnan(a) | _is_below(k, low, a), a, low)
+        return k.where(k.isnan(a) | _is_below(k, a, high), a, high)
     return minimum(k, maximum(k, a, low), high)
+
+
+def _is_below(k: Any, a: Any, b: Any) -> Any:
+    """By real part, then by imaginary part, whatever is NaN."""
+    is_level = k.compare("eq", a.real, b.real)
+    return (is_level & (a.imag < b.imag)) | (~is_level & (a.real < b.real))
 
 
 def clip_between_constants(k: Any, a: Any, low: Any, high: Any) -> Any:

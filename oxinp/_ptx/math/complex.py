@@ -11,6 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx.math.exponential import exp as real_exp
+from oxinp._ptx.math.exponential import exp2 as real_exp2
+from oxinp._ptx.math.exponential import expm1 as real_expm1
 from oxinp._ptx.math.hyperbolic import cosh as real_cosh
 from oxinp._ptx.math.hyperbolic import sinh as real_sinh
 from oxinp._ptx.math.inverse_trigonometric import arctan2
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 INFINITY = float("inf")
 # From here on, exp overflows or its inverse underflows: the power is split into two halves.
 STEEP = {f32: 80.0, f64: 700.0}
+# Up to here the rounding error of an angle turns by so little that its square does not count.
+FAR = {f32: 2.0**11, f64: 2.0**26}
+# log(2) in two parts
+LN_2 = {f32: (0.6931471824645996, -1.9046542121259336e-09), f64: (0.6931471805599453, 2.3190468138462996e-17)}
 # From here on, tanh is 1.
 FLAT = {f32: 20.0, f64: 50.0}
 # Beyond these, moduli are scaled: bounds of what is not, exponents for below and above.
@@ -76,9 +82,14 @@ def sign(k: Builder, z: Any) -> Value:
 
 def exp(k: Builder, z: Any) -> Value:
     """``e**z``; within 3 ulp, 5 where the power is near overflow or underflow."""
+    y = z.imag
+    return _grown(k, z, *_halves(k, z.real), k.compound(z.type, real_cos(k, y), real_sin(k, y)))
+
+
+def _grown(k: Builder, z: Any, power: Value, rest: Value, turned: Any) -> Value:
+    """A direction times a power of the real part, which is a product of two."""
     x, y = z.real, z.imag
-    power, rest = _halves(k, x)
-    real, imag = power * real_cos(k, y) * rest, power * real_sin(k, y) * rest
+    real, imag = power * turned.real * rest, power * turned.imag * rest
     zero = k.const(0, x.type)
     plain = power * rest
     # Infinite powers of angles that are none, and of no angle at all.
@@ -94,6 +105,47 @@ def _halves(k: Builder, x: Value) -> tuple[Value, Value]:
     is_steep = k.abs(x) > STEEP[x.type]
     power = real_exp(k, k.where(is_steep, x * 0.5, x))
     return power, k.where(is_steep, power, k.const(1, x.type))
+
+
+def exp2(k: Builder, z: Any) -> Value:
+    """``2**z``; within 5 ulp for imaginary parts up to 2**11 (c64) or 2**26 (c128), beyond as NumPy's."""
+    x, y = z.real, z.imag
+    is_steep = k.abs(x) > STEEP[x.type]
+    power = real_exp2(k, k.where(is_steep, x * 0.5, x))
+    rest = k.where(is_steep, power, k.const(1, x.type))
+    high, low = LN_2[x.type]
+    angle = y * high
+    error = k.fma(y, high, -angle) + y * low
+    error = k.where(k.abs(angle) < FAR[x.type], error, k.const(0, x.type))  # beyond, the angle is NumPy's own
+    cosine, sine = real_cos(k, angle), real_sin(k, angle)
+    turned = k.compound(z.type, k.fma(-error, sine, cosine), k.fma(error, cosine, sine))
+    return _grown(k, z, power, rest, turned)
+
+
+def expm1(k: Builder, z: Any) -> Value:
+    """``e**z - 1``, in NumPy's own steps as far as they go; within 5 ulp."""
+    x, y = z.real, z.imag
+    sine = real_sin(k, y * 0.5)
+    real = real_expm1(k, x) * real_cos(k, y) - 2.0 * sine * sine
+    imag = real_sin(k, y) * real_exp(k, x)
+    steep: Any = exp(k, z)
+    is_steep = (x > STEEP[x.type]) & (x < INFINITY)
+    return k.compound(z.type, k.where(is_steep, steep.real, real), k.where(is_steep, steep.imag, imag))
+
+
+def log1p(k: Builder, z: Any) -> Value:
+    """The principal logarithm of ``1 + z``; within 4 ulp."""
+    x, y = z.real, z.imag
+    above = 1.0 + x
+    far: Any = log(k, k.compound(z.type, above, y))
+    near = real_log1p(k, k.fma(x, 2.0 + x, y * y)) * 0.5
+    is_near = (k.abs(x) < 0.25) & (k.abs(y) < 0.25)
+    return k.compound(z.type, k.where(is_near, near, far.real), far.imag)
+
+
+def rint(k: Builder, z: Any) -> Value:
+    """Both parts to the nearest integer, ties to even."""
+    return k.compound(z.type, *[k.cvt(part, part.type, "rni") for part in z.parts])
 
 
 def log(k: Builder, z: Any) -> Value:

@@ -89,13 +89,19 @@ def ratio(k: Builder, y: Sum, x: Sum) -> Quotient:
 
 def angle(k: Builder, t: Quotient, is_behind: Value | None = None) -> Value:
     """The angle, that of the point mirrored to the other side where `is_behind` holds."""
+    high, low = angle_sum(k, t, is_behind)
+    return high + low
+
+
+def angle_sum(k: Builder, t: Quotient, is_behind: Value | None = None) -> Sum:
+    """The same as a number and what that lacks, to a few bits more."""
     z = t.high * t.high
     tail: Value = k.fma(t.high * z, polynomial(k, z, ATAN[z.type]), t.low)
     start, rest = (corner(k, t, parts, is_behind) for parts in zip(*ANGLES[z.type], strict=True))
     flips = t.is_steep if is_behind is None else t.is_steep ^ is_behind
     head, tail = k.where(flips, -t.high, t.high), k.where(flips, -tail, tail)
     total = start + head
-    return total + (((start - total) + head) + (tail + rest))
+    return Sum(total, ((start - total) + head) + (tail + rest))
 
 
 def corner(k: Builder, t: Quotient, parts: tuple[float, ...], is_behind: Value | None) -> Value:
