@@ -17,6 +17,7 @@ from oxinp._core.dtypes import BOOL, DEVICE_TYPES
 from oxinp._kernels import reducers
 from oxinp._kernels.problem import ReduceOp
 from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.math import choose
 from oxinp._ptx.types import f16, f32, f64
 
 DType = np.dtype[Any]
@@ -131,11 +132,16 @@ def _extremum(name: str, on_bool: Lowering, *, is_max: bool, takes_number: bool 
     def on_integers(k: Any, a: Any, b: Any) -> Any:
         return getattr(k, name)(a, b)
 
+    def on_complex(k: Any, a: Any, b: Any) -> Any:
+        if takes_number:
+            return (choose.fmax if is_max else choose.fmin)(k, a, b)
+        return on_floats(k, a, b)
+
     def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
-        if dtype.kind == "c" and takes_number:
-            return None
-        identity = math.nan if dtype.kind == "f" and takes_number else _bounds(dtype)[0 if is_max else 1]
-        combine = {"b": on_bool, "f": on_floats, "c": on_floats}.get(dtype.kind, on_integers)
+        identity = _bounds(dtype)[0 if is_max else 1]
+        if takes_number and dtype.kind in "fc":
+            identity = math.nan if dtype.kind == "f" else complex(math.nan, math.nan)
+        combine = {"b": on_bool, "f": on_floats, "c": on_complex}.get(dtype.kind, on_integers)
         if combine is on_integers and dtype.itemsize == 1:
             return reducers.extremum_of_bytes(DEVICE_TYPES[dtype], identity, is_max=is_max)
         return ReduceOp(name, DEVICE_TYPES[dtype], identity, combine)
@@ -207,8 +213,6 @@ def _nanstd_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
 
 def _extremum_at(*, is_max: bool) -> Any:
     def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
-        if source.kind == "c":
-            return None
         return reducers.extremum_at(DEVICE_TYPES[source], _bounds(source)[0 if is_max else 1], is_max=is_max)
 
     return op

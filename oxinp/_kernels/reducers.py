@@ -373,14 +373,14 @@ def extremum_of_bytes(type: Type, lowest: int, *, is_max: bool) -> ReduceOp:
 
 
 @cache
-def extremum_at(type: Type, lowest: float, *, is_max: bool) -> ReduceOp:
+def extremum_at(type: Type, lowest: complex, *, is_max: bool) -> ReduceOp:
     """Return the reduction to the first index of the largest or smallest element; of the first NaN if there is one.
 
     Parameters
     ----------
     type : Type
         Of the elements; what is compared has at least 32 bits.
-    lowest : int or float
+    lowest : int, float or complex
         What no element is beyond, in the wrong direction.
     is_max : bool
 
@@ -388,17 +388,18 @@ def extremum_at(type: Type, lowest: float, *, is_max: bool) -> ReduceOp:
     -----
     The accumulator is an element and its index.
     """
-    wide = type if type.bits >= 32 else f32 if type.is_float else i32
-    acc = compound(wide, i64)
+    wide = type if type.is_complex or type.bits >= 32 else f32 if type.is_float else i32
+    acc = compound(*wide.parts, i64)
+    lowest_parts = (lowest.real, lowest.imag) if wide.is_complex else (lowest,)
 
     def better(k: Builder, a: Any, b: Any) -> Any:
-        if not wide.is_float:
+        if not wide.is_float:  # complex numbers: the first of NaN
             return k.max(a, b) if is_max else k.min(a, b)
         return k.max_nan(a, b) if is_max else k.min_nan(a, b)
 
     def same(k: Builder, a: Value, best: Value) -> Any:
         equal = k.compare("eq", a, best)
-        return equal | k.isnan(a) if wide.is_float else equal
+        return equal | k.isnan(a) if wide.is_float or wide.is_complex else equal
 
     def gather(k: Builder, elements: Sequence[Element]) -> Value:
         worst = k.const(lowest, wide)
@@ -417,23 +418,27 @@ def extremum_at(type: Type, lowest: float, *, is_max: bool) -> ReduceOp:
         if found.type is not i64:
             none = k.const(LAST, i64)
             found = k.where(found == (1 << 31) - 1, none, k.cast(found, i64))
-        return k.compound(acc, best, found)
+        return k.compound(acc, *best.parts, found)
+
+    def parts_of(k: Builder, total: Value) -> tuple[Value, Value]:
+        *parts, index = total.parts
+        return k.compound(wide, *parts) if wide.is_complex else parts[0], index
 
     def combine(k: Builder, a: Value, b: Value) -> Value:
-        (value, index), (other, other_index) = a.parts, b.parts
+        (value, index), (other, other_index) = parts_of(k, a), parts_of(k, b)
         best = better(k, value, other)
         none = k.const(LAST, i64)
         own = k.where(same(k, value, best), index, none)
-        return k.compound(acc, best, k.min(own, k.where(same(k, other, best), other_index, none)))
+        return k.compound(acc, *best.parts, k.min(own, k.where(same(k, other, best), other_index, none)))
 
     def finish(k: Builder, total: Value) -> Value:
         del k
-        return total.parts[1]
+        return total.parts[-1]
 
     return ReduceOp(
         "argmax" if is_max else "argmin",
         acc,
-        (lowest, LAST),
+        (*lowest_parts, LAST),
         combine,
         gather=gather,
         finish=finish,
