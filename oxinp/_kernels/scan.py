@@ -44,7 +44,7 @@ WARPS_PER_SM = 64  # warps that chunks of columns aim at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
 MAX_SERIAL = 16  # elements up to which a thread scans rows alone
 MIN_CHUNK = 32  # rows of a chunk of columns
-MAX_CHUNKS = 1024  # of columns, whose totals every thread joins alone
+MAX_CHUNKS = 2048  # of columns, whose totals every thread joins alone
 UNITS_PER_LANE = 16  # of rows that a warp takes
 
 
@@ -214,7 +214,9 @@ def _rows(problem: _Problem) -> list[_Pass]:
     nest = problem.nest(kept_innermost=False)
     vector = vector_width(problem.arrays, nest, takes_rest=True)
     num_rows, num_units = problem.kept.size, problem.length // vector
-    group = scan_rows.WARP if num_units <= scan_rows.WARP * UNITS_PER_LANE else scan_rows.BLOCK
+    group = scan_rows.BLOCK
+    if num_units <= scan_rows.WARP * UNITS_PER_LANE:
+        group = min(scan_rows.WARP, 1 << (max(num_units, 1) - 1).bit_length())
     count = 1
     while count < scan_rows.MAX_UNROLL and count * group < num_units:
         count *= 2
@@ -249,6 +251,8 @@ def _columns(problem: _Problem) -> list[_Pass]:
     nest = problem.nest(kept_innermost=True)
     *outer, num_columns = problem.kept.shape
     vector = vector_width(problem.arrays, nest, takes_rest=False)
+    while vector > 1 and num_columns < scan_columns.WARP * vector:  # lanes without columns load nothing
+        vector //= 2
     num_tiles = -(-num_columns // (scan_columns.WARP * vector))
     num_warps = num_tiles * math.prod(outer)
     wanted = min(MAX_CHUNKS, WARPS_PER_SM * problem.num_sms // num_warps)

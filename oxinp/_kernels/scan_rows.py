@@ -1,17 +1,18 @@
 """Scans along the innermost loop: a group of threads per row.
 
-Data layout: the scanned loop is the innermost, cut into units of `vector` elements. Who owns what: a group (a warp, or
-a block) owns one row or, if split, one chunk of a row's units; its threads have units side by side, `unroll` times in a
-tile. Algorithm: a thread scans its units, the warp their totals by shuffles, every warp the totals of all warps and
-rounds, which meet in shared memory; a tile begins where the one before it ended. If split, a first kernel leaves the
-totals of all chunks but the last, and every block of the second joins those before its own. Bytes per element: inputs
-and result once; if split, inputs twice.
+Data layout: the scanned loop is the innermost, cut into units of `vector` elements. Who owns what: a group (of a
+warp's lanes, or a block) owns one row or, if split, one chunk of a row's units; its threads have units side by side,
+`unroll` times in a tile. Algorithm: a thread scans its units, the warp their totals by shuffles, every warp the totals
+of all warps and rounds, which meet in shared memory; a tile begins where the one before it ended. If split, a first
+kernel leaves the totals of all chunks but the last, and every block of the second joins those before its own. Bytes per
+element: inputs and result once; if split, inputs twice.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.accumulate import Running
@@ -37,7 +38,7 @@ class ScanRowsSpec(ScanSpec):
     Attributes
     ----------
     group : int
-        Threads per row: those of a warp or of a block.
+        Threads per row: a power of two up to 32, or those of a block.
     vector, unroll : int
     """
 
@@ -74,7 +75,10 @@ class _ScanRows(ScanKernel):
             self.num_chunks = Divisor(k, "num_chunks", self.type)
         self.kept = Splitter(k, "kept", self.scanned, self.type)
         self.thread = k.tid % spec.group
-        self.is_first_lane, self.is_last_lane = k.lane == 0, k.lane == WARP - 1
+        self.has_row: Value | None = None
+        self.width = min(spec.group, WARP)  # lanes that scan together
+        self.lane = k.lane % self.width
+        self.is_first_lane, self.is_last_lane = self.lane == 0, self.lane == self.width - 1
         if spec.group > WARP and self.has_results:
             self.meeting = k.shared(spec.op.acc, (2, spec.unroll * NUM_WARPS))
 
@@ -84,11 +88,12 @@ class _ScanRows(ScanKernel):
         nothing = k.const(0, self.type)
         begin, end, num_rest = nothing, self.num_units, self.num_rest
         chunk = None
-        if spec.group == WARP:
-            row = number * NUM_WARPS + k.cast(k.warp, self.type)
-            has_row = row < self.num_rows
+        if spec.group <= WARP:
+            row = number * (BLOCK // spec.group) + k.cast(k.tid / spec.group, self.type)
+            # Groups without a row scan the last one and store nothing: all lanes of a warp have to go the same way.
+            self.has_row = row < self.num_rows
             row = k.min(row, self.num_rows - 1)
-            end, num_rest = k.where(has_row, end, nothing), k.where(has_row, num_rest, nothing)
+            num_rest = k.where(self.has_row, num_rest, nothing)
         elif spec.part == WHOLE:
             row = number
         else:
@@ -180,24 +185,29 @@ class _ScanRows(ScanKernel):
             before = self.combine(start, prefix)
             results = [self.result(self.combine(before, value)) for value in scanned]
             spot = target.moved(self.scanned, unit * spec.vector if spec.vector > 1 else unit)
-            if end is None:
-                spot.store(results)
-            else:
-                with k.when(unit < end):
-                    spot.store(results)
+            self.store(spot, results, None if end is None else unit < end)
         carry.set(self.combine(start, total))
+
+    def store(self, spot: Spot, results: list[Value], is_valid: Value | None) -> None:
+        """Store what a unit comes to, if it is one."""
+        conditions = [condition for condition in (is_valid, self.has_row) if condition is not None]
+        if not conditions:
+            spot.store(results)
+            return
+        with self.k.when(reduce(operator.and_, conditions)):
+            spot.store(results)
 
     def prefixes(self, totals: list[Value], side: Any) -> tuple[list[Value], Value]:
         """For each round what comes before a thread's unit in the tile, and what the tile comes to."""
         k, spec = self.k, self.spec
         inclusive = [self.scan_warp(total) for total in totals]
-        own = [k.where(self.is_first_lane, self.identity, k.shfl_up(value, 1)) for value in inclusive]
-        if spec.group == WARP:
+        own = [k.where(self.is_first_lane, self.identity, k.shfl_up(value, 1, self.width)) for value in inclusive]
+        if spec.group <= WARP:
             before = []
             total = self.identity
             for value, exclusive in zip(inclusive, own, strict=True):
                 before.append(self.combine(total, exclusive))
-                total = self.combine(total, k.shfl_idx(value, WARP - 1))
+                total = self.combine(total, k.shfl_idx(value, self.width - 1, self.width))
             return before, total
         count = spec.unroll * NUM_WARPS
         meeting = self.meeting.at(side * count)
@@ -217,12 +227,12 @@ class _ScanRows(ScanKernel):
         return before, k.shfl_idx(joined, count - 1)
 
     def scan_warp(self, value: Value) -> Value:
-        """The inclusive scan over the lanes of a warp."""
+        """The inclusive scan over the lanes of a warp that scan together."""
         k = self.k
         distance = 1
-        while distance < WARP:
-            joined = self.combine(k.shfl_up(value, distance), value)
-            value = k.where(k.lane >= distance, joined, value)
+        while distance < self.width:
+            joined = self.combine(k.shfl_up(value, distance, self.width), value)
+            value = k.where(self.lane >= distance, joined, value)
             distance *= 2
         return value
 

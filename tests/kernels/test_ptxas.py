@@ -59,6 +59,12 @@ def test_shipped_specs_cover_what_planning_can_choose():
     for family in (ScanRowsSpec, ScanColumnsSpec):
         assert {spec.part for spec in specs if type(spec) is family} == {WHOLE, TOTALS, PREFIXED}
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
-    assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {(32, 1), (32, 4), (256, 4)}
+    assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {
+        (1, 1),
+        (8, 1),
+        (32, 1),
+        (32, 4),
+        (256, 4),
+    }
     for family in (RowsSpec, ColumnsSpec):
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "max", "argmax", "mean", "moments"}
