@@ -6,7 +6,6 @@ A scan is what `numpy.ufunc.accumulate` does: every element joined with all befo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import scan_columns, scan_rows
@@ -32,6 +31,7 @@ from oxinp._kernels.problem import (
 from oxinp._kernels.scan_columns import ScanColumnsSpec
 from oxinp._kernels.scan_rows import ScanRowsSpec
 from oxinp._kernels.scanning import PREFIXED, TOTALS, WHOLE
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,7 @@ MAX_CHUNKS = 2048  # of columns, whose totals every thread joins alone
 UNITS_PER_LANE = 16  # of rows that a warp takes
 
 
-@dataclass(frozen=True, slots=True)
-class ScanPlan:
+class ScanPlan(Frozen):
     """How a scan runs.
 
     Attributes
@@ -75,8 +74,7 @@ class _Pass(NamedTuple):
     num_totals: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(Frozen):
     """A scan with its kept loops collapsed; operands of `kept` and `steps` are the output, inputs, maybe the index."""
 
     kept: Nest
@@ -188,7 +186,7 @@ def choose(
     if loop is None:
         return _rows(problem)
     order = [d for d in range(len(kept.shape)) if d != loop]
-    return _columns(replace(problem, kept=kept.reordered([*order, loop])))
+    return _columns(problem.replace(kept=kept.reordered([*order, loop])))
 
 
 def _column_loop(problem: _Problem) -> int | None:

@@ -9,7 +9,6 @@ inputs and result once; if split, inputs twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ NUM_WARPS = 8
 TOTALS_AT_ONCE = 4
 
 
-@dataclass(frozen=True, slots=True)
 class ScanColumnsSpec(ScanSpec):
     """One kernel of the family; its loops are the outer kept ones, the scanned one, then one kept loop.
 

@@ -11,7 +11,6 @@ element: inputs and result once; if split, inputs twice.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,6 @@ NUM_WARPS = BLOCK // WARP
 MAX_UNROLL = WARP // NUM_WARPS  # the totals of all warps and rounds are a warp's to scan
 
 
-@dataclass(frozen=True, slots=True)
 class ScanRowsSpec(ScanSpec):
     """One kernel of the family; its loops are the kept ones, then the scanned one.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.chain import BoundChain, BoundOperand, Chain, OperandSpec, Position, Spot
 from oxinp._kernels.problem import Element
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,7 @@ TOTALS = "totals"  # what the chunks of a scan come to
 PREFIXED = "prefixed"  # the scan of chunks, each from where those before it have come to
 
 
-@dataclass(frozen=True, slots=True)
-class ScanSpec:
+class ScanSpec(Frozen):
     """What is scanned, of a kernel of any family.
 
     Attributes
