@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.steps import StepsPlan
 
 MIN_SPLIT_PRODUCTS = 1 << 31  # from which halves are faster than f32: the passes take as long as small products
-MIN_RESIDUE_PRODUCTS = 1 << 34  # from which bytes are faster than f64
+MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
 SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
@@ -305,7 +305,7 @@ def plan_residues(
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
         return None
-    if min(m, n, depth) < ozaki.MIN_EXTENT or m * n * depth * len(a.type.parts) ** 2 < MIN_RESIDUE_PRODUCTS:
+    if min(m, n, depth) < ozaki.MIN_EXTENT or ozaki.expected_gain(a.type, m, n, depth) < MIN_RESIDUE_GAIN:
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     left, right = (

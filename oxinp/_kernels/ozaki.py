@@ -48,7 +48,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-MIN_EXTENT = 1024  # of M, N and K from which the passes pay
+MIN_EXTENT = 1024  # of M, N and K
+# As measured on the H200: multiply-adds per second, native and of bytes; what passes take per number, and launches.
+NATIVE_RATE, BYTES_RATE = 28e12, 0.74e15
+SECONDS_PER_NUMBER, SECONDS_TO_LAUNCH = 13e-12, 40e-6
 LEVELS = (1, 2, 5)  # elements are small below 2**-level of the root mean square
 FIELD = 21  # bits of a count
 MIN_SHARE = 8  # one in so many terms has to be large
@@ -128,6 +131,14 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
     return StepsPlan(tuple(steps), scratch.nbytes)
+
+
+def expected_gain(type: Type, m: int, n: int, depth: int) -> float:
+    """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
+    products, width, parts = m * n * depth, len(type.parts), 3 if type.is_complex else 1
+    passes = (m + n) * depth * width + m * n * parts
+    seconds = COUNTS[0] * parts * products / BYTES_RATE + passes * SECONDS_PER_NUMBER + SECONDS_TO_LAUNCH
+    return products * width**2 / NATIVE_RATE / seconds
 
 
 def _cut(m: int, n: int, pitch: int, room: int) -> tuple[int, int] | None:
@@ -329,4 +340,4 @@ def _set_exponent(k: Builder, exponents: Pointer, line: Value, squares: Value, l
     exponents[line] = k.shr(exponent, 1)
 
 
-__all__ = ["MIN_EXTENT", "make_guard", "plan"]
+__all__ = ["MIN_EXTENT", "expected_gain", "make_guard", "plan"]

@@ -18,7 +18,7 @@ Per number: one byte per modulus read (of c128 three for two), 8 written, about 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.moduli import COUNTS, reconstruction
 from oxinp._kernels.problem import Launch, Work
@@ -82,7 +82,7 @@ def make(is_complex: bool, has_pairs: bool) -> Kernel:
                 numbers = []
                 for i, exponent in enumerate(exponents):
                     sums = _combined([_limbs(k, elements[i], number) for elements in turned])
-                    numbers += [_scaled_back(k, *_integer(k, limbs, number), exponent) for limbs in sums]
+                    numbers += [_scaled_back(k, *_integer(k, limbs, number), exponent, number) for limbs in sums]
                 _store(k, line, (columns - column) * width, numbers, has_pairs=has_pairs)
     return k.build()
 
@@ -151,23 +151,27 @@ def _limb(k: Builder, residues: list[Value], weights: Sequence[int], first: int)
     return k.bitcast(total, i64)
 
 
-def _scaled_back(k: Builder, high: Value, low: Value, exponent: Value) -> Value:
-    """The integer times 2**-exponent, rounded to nearest, ties to even."""
-    is_negative = high < 0
-    low, high = (
-        k.where(is_negative, 0 - low, low),
-        k.bitcast(k.where(is_negative, ~high + k.where(low == 0, k.const(1, i64), k.const(0, i64)), high), u64),
-    )
-    # The leading bit to bit 63 of the upper half; what is left of the lower half counts as one bit for the rounding.
-    is_short = high == 0
-    upper, lower = k.where(is_short, low, high), k.where(is_short, k.const(0, u64), low)
-    shift = k.clz(upper)
-    upper, lower = k.shl(upper, shift) | k.shr(lower, 64 - shift), k.shl(lower, shift)
-    upper = upper | k.where(lower == 0, k.const(0, u64), k.const(1, u64))
-    total = k.where(is_short, k.const(0, i32), 64) - k.cast(shift, i32) - exponent
-    scale = k.bitcast(k.shl(k.cast(total + 1023, i64), 52), f64)
-    value = k.cast(upper, f64) * scale
-    return k.where(is_negative, -value, value)
+def _scaled_back(k: Builder, high: Value, low: Value, exponent: Value, count: int) -> Value:
+    """The integer times 2**-exponent, rounded to nearest, ties to even: by the sum of two parts that f64 holds."""
+    # Below 2**84: all but the last 32 bits, and these.
+    words: list[Any] = [k.emit("unpack", k.bitcast(half, u64), types=(u64,)) for half in (low, high)]
+    (l0, l1), (h0, _) = words
+    is_short = k.bitcast(high + (1 << 20), u64) < 1 << 21
+    short_upper, short_lower = k.emit("pack", l1, h0, types=()), k.cast(l0, u64)
+    # Else the upper 53 bits or so, and 53 of the others, those cut off as one bit for the rounding of the sum.
+    move = max(0, reconstruction(count).product.bit_length() - 1 - 64 - 53)
+    cut = (1 << (11 + move)) - 1
+    lower = low & ((1 << 64) - 1 - cut) | k.where((low & cut) == 0, k.const(0, u64), k.const(cut + 1, u64))
+    if move:
+        lower = k.shl(k.bitcast(high, u64), 64 - move) | k.shr(lower, move)
+        high = k.shr(high, move)
+    upper = k.where(is_short, k.bitcast(short_upper, i64), high)
+    lower = k.where(is_short, short_lower, lower)
+    power = k.where(is_short, k.const(2.0**32, f64), k.const(2.0**64, f64))
+    unit = k.where(is_short, k.const(1023, i32), 1023 + move)
+    total: Value = k.fma(k.cast(upper, f64), power, k.cast(lower, f64))
+    scale = k.bitcast(k.shl(k.cast(unit - exponent, i64), 52), f64)
+    return total * scale
 
 
 def _store(k: Builder, line: Pointer, room: Value, numbers: list[Value], *, has_pairs: bool) -> None:

@@ -14,7 +14,8 @@ from collections import Counter
 
 import numpy as np
 
-from oxinp._kernels import matmul
+from oxinp._kernels import matmul, ozaki
+from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_any_gpu import measure_peer
 from tests.kernels.gemm_gpu import time_ms, write
@@ -83,11 +84,13 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     parts = Counter()
     for name, launch in run.launches:
         parts[name] += time_ms(backend, launch, 3) * 1e3
+    expected = ozaki.expected_gain(from_dtype(dtype), size, size, size)
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
     write(
-        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {native:5.1f}; errors {error:.3f}, "
-        f"{other:.3f}; workspace {run.workspace:.2f} of the operands; us: {listed}"
+        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, native {native:5.1f}, gain {rate / native:.2f} "
+        f"({expected:.2f} expected); errors {error:.3f}, {other:.3f}; workspace {run.workspace:.2f} of the operands; "
+        f"us: {listed}"
     )
     return error <= other
 
@@ -102,19 +105,23 @@ def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true", help="measure CuPy as well")
+    parser.add_argument("--dtypes", nargs="*", default=[dtype.__name__ for dtype in SIZES], help="float64, complex128")
+    parser.add_argument("--least", type=int, default=1, help="the smallest size that is measured")
     parser.add_argument("--most", type=int, default=1 << 20, help="the largest size that is measured")
     options = parser.parse_args(arguments)
     backend, rng = open_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
-    least, matmul.MIN_RESIDUE_PRODUCTS = matmul.MIN_RESIDUE_PRODUCTS, 1
+    matmul.MIN_RESIDUE_GAIN = 0
     is_right = True
     for dtype, sizes in SIZES.items():
+        if dtype.__name__ not in options.dtypes:
+            continue
         for number, case in enumerate(CASES):
             is_right &= check(backend, case, (bool(number & 1), bool(number & 2)), rng, cupy, dtype)
-        write(f"checked in {time.perf_counter() - begin:.1f} s; used from {least:.1e} multiply-adds on")
+        write(f"checked in {time.perf_counter() - begin:.1f} s")
         for size in sizes:
-            if size <= options.most:
+            if options.least <= size <= options.most:
                 is_right &= measure(backend, size, (False, False), rng, dtype)
                 if options.peer:
                     write(f"cupy {size}: {peer_rate(dtype, size):.1f} TFLOP/s")

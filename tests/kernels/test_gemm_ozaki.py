@@ -16,7 +16,7 @@ from oxinp._kernels.gemm_any import AnyGemmSpec
 from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.split import Source
-from oxinp._ptx.types import f64, from_dtype
+from oxinp._ptx.types import c128, f64, from_dtype
 from tests.kernels import gemm_ozaki_gpu
 from tests.kernels.machine import machine
 from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
@@ -249,6 +249,28 @@ def test_weights(count):
         assert weight % (product // p) == 0
 
 
+@pytest.mark.parametrize(
+    ("shape", "type_", "cc", "is_planned"),
+    [
+        ((4096, 4096, 4096), f64, (9, 0), True),
+        ((2048, 2048, 2048), f64, (9, 0), False),
+        ((2048, 2048, 2048), c128, (9, 0), True),
+        ((8192, 8192, 1023), f64, (9, 0), False),
+        ((1024, 1024, 8192), f64, (9, 0), False),
+        ((4096, 4096, 4096), f64, (8, 0), False),
+        ((4096, 4096, 4096), f64, (10, 0), False),
+    ],
+)
+def test_what_is_planned(shape, type_, cc, is_planned):
+    m, n, depth = shape
+    device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES)
+    a, b = matmul.Matrices(type_, (depth, 1), 256), matmul.Matrices(type_, (n, 1), 256)
+    for setting in ("auto", "native"):
+        plan = matmul.plan_steps((m, n), depth, a, b, type_, device, setting, 4 << 30)
+        assert (plan is not None) == (is_planned and setting == "auto")
+    assert matmul.plan_steps((m, n), depth, a, b, type_, device, "auto", 1 << 20) is None
+
+
 def test_workspace_and_depth_that_do_not_suffice():
     source = [Source(name, "k", 4096, 4096, 4096, 256) for name in "ab"]
     assert ozaki.plan(f64, *source, None, DEVICE, 1 << 20) is None
@@ -269,7 +291,7 @@ def test_blocks_fit_the_workspace(shape):
 @pytest.mark.hopper
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_against_twice_the_precision(case, monkeypatch):
-    monkeypatch.setattr(matmul, "MIN_RESIDUE_PRODUCTS", 1)
+    monkeypatch.setattr(matmul, "MIN_RESIDUE_GAIN", 0)
     assert gemm_ozaki_gpu.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
