@@ -1,4 +1,4 @@
-"""What multiplies the tiles of `gemm_any`: fused multiply-adds of any type, or the tensor cores' f64.
+"""What multiplies the tiles of `gemm_any`: fused multiply-adds of any type, or the tensor cores' f64 and halves.
 
 A unit is made for a warp's part of C. It reads the operands' tiles from shared memory, `STEP` of K at a time, and holds
 the sums in registers.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._ptx.mma import multiply_f64
+from oxinp._ptx.mma import load_matrices, multiply, multiply_f64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from oxinp._kernels.gemm_any import AnyGemmSpec
     from oxinp._kernels.gemm_panel import Panel
@@ -151,12 +151,16 @@ class TensorUnit:
                 following = self.fragments(stage.get(), 0)
             for left, line in zip(x, self.sums, strict=True):
                 for right, totals in zip(y, line, strict=True):
-                    for total, value in zip(totals, multiply_f64(self.k, left, right, totals), strict=True):
+                    for total, value in zip(totals, self.product(left, right, totals), strict=True):
                         total.set(value)
         for side, held in zip(following, self.held, strict=True):
             for values, variables in zip(side, held, strict=True):
                 for value, variable in zip(values, variables, strict=True):
                     variable.set(value)
+
+    def product(self, left: list[Value], right: list[Value], totals: list[Var]) -> Sequence[Value]:
+        """The sums with one more product."""
+        return multiply_f64(self.k, left, right, totals)
 
     def rows(self) -> Iterator[Row]:
         """Yield what a lane holds of each row."""
@@ -176,4 +180,48 @@ class SmallTensorUnit(TensorUnit):
     target = "sm_80"
 
 
-UNITS: dict[str, Any] = {"fma": FmaUnit, "tensor": TensorUnit, "tensor_sm80": SmallTensorUnit}
+class HalfTensorUnit(TensorUnit):
+    """The tensor cores' halves with f32 sums, 16 x 8 x 16, from ldmatrix, which takes 16 columns of C at a time."""
+
+    height, width, step = 16, 16, 16
+    target = "sm_80"
+    pad_nbytes = 16  # the 16-byte rows of a matrix then lie on different banks
+
+    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+        super().__init__(k, spec, a, b, row, column)
+        # The row of a matrix that this lane names; lanes 8 to 15 name those below in A, those further along K in B.
+        nearby, middle, far = k.lane & 7, (k.lane >> 3 & 1) * 8, (k.lane >> 4) * 8
+        self.places = (
+            a.place(row + middle + nearby, far) if a.is_k_major else a.place(row + middle, far + nearby),
+            b.place(column + far + nearby, middle) if b.is_k_major else b.place(column + far, middle + nearby),
+        )
+
+    def fragments(self, stage: Value, step: int) -> tuple[list[list[Value]], list[list[Value]]]:
+        """What the lane feeds in for one step: of A by rows, of B by columns."""
+        counts = self.spec.warp_m // 16, self.spec.warp_n // 16
+        x, y = (
+            [
+                list(
+                    load_matrices(
+                        self.k,
+                        place.at(stage * panel.size).at(panel.offset(16 * i, step)).address(),
+                        is_transposed=not panel.is_k_major,
+                    )
+                )
+                for i in range(count)
+            ]
+            for panel, place, count in zip(self.panels, self.places, counts, strict=True)
+        )
+        return x, [words[start : start + 2] for words in y for start in (0, 2)]
+
+    def product(self, left: list[Value], right: list[Value], totals: list[Var]) -> Sequence[Value]:
+        """The sums with one more product."""
+        return multiply(self.k, self.spec.type, left, right, totals)
+
+
+UNITS: dict[str, Any] = {
+    "fma": FmaUnit,
+    "tensor": TensorUnit,
+    "tensor_sm80": SmallTensorUnit,
+    "tensor_halves": HalfTensorUnit,
+}

@@ -17,7 +17,7 @@ from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
 from oxinp._kernels.gemm_panel import WHOLE, Form, copy_nbytes
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
-from oxinp._ptx.types import Type, c128, f32, f64
+from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +78,13 @@ _TENSOR = (
     Tiling(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
 )
 _TENSOR_SM80 = (Tiling(128, 128, 64, 32, 16, 3, 1, 0.08e12), Tiling(64, 64, 32, 32, 16, 3, 2, 0.07e12))
+_HALVES = (
+    Tiling(128, 256, 64, 64, 32, 3, 1, 0.9e12),
+    Tiling(128, 128, 64, 32, 32, 4, 1, 0.75e12),
+    Tiling(128, 128, 64, 64, 32, 3, 2, 0.8e12),
+    Tiling(64, 64, 32, 32, 32, 4, 3, 0.5e12),
+    Tiling(32, 32, 16, 16, 64, 4, 4, 0.2e12),
+)
 # By the bytes of a sum.
 _FMA = {
     4: (
@@ -357,6 +364,8 @@ def _tilings(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, 
     """What multiplies, and the tilings that the model knows of it."""
     if type is f64 and acc is f64:
         return ("tensor", _TENSOR) if device.cc >= (9, 0) else ("tensor_sm80", _TENSOR_SM80)
+    if type in (f16, bf16) and acc is f32:
+        return "tensor_halves", _HALVES
     return "fma", _FMA[16 if acc is c128 else max(4, acc.nbytes)]
 
 

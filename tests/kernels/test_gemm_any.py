@@ -37,6 +37,8 @@ SPECS = [
     spec(c64, c64, "fma", "mn", "mn", (8, 16), depth=8),
     spec(c128, c128, "fma", "k", "mn", (16, 16), depth=8),
     spec(f16, f32, "fma"),
+    spec(f16, f32, "tensor_halves", tile=TENSOR),
+    spec(f16, f32, "tensor_halves", "mn", "k", (4, 8), tile=TENSOR, depth=32),
     spec(i8, i8, "fma", "k", "k"),
     spec(u8, u8, "fma", "mn", "mn"),
     spec(pred, i32, "fma", "k", "mn"),
@@ -142,8 +144,12 @@ def test_hoppers_instruction_on_the_emulator():
 
 
 PLANNED = [
-    AnyGemmSpec(type_, type_, type_, "k", "mn", 16, 16, unit, *tiling[:6])
-    for unit, type_, tilings in (("tensor", f64, matmul._TENSOR), ("fma", f32, matmul._FMA[4]))
+    AnyGemmSpec(type_, acc, type_, "k", "mn", 16, 16, unit, *tiling[:6])
+    for unit, type_, acc, tilings in (
+        ("tensor", f64, f64, matmul._TENSOR),
+        ("fma", f32, f32, matmul._FMA[4]),
+        ("tensor_halves", f16, f32, matmul._HALVES),
+    )
     for tiling in tilings
 ]
 TIMED = [spec for spec, _ in gemm_any_gpu.TIMED]
