@@ -302,6 +302,19 @@ def test_multiply_adds_do_what_halves_cannot(splits, turned):
     assert len(splits) == 1
 
 
+def test_every_launch_is_accounted_for(splits):
+    """The tensor cores' part, which has the flops, is not launched here; the bytes of all others are told of."""
+    x, y = (np.asarray(v) for v in operands())
+    np.evaluate(x @ y)
+    with np.cuda.profiler.profile() as profile:
+        np.evaluate(x @ y)
+    (plan, *_) = splits
+    told = [span.nbytes for span in profile.spans if span.kind == "kernel"]
+    assert told == [each.work.nbytes for each in without_tensor_cores(plan).steps]
+    assert sum(told) > 4 * (50 * 61 + 61 * 44)
+    assert [each.work.flops for each in plan.steps if each.work.flops] == [2 * 50 * 44 * 61]
+
+
 def test_native_turns_halves_off(splits, config):
     a, b = operands()
     config.matmul = "native"

@@ -264,7 +264,7 @@ class _Steps:
         self.backend = backend
         self.launches = []
         for step in steps:
-            launch = backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants)
+            launch = backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants, step.work)
             arguments: list[tuple[int, int, MapSpec | None, dict[int, bytes]]] = [
                 (_BASES[base], offset, spec, {}) for base, offset, spec in step.arguments
             ]
