@@ -81,7 +81,7 @@ class _Bytes:
             if depth < _padded(depth):
                 steps.append(self.filled(depth))
             for row in range(0, self.m, self.band):
-                steps += self.multiplied(row, _padded(depth), is_first=start == 0)
+                steps += self.multiplied(row, depth, is_first=start == 0)
         return StepsPlan(tuple(steps), self.scratch.nbytes)
 
     def spread(self, number: int, start: int, depth: int) -> Step:
@@ -105,9 +105,9 @@ class _Bytes:
         launch = elementwise.plan((self.m, self.size, pitch - depth), (), (_ZERO,), [end], self.device)
         return step(launch, (_moved(self.rows[0], depth),))
 
-    def multiplied(self, row: int, pitch: int, *, is_first: bool) -> Iterator[Step]:
+    def multiplied(self, row: int, depth: int, *, is_first: bool) -> Iterator[Step]:
         """Yield the launches that make the rows of C from `row` on, or add to them."""
-        height = min(self.band, self.m - row)
+        height, pitch = min(self.band, self.m - row), _padded(depth)
         nbytes = height * self.n * u32.nbytes
         sums = [_moved(self.sums, d * nbytes) for d in range(self.size)]
         left, right = self.rows
@@ -120,7 +120,10 @@ class _Bytes:
             )
             places = (sums[d], _moved(left, row * line), _moved(right, line - run))
             product = Product(u8, i32, sources, (height, self.n, run, 1), self.device)
-            yield from product.steps(places, self.scratch)
+            for each in product.steps(places, self.scratch):
+                # The flops of the product that is asked for, once.
+                flops = 2 * height * self.n * depth if d == 0 and each.work.flops else 0
+                yield each._replace(work=each.work._replace(flops=flops))
         c = Argument("c", row * self.n * self.size)
         operand = Operand(self.type, (1,), _alignment(c.offset))
         inputs = [Operand(u32, (1,), _alignment(nbytes))] * self.size + [operand] * (not is_first)

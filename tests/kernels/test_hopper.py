@@ -190,6 +190,7 @@ def test_products_of_wide_integers(monkeypatch, shape, dtype, majors):
     stored = [np.ascontiguousarray(x.T if major == "m" else x) for x, major in zip((a, b), majors, strict=True)]
     _, c = run(plan, {"a": stored[0], "b": stored[1], "c": np.zeros((m, n), dtype)})
     np.testing.assert_array_equal(c.view(dtype).reshape(m, n), a @ b.T)
+    assert sum(each.work.flops for each in plan.steps) == 2 * m * n * depth
 
 
 def test_sums_of_bytes_are_held_by_32_bits():
