@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import os
 from collections import deque
 from functools import cache, partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -19,25 +16,20 @@ from _driver.context import Context
 from _driver.device import Device, list_devices
 from _driver.event import Event
 from _driver.launch import Launcher
-from _driver.link import link
-from _driver.memory import DeviceMemory, PinnedMemory
-from _driver.module import Function, Module
+from _driver.memory import DeviceMemory
 from _driver.tensormap import TensorMap
-from _driver.virtual import AddressRange, PhysicalMemory, granularity
 from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.arena import Arena
 from oxinp._runtime.backend import BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, counter_of, stats
-from oxinp._runtime.cubins import CubinCache, cubin_key
+from oxinp._runtime.device_arena import arena_maker
+from oxinp._runtime.loader import Loader
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
-from oxinp._runtime.staging import StagingRing
 from oxinp._runtime.timeline import TURN, Timeline
+from oxinp._runtime.transfers import Transfers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from _driver.stream import Stream
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
@@ -49,13 +41,7 @@ __all__ = ["CudaBackend", "open_backend"]
 MINIMUM_CC = (8, 0)
 """Ampere: the oldest architecture kernels are written for."""
 
-STAGED_NBYTES = 4 << 20
-"""Pageable arrays from this size on go through the staging ring; below, waking its threads costs more than it saves."""
-
-MAX_STAGING_WORKERS = 8
-_MEMORY_TYPE_ATTRIBUTE = 2
 _DEVICE_ORDINAL_ATTRIBUTE = 9
-_INVALID_VALUE = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 _L2_PROMOTION_NBYTES = 256
@@ -102,6 +88,8 @@ class CudaBackend:
     context : Context
     device : Device
     pool : Pool
+    loader : Loader
+        Of kernels.
     dying : deque of Stream
         Streams that nobody holds any more; `bury` closes them.
     """
@@ -119,7 +107,7 @@ class CudaBackend:
             self._memory.free,
             self._memory.info,
             errors.OutOfMemory,
-            make_arena=_arena_maker(context, self.capability.total_nbytes),
+            make_arena=arena_maker(context, self.capability.total_nbytes),
         )
         self.pool.owner = self
         timeline.POOLS.add(self.pool)
@@ -129,22 +117,12 @@ class CudaBackend:
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
         if here.are_several:
             self.tell_apart()
-        # Functions live as long as a kernel or a launcher that uses them.
-        self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
-        self._functions_by_text: WeakValueDictionary[tuple[str, str], Function] = WeakValueDictionary()
-        self._loading = Lock()
+        self.loader = Loader(context)
+        self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
-        self._cache = CubinCache(config.cache_dir)
-        workers = _default_workers() if num_staging_workers is None else num_staging_workers
-        self._ring = StagingRing(_Port(context, self._memory), workers) if workers else None
+        self._transfers = Transfers(context, self._memory, num_staging_workers)
         self._synchronize_stream = context.driver.raw("cuStreamSynchronize")
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
-        self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
-
-    @property
-    def cache_trouble(self) -> str | None:
-        """Why compiled kernels are not kept on disk, or None."""
-        return self._cubins().trouble
 
     def reach(self, other: CudaBackend) -> bool:
         """Let kernels here use the memory of another device's arrays; False where the two cannot."""
@@ -234,36 +212,16 @@ class CudaBackend:
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
-        nbytes = array.nbytes
-        if not nbytes:
-            return
-        address = array.ctypes.data
-        stream = self._order(((ptr, True),), is_transfer=True)
-        if not self._is_pageable(address):
-            # The bus reads the array itself: wait until it has.
-            self._memory.upload_async(ptr, address, nbytes, stream)
-            self.context.driver.cuStreamSynchronize(stream)
-        elif not self._is_staged(nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), stream)):
-            self._memory.upload_async(ptr, address, nbytes, stream)
-        self._order(((ptr, True),), is_transfer=True)  # others may have looked at the stream before all was queued
-        stats.h2d_bytes += nbytes
+        if array.nbytes:
+            self._transfers.upload(ptr, array, self._order(((ptr, True),), is_transfer=True))
+            self._order(((ptr, True),), is_transfer=True)  # others may have looked before all was queued
+            stats.h2d_bytes += array.nbytes
 
     def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""
-        nbytes = array.nbytes
-        if not nbytes:
-            return
-        address = array.ctypes.data
-        stream = self._order(((ptr, False),), is_transfer=True)
-        is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
-        if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, stream)):
-            pass
-        elif stream:
-            self._memory.download_async(address, ptr, nbytes, stream)
-            self.context.driver.cuStreamSynchronize(stream)
-        else:  # one call instead of two: reading single elements is common
-            self._memory.download(address, ptr, nbytes)
-        stats.d2h_bytes += nbytes
+        if array.nbytes:
+            self._transfers.download(array, ptr, self._order(((ptr, False),), is_transfer=True))
+            stats.d2h_bytes += array.nbytes
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
@@ -342,10 +300,6 @@ class CudaBackend:
         made.ptr = ptr
         return made
 
-    def function(self, kernel: Kernel) -> Function:
-        """Return a kernel as the driver has it, compiled and loaded here if it is not yet."""
-        return self._functions.get(kernel) or self._load(kernel)
-
     def synchronize(self) -> None:
         """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""
         for hook in tuple(hooks.before_synchronize):
@@ -398,68 +352,6 @@ class CudaBackend:
         event.record(self.stream)
         return event
 
-    def _load(self, kernel: Kernel) -> Function:
-        """Return the function of a kernel, compiling or loading it if no kernel of the same text was."""
-        with self._loading:
-            text = (kernel.name, kernel.ptx)
-            function = self._functions_by_text.get(text)
-            if function is None:
-                function = self._functions_by_text[text] = self._load_module(kernel).function(kernel.name)
-            self._functions[kernel] = function
-            kernel.let_go()
-            return function
-
-    def _load_module(self, kernel: Kernel) -> Module:
-        cache = self._cubins()
-        key = self._key(kernel)
-        cubin = cache.load(key)
-        if cubin is not None:
-            try:
-                module = Module.from_cubin(self.context, cubin)
-            except errors.CompileError:
-                cache.discard(key)  # whole, and yet not what this driver takes: compile it again
-            else:
-                stats.cache_hits += 1
-                return module
-        cubin = link(self.context, kernel.ptx, name=kernel.name).cubin
-        module = Module.from_cubin(self.context, cubin)
-        self._keep(key, cubin)
-        return module
-
-    def compile(self, kernel: Kernel) -> None:
-        """Compile a kernel into the cache on disk, where it is not there yet; threads may do so side by side."""
-        key = self._key(kernel)
-        if self._cubins().load(key) is None:
-            self._keep(key, link(self.context, kernel.ptx, name=kernel.name).cubin)
-
-    def _key(self, kernel: Kernel) -> str:
-        # The device's own: while tuning, `capability` may be an older one's.
-        return cubin_key(kernel.ptx, self.context.driver.version, self.device.compute_capability)
-
-    def _keep(self, key: str, cubin: bytes) -> None:
-        stats.compiled += 1
-        self._cubins().store(key, cubin)
-
-    def _cubins(self) -> CubinCache:
-        if self._cache.directory != config.cache_dir:
-            self._cache = CubinCache(config.cache_dir)
-        return self._cache
-
-    def _is_pageable(self, address: int) -> bool:
-        """Return whether the driver has never heard of a host address: then it is neither pinned nor registered."""
-        return self._pointer_attribute(self._memory_type, _MEMORY_TYPE_ATTRIBUTE, address) == _INVALID_VALUE
-
-    def _is_staged(self, nbytes: int, transfer: Any) -> bool:
-        """Do a transfer through the ring if it is large; False where that is not to be had."""
-        if self._ring is None or nbytes < STAGED_NBYTES:
-            return False
-        try:
-            transfer(self._ring)
-        except errors.OutOfMemory:
-            self._ring = None  # the system grants no pinned memory: the driver's own way is slower and works
-            return False
-        return True
-
 
 class _Launching:
     """The stream of the launch that is being made; `TURN` is held where it changes."""
@@ -474,61 +366,6 @@ class _Map(bytes):
     """A tensor map, which knows where its array lies."""
 
     ptr: int
-
-
-class _Space(AddressRange):
-    """Addresses of a device as an arena sees them."""
-
-    __slots__ = ("guests",)
-
-    def __init__(self, context: Context, nbytes: int) -> None:
-        super().__init__(context, nbytes)
-        self.guests: list[Device] = []  # other devices that use it
-
-    def commit(self, offset: int, nbytes: int) -> None:
-        """Put memory behind part of it."""
-        self.map(offset, PhysicalMemory(self.context, nbytes), self.guests)
-
-    def let_in(self, device: Device) -> None:
-        """Let another device use it."""
-        self.guests.append(device)
-        self.share(self.guests)
-
-    def decommit(self, offset: int) -> None:
-        """Take the memory at an offset away."""
-        self.unmap(offset)
-
-    def wait(self) -> None:
-        """Wait until the device is done with everything."""
-        self.context.synchronize()
-
-
-def _arena_maker(context: Context, total_nbytes: int) -> Callable[[], Arena] | None:
-    """Return what makes arenas on a device, None where blocks are driver allocations."""
-    if config.memory_pool != "arena" or not context.device.attribute("has_virtual_memory"):
-        return None
-    unit = granularity(context)
-    # Twice the memory: chunks that were given back leave holes in which later ones may not fit.
-    nbytes = -(-2 * total_nbytes // unit) * unit
-    return lambda: Arena(_Space(context, nbytes), unit)
-
-
-class _Port:
-    """The driver as the staging ring sees it."""
-
-    def __init__(self, context: Context, memory: DeviceMemory) -> None:
-        self._context = context
-        self.enter_thread = context.make_current
-        self.upload_async = memory.upload_async
-        self.download_async = memory.download_async
-
-    def allocate_pinned(self, nbytes: int) -> tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]:
-        memory = PinnedMemory(self._context, nbytes)
-        return memory.ptr, np.frombuffer(memory.view(), np.uint8)
-
-    def make_event(self) -> Event:
-        # Workers sleep while they wait: spinning, they would take the processors that the copying needs.
-        return Event(self._context, has_timing=False, is_blocking=True)
 
 
 def _capability(device: Device) -> Capability:
@@ -551,14 +388,3 @@ def _answer(cc: tuple[int, int], question: Any) -> Any:
 def _database(cc: tuple[int, int]) -> Any:
     """The tuned choices, imported with the first question: the first kernel of a program asks none."""
     return importlib.import_module("oxinp._runtime.tuned").database(cc)
-
-
-def _default_workers() -> int:
-    """Return how many threads stage: with a single one the driver's own way is as fast."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(processors // 2, MAX_STAGING_WORKERS)
-    return workers if workers > 1 else 0
-
-
-def _as_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return array.reshape(-1).view(np.uint8)

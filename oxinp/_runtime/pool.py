@@ -32,7 +32,8 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from oxinp._runtime import hooks
-from oxinp._runtime.memory import Block, Buffer, MemoryStats, class_nbytes, format_nbytes
+from oxinp._runtime.memory import Block, MemoryStats, class_nbytes, format_nbytes
+from oxinp._runtime.stock import Stock
 from oxinp._runtime.timeline import Uses, settle
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.arena import Arena
     from oxinp._runtime.timeline import Timeline
 
-__all__ = ["Pool", "Stock"]
+__all__ = ["Pool"]
 
 _LARGE_NBYTES = 1 << 20
 """From here on a block of a larger class may serve: the driver call and the memory saved outweigh the search."""
@@ -49,60 +50,10 @@ _LARGE_NBYTES = 1 << 20
 _MAX_REQUEST_SIZES = 4096
 """Distinct request sizes remembered per stream: a program with more forgets them and asks `class_nbytes` again."""
 
-_new = object.__new__
-
 _ARENA_STEPS = 64
 
 _IDLE_SHARE = 64
 """Free blocks that are more than this part of all are returned to the arena before anything is cut from it."""
-
-
-class Stock:
-    """The memory that a stream allocates from.
-
-    Attributes
-    ----------
-    pool : Pool
-    arena : Arena or None
-        Where blocks are cut from.
-    by_request : dict of int to list of Block
-        The free list that serves a size, for the sizes asked for lately.
-    classes : dict of int to list of Block
-        All free lists, by the size of their blocks.
-    timeline : Timeline or None
-        The stream, where streams are told apart.
-    """
-
-    __slots__ = ("arena", "by_request", "classes", "pool", "timeline")
-
-    def __init__(self, pool: Pool, arena: Arena | None) -> None:
-        self.pool = pool
-        self.arena = arena
-        self.by_request: dict[int, list[Block]] = {}
-        self.classes: dict[int, list[Block]] = {}
-        self.timeline: Timeline | None = None
-
-    def allocate(self, nbytes: int) -> Buffer:
-        """Return memory of at least `nbytes` bytes, contents undefined.
-
-        Raises
-        ------
-        MemoryError
-            The device has none left, after cached blocks and what pending work held were given back.
-        """
-        pool = self.pool
-        try:
-            block = self.by_request[nbytes].pop()
-        except (KeyError, IndexError):
-            block = pool.find(nbytes, self)
-        used = pool.used_nbytes = pool.used_nbytes + block.nbytes
-        if used > pool.peak_nbytes:  # noqa: PLR1730 - a call to max() costs as much as all of the rest
-            pool.peak_nbytes = used
-        buffer = _new(Buffer)
-        buffer._block = block
-        buffer.nbytes = nbytes
-        buffer.ptr = block.ptr
-        return buffer
 
 
 class Pool:

@@ -239,7 +239,7 @@ class _Search:
     def compiled(self, answers: list[Any]) -> list[Any]:
         """The answers, when the kernels that they lead to have been compiled, side by side."""
         tuner, backend = self.tuner, self.tuner.backend
-        if len(answers) < 2 or self.is_late or backend.name != "cuda" or backend.cache_trouble is not None:
+        if len(answers) < 2 or self.is_late or backend.name != "cuda" or backend.loader.trouble is not None:
             return answers
         seen: dict[Any, None] = {}
         with ThreadPoolExecutor(os.cpu_count()) as pool:

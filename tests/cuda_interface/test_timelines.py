@@ -20,8 +20,8 @@ from _driver import driver
 from _driver.enums import DeviceAttribute
 from oxinp import _runtime, cuda
 from oxinp._runtime import hooks, select
-from oxinp._runtime.cuda import CudaBackend
-from oxinp._runtime.pool import Stock
+from oxinp._runtime.loader import Loader
+from oxinp._runtime.stock import Stock
 from tests.driver.fake_library import FakeLibrary
 
 SIZE = 1024
@@ -141,7 +141,7 @@ def library(monkeypatch, config, one_stream):  # noqa: ARG001
     monkeypatch.setattr(select, "_failures", {})
     monkeypatch.setattr(select, "_decided", (-1, None))
     monkeypatch.setattr(hooks, "before_synchronize", list(hooks.before_synchronize))
-    find, allocate = CudaBackend.function, Stock.allocate
+    find, allocate = Loader.function, Stock.allocate
 
     def function(self, kernel):
         found = find(self, kernel)
@@ -153,7 +153,7 @@ def library(monkeypatch, config, one_stream):  # noqa: ARG001
         library.races.allocate(buffer.ptr, nbytes)
         return buffer
 
-    monkeypatch.setattr(CudaBackend, "function", function)
+    monkeypatch.setattr(Loader, "function", function)
     monkeypatch.setattr(Stock, "allocate", noted)
     config.backend, config.cache_dir, config.offload_threshold = "cuda", "", 0
     return library

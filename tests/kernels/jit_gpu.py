@@ -23,8 +23,8 @@ class Watch:
 
     def __init__(self, backend):
         self.loaded = []
-        self.backend, self.load = backend, backend._load_module
-        backend._load_module = self.timed
+        self.backend, self.load = backend, backend.loader.load_module
+        backend.loader.load_module = self.timed
 
     def timed(self, kernel):
         began = time.perf_counter()

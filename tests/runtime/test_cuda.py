@@ -153,13 +153,13 @@ def test_unwritable_cache_is_told_when_asked(make_backend, scale, config, tmp_pa
     (tmp_path / "file").write_text("")
     config.cache_dir = tmp_path / "file" / "cache"
     backend = make_backend()
-    assert backend.cache_trouble is None
+    assert backend.loader.trouble is None
     backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))
     assert counters.compiled == 1
-    assert str(tmp_path / "file" / "cache") in backend.cache_trouble
+    assert str(tmp_path / "file" / "cache") in backend.loader.trouble
     config.cache_dir = tmp_path  # set right: from now on kernels are kept
     backend.launcher(build_scale(factor=3.0), (1, 1, 1), 2, (1.0, 0.0, 64))
-    assert backend.cache_trouble is None
+    assert backend.loader.trouble is None
     assert len(list((tmp_path / "cubins").iterdir())) == 1
 
 

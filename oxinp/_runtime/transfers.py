@@ -1,0 +1,112 @@
+"""Transfers: the ways that arrays take between the host and a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from _driver import errors
+from _driver.event import Event
+from _driver.memory import DeviceMemory, PinnedMemory
+from oxinp._runtime.staging import StagingRing
+
+if TYPE_CHECKING:
+    from _driver.context import Context
+
+__all__ = ["Transfers"]
+
+STAGED_NBYTES = 4 << 20
+"""Pageable arrays from this size on go through the staging ring; below, waking its threads costs more than it saves."""
+
+MAX_STAGING_WORKERS = 8
+_MEMORY_TYPE_ATTRIBUTE = 2
+_INVALID_VALUE = 1
+
+
+class Transfers:
+    """Copies of C-contiguous arrays that are not empty.
+
+    Parameters
+    ----------
+    context : Context
+    memory : DeviceMemory
+    num_staging_workers : int, optional
+        Threads of the staging ring, 0 for none; half the processors this process may use if not given.
+    """
+
+    def __init__(self, context: Context, memory: DeviceMemory, num_staging_workers: int | None = None) -> None:
+        self._driver = context.driver
+        self._memory = memory
+        workers = _default_workers() if num_staging_workers is None else num_staging_workers
+        self._ring = StagingRing(_Port(context, memory), workers) if workers else None
+        self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
+        self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
+
+    def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
+        """Copy an array to the device; it may be changed as soon as this returns."""
+        address, nbytes = array.ctypes.data, array.nbytes
+        if not self._is_pageable(address):
+            # The bus reads the array itself: wait until it has.
+            self._memory.upload_async(ptr, address, nbytes, stream)
+            self._driver.cuStreamSynchronize(stream)
+        elif not self._is_staged(nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), stream)):
+            self._memory.upload_async(ptr, address, nbytes, stream)
+
+    def download(self, array: np.ndarray[Any, Any], ptr: int, stream: int) -> None:
+        """Fill an array from the device; the data is there when this returns."""
+        address, nbytes = array.ctypes.data, array.nbytes
+        is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
+        if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, stream)):
+            return
+        if stream:
+            self._memory.download_async(address, ptr, nbytes, stream)
+            self._driver.cuStreamSynchronize(stream)
+        else:  # one call instead of two: reading single elements is common
+            self._memory.download(address, ptr, nbytes)
+
+    def _is_pageable(self, address: int) -> bool:
+        """Return whether the driver has never heard of a host address: then it is neither pinned nor registered."""
+        return self._pointer_attribute(self._memory_type, _MEMORY_TYPE_ATTRIBUTE, address) == _INVALID_VALUE
+
+    def _is_staged(self, nbytes: int, transfer: Any) -> bool:
+        """Do a transfer through the ring if it is large; False where that is not to be had."""
+        if self._ring is None or nbytes < STAGED_NBYTES:
+            return False
+        try:
+            transfer(self._ring)
+        except errors.OutOfMemory:
+            self._ring = None  # the system grants no pinned memory: the driver's own way is slower and works
+            return False
+        return True
+
+
+class _Port:
+    """The driver as the staging ring sees it."""
+
+    def __init__(self, context: Context, memory: DeviceMemory) -> None:
+        self._context = context
+        self.enter_thread = context.make_current
+        self.upload_async = memory.upload_async
+        self.download_async = memory.download_async
+
+    def allocate_pinned(self, nbytes: int) -> tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]:
+        memory = PinnedMemory(self._context, nbytes)
+        return memory.ptr, np.frombuffer(memory.view(), np.uint8)
+
+    def make_event(self) -> Event:
+        # Workers sleep while they wait: spinning, they would take the processors that the copying needs.
+        return Event(self._context, has_timing=False, is_blocking=True)
+
+
+def _default_workers() -> int:
+    """Return how many threads stage: with a single one the driver's own way is as fast."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(processors // 2, MAX_STAGING_WORKERS)
+    return workers if workers > 1 else 0
+
+
+def _as_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return array.reshape(-1).view(np.uint8)
