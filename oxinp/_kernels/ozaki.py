@@ -33,6 +33,7 @@ from oxinp._kernels import gemm_residues, reconstruct, reduce, residues
 from oxinp._kernels.gemm_residues import MAX_DEPTH, ResidueGemmSpec
 from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.problem import Instr, Operand, ReduceOp, Work
+from oxinp._kernels.reconstruct import Residues
 from oxinp._kernels.residues import GROUP, ResidueSpec
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
@@ -239,7 +240,7 @@ class _Blocks:
                 maps = (planes[0]._replace(map=launch.a_map), planes[1]._replace(map=launch.b_map))
                 work = self.work(*extents, pitch)
                 yield Step(launch.kernel, launch.grid, (planes[2], self.count, *maps), launch.constants, work)
-                yield self.back(planes[2], (row, column), extents, lines)
+                yield from self.back(planes[2], (row, column), extents, lines)
 
     def work(self, rows: int, columns: int, pitch: int) -> Work:
         """What the products of a block do, with as few moduli as may be."""
@@ -247,16 +248,18 @@ class _Blocks:
         nbytes = COUNTS[0] * self.spec.num_parts * (rows * pitch + columns * pitch + rows * columns)
         return Work((8 if is_complex else 2) * rows * columns * self.depth, nbytes)
 
-    def back(self, planes: Argument, start: tuple[int, int], extents: tuple[int, int], pitch: int) -> Step:
-        """The way of a block of C, from an element on, out of its planes."""
+    def back(self, planes: Argument, start: tuple[int, int], extents: tuple[int, int], pitch: int) -> Iterator[Step]:
+        """The way of a block of C, from an element on, out of its planes: a launch for each number of moduli."""
         n, type_ = self.lines[1].source.num_scales, self.lines[0].type
-        launch = reconstruct.plan(*extents, n, pitch, extents[0] * pitch, is_complex=type_.is_complex)
-        exponents = (
+        exponents = [
             each.exponents._replace(offset=each.exponents.offset + first * i32.nbytes)
             for each, first in zip(self.lines, start, strict=True)
-        )
+        ]
         result = Argument("c", (start[0] * n + start[1]) * type_.nbytes)
-        return step(launch, (result, planes, *exponents, self.count))
+        source = Residues(*extents, pitch, extents[0] * pitch)
+        for count in COUNTS:
+            launch = reconstruct.plan(count, source, n, self.device.num_sms, is_complex=type_.is_complex)
+            yield step(launch, (result, planes, *exponents, self.count))
 
 
 @cache

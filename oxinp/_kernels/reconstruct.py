@@ -3,7 +3,7 @@
 Data layout: one plane of bytes per modulus, rows `pitch` bytes apart; C is f64 in C order. Where C is c128, three
 planes: of the products of real parts, D, of those of imaginary ones, E, and of those of sums, F.
 
-Who owns what: a thread has 4 neighbours of a row, one word of each plane.
+Who owns what: a thread has 4 neighbours of a row, one word of each plane, then those of another block's share.
 
 Algorithm (Chinese remainder theorem): the integer is V = sum of residue x weight, less a multiple of P, the product of
 the moduli. Words of four planes are turned into words of four residues per element, and each byte of the weights takes
@@ -18,7 +18,7 @@ Per number: one byte per modulus read (of c128 three for two), 8 written, about 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.moduli import COUNTS, reconstruction
 from oxinp._kernels.problem import Launch, Work
@@ -35,55 +35,64 @@ if TYPE_CHECKING:
 BLOCK = 256
 WIDTH = 4  # elements of a thread
 LIMB = 1 << 32
-
-
 SHIFT = 1 << 13  # multiples of P that are added so that the quotient is none below 0
+BLOCKS_PER_SM = 16
 
 
-def plan(rows: int, columns: int, c_pitch: int, pitch: int, plane_nbytes: int, *, is_complex: bool = False) -> Launch:
-    """Launch for `rows` x `columns` elements; `c_pitch` elements and `pitch` bytes are from one row to the next.
+class Residues(NamedTuple):
+    """What is read: `rows` x `columns` elements, rows `pitch` bytes apart, in planes of `plane_nbytes`."""
+
+    rows: int
+    columns: int
+    pitch: int
+    plane_nbytes: int
+
+
+def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex: bool = False) -> Launch:
+    """Launch for `count` moduli; `c_pitch` elements are from one row of C to the next.
 
     Parameters are the pointers to C, to the planes, to the exponents of its rows and of its columns and to the number
-    of moduli (i32; 0: nothing is done), then the constants.
+    of moduli (i32; if it is another, nothing is done), then the constants.
     """
+    rows, columns, pitch, plane_nbytes = source
     parts = -(-columns // (BLOCK * WIDTH))
     has_pairs = is_complex or (columns % 2 == 0 and c_pitch % 2 == 0)
-    nbytes = rows * columns * (3 * COUNTS[0] + 16 if is_complex else COUNTS[0] + 8)
-    constants = (c_pitch, plane_nbytes // 4, pitch // 4, columns, parts)
-    return Launch(make(is_complex, has_pairs), (rows * parts, 1, 1), constants, Work(0, nbytes))
+    # With as few moduli as may be: only one of the launches does anything.
+    nbytes = rows * columns * (3 * count + 16 if is_complex else count + 8) if count == COUNTS[0] else 0
+    constants = (c_pitch, plane_nbytes // 4, pitch // 4, columns, parts, rows * parts)
+    grid = (min(rows * parts, num_sms * BLOCKS_PER_SM), 1, 1)
+    return Launch(make(count, is_complex, has_pairs), grid, constants, Work(0, nbytes))
 
 
 @cache
 @retraceable
-def make(is_complex: bool, has_pairs: bool) -> Kernel:
+def make(count: int, is_complex: bool, has_pairs: bool) -> Kernel:
     """The kernel, for numbers of columns and pitches that are even or not; for its parameters see `plan`."""
-    k = Builder(f"reconstruct{'_c128' * is_complex}{'_v2' * has_pairs}", block=BLOCK)
+    k = Builder(f"reconstruct_{count}{'_c128' * is_complex}{'_v2' * has_pairs}", block=BLOCK)
     c, planes = k.pointer("c", f64, "w"), k.pointer("planes", u32, "r")
     row_exponents, column_exponents = (k.pointer(f"{name}_exponents", i32, "r") for name in ("row", "column"))
-    count_at = k.pointer("count", i32, "r")
+    chosen = k.pointer("count", i32, "r")
     c_pitch, plane_words = k.scalar("c_pitch", i64), k.scalar("plane_words", i64)
-    pitch_words, columns, parts = (k.scalar(name, u32) for name in ("pitch_words", "columns", "parts"))
-    count = count_at[0]
-    row = k.ctaid / parts
-    word = (k.ctaid - row * parts) * BLOCK + k.tid
-    column = word * WIDTH
+    pitch_words, columns, parts, total = (k.scalar(x, u32) for x in ("pitch_words", "columns", "parts", "total"))
     width, num_parts = (2, 3) if is_complex else (1, 1)
-    with k.when((column < columns) & (count > 0)):
-        place = k.cast(row, i64) * k.cast(pitch_words, i64) + k.cast(word, i64)
-        line = c.at((k.cast(row, i64) * c_pitch + k.cast(column, i64)) * width)
-        exponents = [row_exponents[row] + column_exponents[k.min(column + i, columns - 1)] for i in range(WIDTH)]
-        for number in COUNTS:
-            with k.when(count == number):
-                words, at = [], place
-                for _ in range(number * num_parts):
-                    words.append(planes[at])
-                    at = at + plane_words
-                turned = [_turned(k, words[part::num_parts]) for part in range(num_parts)]
-                numbers = []
-                for i, exponent in enumerate(exponents):
-                    sums = _combined([_limbs(k, elements[i], number) for elements in turned])
-                    numbers += [_scaled_back(k, *_integer(k, limbs, number), exponent, number) for limbs in sums]
-                _store(k, line, (columns - column) * width, numbers, has_pairs=has_pairs)
+    with k.range(k.ctaid, k.where(chosen[0] == count, total, 0), k.nctaid) as number:
+        row = number / parts
+        word = (number - row * parts) * BLOCK + k.tid
+        column = word * WIDTH
+        with k.when(column < columns):
+            place = k.cast(row, i64) * k.cast(pitch_words, i64) + k.cast(word, i64)
+            words = []
+            for _ in range(count * num_parts):
+                words.append(planes[place])
+                place = place + plane_words
+            exponents = [row_exponents[row] + column_exponents[k.min(column + i, columns - 1)] for i in range(WIDTH)]
+            turned = [_turned(k, words[part::num_parts]) for part in range(num_parts)]
+            numbers = []
+            for i, exponent in enumerate(exponents):
+                sums = _combined([_limbs(k, elements[i], count) for elements in turned])
+                numbers += [_scaled_back(k, *_integer(k, limbs, count), exponent, count) for limbs in sums]
+            line = c.at((k.cast(row, i64) * c_pitch + k.cast(column, i64)) * width)
+            _store(k, line, (columns - column) * width, numbers, has_pairs=has_pairs)
     return k.build()
 
 
@@ -182,4 +191,4 @@ def _store(k: Builder, line: Pointer, room: Value, numbers: list[Value], *, has_
             line.store(i, numbers[i : i + step])
 
 
-__all__ = ["make", "plan"]
+__all__ = ["Residues", "make", "plan"]

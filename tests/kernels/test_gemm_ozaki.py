@@ -227,7 +227,9 @@ def test_reconstruction_rounds_once(count, columns):
     exponents = [rng.integers(-400, 400, extent).astype(np.int32) for extent in (rows, columns)]
     c = np.full((rows, c_pitch), np.nan)
     pointers = [here.upload(array) for array in (c, planes, *exponents, np.array([count], np.int32))]
-    here.launch(reconstruct.plan(rows, columns, c_pitch, pitch, rows * pitch), pointers)
+    source = reconstruct.Residues(rows, columns, pitch, rows * pitch)
+    for other in COUNTS:
+        here.launch(reconstruct.plan(other, source, c_pitch, 1), pointers)
     found = here.download(pointers[0], c.nbytes).view(np.float64).reshape(c.shape)
     powers = exponents[0][:, None] + exponents[1]
     expected = [
