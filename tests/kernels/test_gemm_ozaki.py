@@ -22,7 +22,7 @@ from tests.kernels.machine import machine
 from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
 from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
 
-DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES)
+DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 SHAPE = (24, 21, 1030)
 COMPLEX = {"normal", "uniform", "empty_lines", "spikes", "nan"}  # the real ones stand for the others
 CASES_OF = [(np.float64, case) for case in CASES]
@@ -265,7 +265,7 @@ def test_weights(count):
 )
 def test_what_is_planned(shape, type_, cc, is_planned):
     m, n, depth = shape
-    device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES)
+    device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
     a, b = matmul.Matrices(type_, (depth, 1), 256), matmul.Matrices(type_, (n, 1), 256)
     for setting in ("auto", "native"):
         plan = matmul.plan_steps((m, n), depth, a, b, type_, device, setting, 4 << 30)

@@ -20,7 +20,7 @@ from tests.kernels.machine import machine
 from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
 from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
 
-DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES)
+DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 SHAPE = (40, 37, 1030)
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
 SPECS = [SplitGemmSpec(*majors, pairs) for majors in MAJORS for pairs in (True, False)]
@@ -229,7 +229,7 @@ def test_against_float64(case):
         assert gemm_split_gpu.check(machine().backend, case, shape, transposed, rng, None)
 
 
-H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES)
+H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 
 
 def test_workspace_is_that_of_the_operands():
@@ -250,5 +250,5 @@ def test_workspace_is_that_of_the_operands():
 def test_others_stay_native(shape, depth, cc):
     batch = (0,) * (len(shape) - 2)
     a, b = Matrices(f32, (*batch, depth, 1), 256), Matrices(f32, (*batch, shape[-1], 1), 256)
-    device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES)
+    device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
     assert matmul.plan_split(shape, depth, a, b, device) is None
