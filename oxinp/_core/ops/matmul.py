@@ -24,7 +24,7 @@ from oxinp._core.programs import on_device
 from oxinp._core.reduction_table import SUM
 from oxinp._core.ufunc import wrap
 from oxinp._core.ufuncs import UFUNC_OBJECTS
-from oxinp._ptx.types import Type, f16, f32, i32, pred
+from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
     from oxinp._kernels.matmul import Matrices
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend, Launch
     from oxinp._runtime.memory import Buffer
 
-# Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`.
-_SUMS: dict[Type, Type] = {f16: f32, pred: i32}
+# Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`. Narrow integers wrap
+# around as the low bits of wider ones do, in a third of the instructions.
+_SUMS: dict[Type, Type] = {f16: f32, **dict.fromkeys((pred, i8, u8, i16, u16), i32)}
 # Types that are multiplied as they are where the loop is one of wider ones: what is summed up is the same.
 WIDENED = {
     np.dtype(np.int8): (np.dtype(np.int32),),
@@ -306,7 +307,11 @@ def _loops(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
 
 
 def _type_of(dtype: np.dtype[Any]) -> Type:
-    return DEVICE_TYPES[dtype] if dtype in DEVICE_TYPES else MULTIPLIED_BITS[dtype.name][1]
+    """As what elements are read: bools as the bytes 0 and 1 that they are."""
+    if dtype not in DEVICE_TYPES:
+        return MULTIPLIED_BITS[dtype.name][1]
+    type_ = DEVICE_TYPES[dtype]
+    return u8 if type_ is pred else type_
 
 
 def _planner() -> Any:
