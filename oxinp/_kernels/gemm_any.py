@@ -126,6 +126,11 @@ class AnyGemmSpec:
         return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
 
     @property
+    def is_half(self) -> bool:
+        """Whether half of the products are of zeros, or not wanted."""
+        return self.c_form.kind != GENERAL or TRIANGULAR in (self.a_form.kind, self.b_form.kind)
+
+    @property
     def num_threads(self) -> int:
         """Threads per block."""
         return self.tile_m // self.warp_m * (self.tile_n // self.warp_n) * WARP
@@ -428,5 +433,4 @@ def _work(
     count = math.prod(batch)
     nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * num_chunks * m * n * spec.out.nbytes
     flops = (8 if spec.type.is_complex else 2) * count * m * n * depth
-    is_half = spec.c_form.kind != GENERAL or TRIANGULAR in (spec.a_form.kind, spec.b_form.kind)
-    return Work(flops // 2 if is_half else flops, nbytes)
+    return Work(flops // 2 if spec.is_half else flops, nbytes)

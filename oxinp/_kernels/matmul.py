@@ -406,7 +406,7 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
         _, tilings = _tilings(spec.type, spec.acc, device)
         allowed = [t for t in tilings if is_legal(t.cut()) and _is_meant(t, problem, device)]
         ways = [
-            (_seconds(problem, tiling, num_chunks, spec.acc, device), tiling.cut(num_chunks))
+            (_seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
             for tiling in allowed
             for num_chunks in counts
         ]
@@ -420,7 +420,7 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
     choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, lambda: ranked()[0], candidates)
-    cut: Cut = decide(choice, device)
+    cut: Cut = ranked()[0] if spec.is_half else decide(choice, device)
     return cut
 
 
@@ -441,9 +441,14 @@ def _counts(depth: int) -> Iterator[int]:
         num_chunks *= 2
 
 
-def _seconds(problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, acc: Type, device: Device) -> float:
+def _seconds(
+    problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, spec: AnyGemmSpec, device: Device
+) -> float:
     count, m, n, depth = problem
-    tiles = -(-m // tiling.tile_m) * -(-n // tiling.tile_n) * count * num_chunks
+    rows, columns = -(-m // tiling.tile_m), -(-n // tiling.tile_n)
+    # Of a triangle, half of the tiles, and those on the diagonal whole.
+    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_half else rows * columns
+    tiles *= count * num_chunks
     slots = device.num_sms * tiling.blocks_per_sm
     # The last wave runs as fast as its blocks have multiprocessors for themselves.
     full, rest = divmod(tiles, slots)
@@ -451,5 +456,5 @@ def _seconds(problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int
     steps = -(-depth // (num_chunks * tiling.depth)) + tiling.num_stages
     seconds = waves * tiling.tile_m * tiling.tile_n * steps * tiling.depth / tiling.rate
     if num_chunks > 1:
-        seconds += SECONDS_PER_PASS + 2 * num_chunks * count * m * n * acc.nbytes / BYTES_PER_SECOND
+        seconds += SECONDS_PER_PASS + 2 * num_chunks * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
     return seconds

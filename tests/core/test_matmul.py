@@ -10,9 +10,11 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ops import matmul as products
 from oxinp._kernels import matmul as kernels
-from oxinp._kernels import split
+from oxinp._kernels import split, triangular
 from oxinp._kernels.steps import StepsPlan
+from oxinp._kernels.triangular import plan_rank_k
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [
@@ -348,3 +350,32 @@ def test_large_f32_products(turned, config):
     for config.matmul in ("auto", "native"):
         errors[config.matmul] = (numpy.abs(numpy.asarray(x @ y) - exact) / scale).max()
     assert errors["auto"] < errors["native"] < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("shape", [(70, 33), (3, 40, 70)], ids=str)
+def test_a_matrix_by_its_own_transpose_is_computed_by_half(shape, dtype, monkeypatch):
+    monkeypatch.setattr(products, "MIN_SYMMETRIC", 1)
+    planned = []
+    monkeypatch.setattr(triangular, "plan_rank_k", lambda *a, **k: planned.append(a[0]) or plan_rank_k(*a, **k))
+    rng = numpy.random.default_rng(1)
+    x = draw(rng, shape, dtype)
+    a = np.array(x)
+    turned = x.swapaxes(-1, -2)
+    for left, right, expected in (
+        (a, a.swapaxes(-1, -2), x @ turned),
+        (a.swapaxes(-1, -2), a, turned @ x),
+        (a[..., 1:, :], a[..., 1:, :].swapaxes(-1, -2), x[..., 1:, :] @ turned[..., 1:]),
+    ):
+        found = numpy.asarray(left @ right)
+        numpy.testing.assert_allclose(found, expected, rtol=0, atol=numpy.abs(expected).max() * bound(dtype, shape[-1]))
+        assert numpy.array_equal(found, found.swapaxes(-1, -2))
+    assert len(planned) == 3
+    for left, right, expected in (
+        (a, a.conj().swapaxes(-1, -2) + 0, x @ turned.conj()),
+        (a, np.array(x).swapaxes(-1, -2), x @ turned),
+        (a[..., 1:, :], a[..., :-1, :].swapaxes(-1, -2), x[..., 1:, :] @ turned[..., :-1]),
+    ):
+        found = numpy.asarray(left @ right)
+        numpy.testing.assert_allclose(found, expected, rtol=0, atol=numpy.abs(expected).max() * bound(dtype, shape[-1]))
+    assert len(planned) == 3

@@ -29,7 +29,7 @@ NUM_ROWS = 16  # of a result that are checked
 def flops(name, n, dtype):
     """Operations of one problem of n x n matrices."""
     whole = 2 * n**3 * (4 if dtype.kind == "c" else 1)
-    return whole if name == "symm" else whole / 2
+    return whole if name in ("symm", "gram") else whole / 2
 
 
 class Problem:
@@ -53,8 +53,9 @@ class Problem:
             ]
             self.bases = {"c": c, "a": left}
             return
-        if name == "syrk":
-            plan = triangular.plan_rank_k((n, n), n, matrices, capability, is_lower=True)
+        if name in ("syrk", "gram"):
+            is_mirrored = name == "gram"
+            plan = triangular.plan_rank_k((n, n), n, matrices, capability, is_lower=True, is_mirrored=is_mirrored)
             right = left
         else:
             form = LOWER if name == "trmm" else Form(SYMMETRIC, is_lower=True)
@@ -86,8 +87,8 @@ class Problem:
         rows = rng.choice(self.n, NUM_ROWS, replace=False)
         wide = np.complex128 if self.dtype.kind == "c" else np.float64
         a, other = self.a, found if self.name == "trsm" else self.b
-        if self.name == "syrk":
-            left, other, counts = a[rows], a.T, np.arange(self.n) <= rows[:, None]
+        if self.name in ("syrk", "gram"):
+            left, other, counts = a[rows], a.T, self.name == "gram" or np.arange(self.n) <= rows[:, None]
         else:
             left, counts = np.tril(a)[rows], True
             if self.name == "symm":
@@ -113,6 +114,7 @@ def measure_peer(name, n, dtype):
         "trsm": lambda: linalg.solve_triangular(a, b, lower=True, overwrite_b=True, check_finite=False),
         "trmm": None,
         "symm": lambda: a @ b,
+        "gram": lambda: a @ a.T,
     }[name]
     if work is None:
         return float("nan")
@@ -130,10 +132,14 @@ def measure_peer(name, n, dtype):
 def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", action="store_true", help="measure CuPy as well (A @ B beside symm)")
+    parser.add_argument(
+        "--peer",
+        action="store_true",
+        help="measure CuPy as well (A @ B beside symm, A @ A.T beside gram, of which both count whole)",
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 4096, 8192])
     parser.add_argument("--types", nargs="+", default=["f8", "f4", "c16", "c8"])
-    parser.add_argument("--names", nargs="+", default=["syrk", "symm", "trmm", "trsm"])
+    parser.add_argument("--names", nargs="+", default=["gram", "syrk", "symm", "trmm", "trsm"])
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     for dtype in map(np.dtype, options.types):

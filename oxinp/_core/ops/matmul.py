@@ -42,6 +42,7 @@ WIDENED = {
     np.dtype(np.uint8): (np.dtype(np.int32), np.dtype(np.uint32)),
     FLOAT16: (FLOAT32,),
 }
+MIN_SYMMETRIC = 1024  # rows from which the tiles of half a product keep all multiprocessors at work
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
 
@@ -70,12 +71,12 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     Notes
     -----
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
-    once. On Hopper float16, 8-bit integers and bool are multiplied by the tensor cores, which cut partial sums of
-    float16 off at 24 bits, and large float32, float64 and complex128 matrices where that errs as little: as halves, for
+    once; the tensor cores, which multiply them, cut partial sums off at 24 bits. On Hopper these multiply 8-bit
+    integers and bool, too, and large float32, float64 and complex128 matrices where that errs as little: as halves, for
     which as much memory is needed as for the operands (see `_kernels.split`), or as bytes, for which it is up to
     ``config.matmul_workspace`` (see `_kernels.ozaki`); products of float16 and bfloat16 in float32 are exact, and
     their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation off, ``"tf32"`` has
-    float32 rounded to 11 bits instead.
+    float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is computed, and mirrored.
     """
     return _product_of(a._layout, b._layout, dtype).run(a, b)
 
@@ -97,7 +98,7 @@ def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None)
 class Product:
     """The product of matrices in two layouts: what they are turned into first, and the launches."""
 
-    __slots__ = ("cost", "dtype", "layout", "left", "plan", "right", "run", "spare", "version")
+    __slots__ = ("cost", "dtype", "is_turned", "layout", "left", "own", "plan", "right", "run", "spare", "version")
 
     def __init__(self, left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> None:
         self.version = config.version
@@ -107,6 +108,8 @@ class Product:
         self.layout = Layout.of(self.dtype, shape)
         self.plan: Any = None
         self.spare: Any = None  # the plan that is run where there is no memory for the other
+        self.own: Any = None  # the plan that is run where both operands are one matrix
+        self.is_turned = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_turned(left, right)
         self.run: Any
         flops = self.layout.size * depth
         self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
@@ -165,21 +168,23 @@ class Product:
                 if value[0].nodes:
                     value = schedule.materialise(handle._storage)
                 entries.append(value[1][0])
-            if self.plan is None:
-                self.plan = self._compiled()
-            run, scratch_nbytes = self.plan
-            result = backend.allocate(self.layout.nbytes)
             left, right = entries
+            if self.is_turned and left.ptr == right.ptr:
+                plan = self.own = self.own or self._compiled_symmetric()
+            else:
+                plan = self.plan = self.plan or self._compiled()
+            run, scratch_nbytes = plan
+            result = backend.allocate(self.layout.nbytes)
             if not scratch_nbytes:
                 run(result.ptr, left.ptr, right.ptr)
             else:
-                self._run_with_scratch(backend, result, left, right)
+                self._run_with_scratch(plan, backend, result, left, right)
         if explain.REPORTS:
             explain.note("device", "matmul", f"{self.layout.nbytes} B result")
         return wrap(on_device(self.layout, result), self.layout)
 
-    def _run_with_scratch(self, backend: Backend, result: Buffer, left: Buffer, right: Buffer) -> None:
-        run, scratch_nbytes = self.plan
+    def _run_with_scratch(self, plan: Any, backend: Backend, result: Buffer, left: Buffer, right: Buffer) -> None:
+        run, scratch_nbytes = plan
         try:
             scratch = backend.allocate(scratch_nbytes)
         except MemoryError:
@@ -219,6 +224,23 @@ class Product:
         """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
         plan = self.planned()
         return self._compiled_native() if plan is None else (_Steps(device(), plan.steps), plan.scratch_nbytes)
+
+    def _compiled_symmetric(self) -> tuple[Any, int]:
+        """What multiplies a matrix by its own transpose: half of the product, and its mirror image."""
+        is_large = self.layout.shape[-1] >= MIN_SYMMETRIC
+        if not is_large or (self.dtype.char not in "dD" and self.planned() is not None):
+            return self._compiled()
+        backend = device()
+        plan = importlib.import_module("oxinp._kernels.triangular").plan_rank_k(
+            self.layout.shape,
+            self.left.shape[-1],
+            self._matrices()[0],
+            backend.capability,
+            is_lower=True,
+            is_mirrored=True,
+        )
+        (launch,) = plan.launches
+        return backend.launcher(launch.kernel, launch.grid, 3, launch.constants, launch.work), 0
 
     def _compiled_native(self) -> tuple[Any, int]:
         backend = device()
@@ -293,6 +315,12 @@ class _Steps:
 
 
 _PRODUCTS: Any = new_table()
+
+
+def _is_turned(left: Layout, right: Layout) -> bool:
+    """Whether the right layout is that of the left one's transpose."""
+    shape, strides = left.shape, left.element_strides
+    return (*shape[:-2], *shape[:-3:-1]) == right.shape and ((*strides[:-2], *strides[:-3:-1]) == right.element_strides)
 
 
 def _is_readable(layout: Layout) -> bool:
