@@ -228,7 +228,7 @@ class Product:
     def _compiled_symmetric(self) -> tuple[Any, int]:
         """What multiplies a matrix by its own transpose: half of the product, and its mirror image."""
         is_large = self.layout.shape[-1] >= MIN_SYMMETRIC
-        if not is_large or (self.dtype.char not in "dD" and self.planned() is not None):
+        if not is_large or (self.dtype.char != "d" and self.planned() is not None):
             return self._compiled()
         backend = device()
         plan = importlib.import_module("oxinp._kernels.triangular").plan_rank_k(
