@@ -58,7 +58,10 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "f16": Row("f2", None, "auto", "torch", (*SQUARES, *SKINNY, *BATCHES), 2.0**-11),
+    "f16": Row("f2", None, "auto", "torch", SQUARES, 2.0**-11),
+    "f16_skinny": Row("f2", None, "auto", "torch", SKINNY, 2.0**-11),
+    "f16_batch": Row("f2", None, "auto", "torch", BATCHES, 2.0**-11),
+    "f16_in_f32": Row("f2", "f4", "auto", "", (1024, 4096, 8192), 2.0**-24),
     "tf32": Row("f4", None, "tf32", "torch", (1024, 2048, 4096, 8192, 16384), 2.0**-10),
     "i8": Row("i1", "i4", "auto", "torch", SQUARES[:-1], None),
     "i8_wrapping": Row("i1", None, "auto", "", (1024, 4096, 8192), None),
