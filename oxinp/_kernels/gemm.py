@@ -110,6 +110,9 @@ class GemmSpec(NamedTuple):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
         if self.shared not in ("a", "b"):
             raise ValueError(f"a cluster shares 'a' or 'b', not {self.shared!r}")
+        if self.num_stages < 2:
+            raise ValueError(f"a ring needs at least 2 buffers, not {self.num_stages}")
+        self.boxes()
 
     @property
     def depth(self) -> int:
@@ -120,6 +123,14 @@ class GemmSpec(NamedTuple):
     def parts(self) -> tuple[int, int]:
         """Of a tile of A and of B: how many blocks copy them."""
         return (self.cluster, 1) if self.shared == "a" else (1, self.cluster)
+
+    def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the copies of A and of B; raises ValueError where tiles cannot be copied so."""
+        beside, above = self.parts
+        return (
+            operand_box(self.type, TILE_M, self.depth, self.a_major, beside),
+            operand_box(self.type, self.tile_n, self.depth, self.b_major, above),
+        )
 
     @property
     def name(self) -> str:
@@ -341,8 +352,7 @@ def plan(
         strides_nbytes = (rows[0], rows[1], rows[2])
     c_stride, a_stride, b_stride = strides_nbytes
     beside, above = spec.parts
-    a_box = operand_box(spec.type, TILE_M, spec.depth, spec.a_major, beside)
-    b_box = operand_box(spec.type, spec.tile_n, spec.depth, spec.b_major, above)
+    a_box, b_box = spec.boxes()
     num_m, num_n = -(-m // (TILE_M * above)) * above, -(-n // (spec.tile_n * beside)) * beside
     num_k = -(-depth // spec.depth)
     constants: tuple[int, ...] = (num_m, num_n, num_k)

@@ -249,7 +249,7 @@ class Product:
         """Whether there is a kernel that fits the device."""
         spec = self.spec(cut)
         most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
-        if cut.num_stages < 2 or not 1 <= cut.num_chunks <= most:
+        if not 1 <= cut.num_chunks <= most:
             return False
         try:
             spec.check()

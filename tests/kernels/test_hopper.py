@@ -4,13 +4,18 @@ The products themselves need Hopper: `tests/core/test_tensor_cores.py`.
 """
 
 import dataclasses
+import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from oxinp._kernels import digits, gemm, hopper
 from oxinp._kernels.hopper import Cut, Source
-from oxinp._ptx.types import f16, f32, from_dtype, i8, i32, pred, u8
+from oxinp._kernels.steps import Argument, Scratch
+from oxinp._ptx import Builder
+from oxinp._ptx.tile import OperandTile
+from oxinp._ptx.types import bf16, f16, f32, from_dtype, i8, i32, pred, u8
 from tests.kernels import machine as machine_module
 from tests.kernels.machine import TINY_DEVICE, machine
 
@@ -135,6 +140,47 @@ def test_every_choice_is_a_kernel_that_fits(shape, types):
     step = product_of(plan)
     assert step.kernel.shared_nbytes <= H200.max_shared_nbytes
     assert not any(step.kernel.target == "sm_90a" for step in plan.steps[1:])
+
+
+@pytest.mark.parametrize(
+    ("types", "majors"),
+    [
+        *itertools.product([(f16, f16), (f16, f32), (bf16, f32)], ["kk", "km", "mk", "mm"]),
+        *itertools.product([(i8, i32), (u8, pred), (f32, f32)], ["kk"]),
+    ],
+    ids=str,
+)
+def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
+    type, out = types
+    monkeypatch.setattr(
+        gemm, "make", lambda spec: SimpleNamespace(name=spec.name, target="sm_90a", tiles=checked(spec))
+    )
+    num_legal = 0
+    for shape in ((512, 256, 4096, 1), (100, 77, 4096, 3)):
+        m, n, depth, count = shape
+        operands = [
+            source(name, type, "mn" if major == "m" else "k", extent, depth, pitch=8192, count=count)
+            for name, major, extent in zip("ab", majors, (m, n), strict=True)
+        ]
+        product = hopper.Product(type, out, tuple(operands), shape, H200)
+        for sizes in itertools.product((32, 64, 96, 128, 192, 256, 320), (1, 2, 3, 4, 8), (1, 2, 3), (1, 3, 16), "abc"):
+            cut = Cut(*sizes)
+            if product.is_legal(cut):
+                num_legal += 1
+                monkeypatch.setattr(product, "choose", lambda cut=cut: cut)
+                pointers = (Argument("c"), Argument("a"), Argument("b"))
+                assert any(step.kernel.target == "sm_90a" for step in product.steps(pointers, Scratch()))
+    assert num_legal > 20
+
+
+def checked(spec):
+    """Tiles as the kernel makes them."""
+    k = Builder("tiles", block=384, target="sm_90a")
+    extents, majors = (gemm.TILE_M, spec.tile_n), (spec.a_major, spec.b_major)
+    return [
+        OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, parts)
+        for extent, major, parts in zip(extents, majors, spec.parts, strict=True)
+    ]
 
 
 def test_what_is_left_to_others():
