@@ -193,7 +193,7 @@ class Launcher:
     param_format : str
         `struct` format of all parameters, laid out as the kernel declares them, padding spelled out.
     num_varying : int
-        How many leading parameters each launch gives.
+        How many leading parameters each launch gives; with none, it launches at what C takes.
     constants : tuple
         The values of all others.
     cluster : (int, int, int), optional
@@ -307,7 +307,7 @@ class Launcher:
         function.reserve_dynamic_shared(shared_nbytes)
         counter = function.module.context.launches if counter is None else counter
         self.pack: Callable[..., None] = functools.partial(varying.pack_into, self._buffer, 0)
-        self.launch = self._prepare(current, counter)
+        self.launch = self._prepare(current, counter, num_varying)
 
     @property
     def attributes(self) -> Sequence[LaunchAttribute]:
@@ -321,7 +321,7 @@ class Launcher:
             return 0, ctypes.addressof(self._extra)
         return ctypes.addressof(self._addresses), 0
 
-    def _prepare(self, current: CurrentStream, counter: LaunchCounter) -> Callable[..., None]:
+    def _prepare(self, current: CurrentStream, counter: LaunchCounter, num_varying: int) -> Callable[..., None]:
         raw = self.function.driver.raw(_CALL)
         as_pointer = ctypes.c_void_p.from_param
         parameters = [as_pointer(address) if address else None for address in self.parameters]
@@ -330,7 +330,16 @@ class Launcher:
         )
         pack, fail, config, stream, number = self.pack, self._fail, self.config, current.stream, 0
 
-        def launch(*varying: object) -> None:
+        def launch_as_it_is() -> None:  # a tenth of a microsecond less than with parameters, and that counts
+            nonlocal stream, number
+            if current.stream != stream:
+                stream = config.stream = current.stream
+            result = call()
+            if result:
+                fail(result, call)
+            number = counter.launches = counter.launches + 1
+
+        def launch_with(*varying: object) -> None:
             nonlocal stream, number
             pack(*varying)
             if current.stream != stream:
@@ -340,6 +349,7 @@ class Launcher:
                 fail(result, call)
             number = counter.launches = counter.launches + 1
 
+        launch: Callable[..., None] = launch_with if num_varying else launch_as_it_is
         self.function.module.context.launches.add(launch, self.function.name, lambda: number, counter)
         return launch
 

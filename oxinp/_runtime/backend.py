@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
-__all__ = ["Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+__all__ = ["MINIMUM_CC", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+
+MINIMUM_CC = (8, 0)
+"""Ampere: the oldest architecture kernels are written for."""
 
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""

@@ -20,7 +20,7 @@ from _driver.memory import DeviceMemory
 from _driver.tensormap import TensorMap
 from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.backend import BackendUnavailable, Capability
+from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, counter_of, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.loader import Loader
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 __all__ = ["CudaBackend", "open_backend"]
-
-MINIMUM_CC = (8, 0)
-"""Ampere: the oldest architecture kernels are written for."""
 
 _DEVICE_ORDINAL_ATTRIBUTE = 9
 _DLPACK_CUDA = 2

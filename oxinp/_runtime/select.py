@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._config import config
 from oxinp._runtime import here, hooks
-from oxinp._runtime.backend import BackendUnavailable
+from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable
 
 if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend
@@ -97,15 +97,25 @@ def _open(name: str, version: int) -> Backend:
     if failure is not None and failed_version == version:
         raise failure.with_traceback(None)
     try:
-        is_starting = name == "cuda" and not _opened and importlib.import_module("_driver.early").start()
-        module = importlib.import_module(_MODULES[name])
-        if is_starting:
-            for hook in hooks.while_starting:
-                hook()
-        backend: Backend = module.open_backend()
+        backend = _start() if name == "cuda" and not _opened else importlib.import_module(_MODULES[name]).open_backend()
     except BackendUnavailable as error:
         _failures[name] = (version, error)
         raise
     _failures.pop(name, None)
     _opened[name] = backend
+    return backend
+
+
+def _start() -> Backend:
+    """Open the first GPU, and import what that and kernels need while the driver starts."""
+    finish = importlib.import_module("_driver.early").start(MINIMUM_CC[0])
+    try:
+        module = importlib.import_module(_MODULES["cuda"])
+        if finish is not None:
+            for hook in hooks.while_starting:
+                hook()
+        backend: Backend = module.open_backend()
+    finally:
+        if finish is not None:
+            finish()
     return backend

@@ -126,17 +126,18 @@ def test_dynamic_shared_memory_is_allowed_first(function, fake):
     assert fake.arguments("cuFuncSetAttribute") == (function.handle, 8, 200_000)
 
 
-def test_the_counter_counts_launches_that_happened(function, fake):
+@pytest.mark.parametrize("varying", [(), (1,), (1, 2)])
+def test_the_counter_counts_launches_that_happened(varying, function, fake):
     class Counter:
         launches = 0
 
     counter = Counter()
-    launcher = make(function, counter=counter)
-    launcher(1, 2)
-    launcher.launch(1, 2)
+    launcher = make(function, "<QQ", len(varying), (1, 2)[len(varying) :], counter=counter)
+    launcher(*varying)
+    launcher.launch(*varying)
     fake.results["cuLaunchKernelEx"] = 701
     with pytest.raises(errors.LaunchError):
-        launcher(1, 2)
+        launcher(*varying)
     assert counter.launches == 2
 
 
@@ -146,10 +147,12 @@ def test_the_stream_is_fixed_or_followed(function, fake):
 
     current = Current()
     fixed, following = make(function, stream=0x77), make(function, current=current)
+    bound = make(function, num_varying=0, constants=(1, 2, 7), current=current)
     for stream in (0x10, 0x20, 0x20, 0, 0x1_0000_0000):
         current.stream = stream
         following(1, 2)
-        assert fake.launches[-1].stream == stream
+        bound()
+        assert [launch.stream for launch in fake.launches[-2:]] == [stream, stream]
     fixed(1, 2)
     assert fake.launches[-1].stream == 0x77
 
