@@ -45,11 +45,11 @@ LOCK = threading.RLock()
 RECORDERS: list[Callable[[Storage], object]] = []
 """Called with each storage that becomes pending, by what made it so: they are on the path of every operation."""
 
-WATCHERS: list[Callable[[Storage], object]] = []
-"""Called with a pending storage before it is computed."""
+WATCHERS: list[Callable[[Storage | None], object]] = []
+"""Called with a pending storage before it is computed, and with None after."""
 
 
-def watch(record: Callable[[Storage], object], launch: Callable[[Storage], object]) -> None:
+def watch(record: Callable[[Storage], object], launch: Callable[[Storage | None], object]) -> None:
     """Tell somebody, until the end of the process, which line's work a launch is: a recorder and a watcher."""
     WATCHERS.append(launch)
     _record(record)
@@ -95,53 +95,64 @@ def materialise(storage: Storage) -> Value:
     """
     with LOCK:
         value: Any = storage.value
-        graph, leaves, _ = value
+        graph = value[0]
         if here.are_several and graph.nodes and (origin := _elsewhere(storage)) is not None:
             with here.on(origin):
                 return materialise(storage)
-        program = graph.program
-        if program is None or program.version != config.version:
-            if not graph.nodes:
-                return value  # type: ignore[no-any-return]
-            program = programs.find(graph)
-        if REPORTS:
-            note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-        if WATCHERS:
-            for tell in WATCHERS:
-                tell(storage)
-        references = PENDING[:]
-        others = [
-            other
-            for reference in references
-            if (other := reference()) is not None
-            and other is not storage
-            and (held := other.value) is not None
-            and held[0].nodes
-        ]
-        wanted = None
-        # This storage goes from the list before the launch, during which it may grow or be flushed.
-        if others:
-            if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
-                flush_all()
-                return storage.value or value
-            PENDING[: len(references)] = map(ref, others)
-            wanted = _wanted_interior(value, others)
-        else:
-            del PENDING[: len(references)]
+        if not graph.nodes:
+            return value  # type: ignore[no-any-return]
+        if not WATCHERS:
+            return _compute(storage, value)
+        for tell in WATCHERS:
+            tell(storage)
         try:
-            if wanted:
-                return _run_with_interior(storage, value, wanted)
-            if program.arrays_only:  # `program.run`, spelled out
-                buffer = program.allocate(program.nbytes)
-                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
-            else:
-                buffer = program.run(leaves)
-        except BaseException:
-            PENDING.append(ref(storage))
-            raise
-        done: Value = (program.leaf, (buffer,), next_mask())
-        storage.value = done
-        return done
+            return _compute(storage, value)
+        finally:
+            for tell in WATCHERS:
+                tell(None)
+
+
+def _compute(storage: Storage, value: Value) -> Value:
+    """Run what fills a storage whose value is pending, under the lock."""
+    graph, leaves, _ = value
+    program = graph.program
+    if program is None or program.version != config.version:
+        program = programs.find(graph)
+    if REPORTS:
+        note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+    references = PENDING[:]
+    others = [
+        other
+        for reference in references
+        if (other := reference()) is not None
+        and other is not storage
+        and (held := other.value) is not None
+        and held[0].nodes
+    ]
+    wanted = None
+    # This storage goes from the list before the launch, during which it may grow or be flushed.
+    if others:
+        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+            flush_all()
+            return storage.value or value
+        PENDING[: len(references)] = map(ref, others)
+        wanted = _wanted_interior(value, others)
+    else:
+        del PENDING[: len(references)]
+    try:
+        if wanted:
+            return _run_with_interior(storage, value, wanted)
+        if program.arrays_only:  # `program.run`, spelled out
+            buffer = program.allocate(program.nbytes)
+            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+        else:
+            buffer = program.run(leaves)
+    except BaseException:
+        PENDING.append(ref(storage))
+        raise
+    done: Value = (program.leaf, (buffer,), next_mask())
+    storage.value = done
+    return done
 
 
 def _elsewhere(storage: Storage) -> Timeline | None:

@@ -21,9 +21,8 @@ from oxinp._runtime import counters
 
 __all__ = ["Line", "Profile"]
 
-INTERVAL = 0.002  # seconds between two samples
+INTERVAL = 0.004  # seconds between two samples
 
-_MATERIALISE = schedule.materialise.__code__
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
 
 
@@ -109,7 +108,7 @@ class Profile:
         self._by_code: dict[int, dict[int, Line] | None] = {}
         self._codes: list[CodeType] = []  # kept, for their ids are the keys
         self._recorded: dict[int, Line] = {}  # by the id of the pending storage, the latest that had it
-        self._launching: Line | None = None
+        self._launching: list[tuple[int, Line | None]] = []  # thread and line of each, the innermost last
         self._elsewhere = Line("", 0)
         self._stopped = False
         self._began = 0.0
@@ -148,17 +147,19 @@ class Profile:
 
         return record
 
-    def _launch(self, storage: Storage) -> None:
+    def _launch(self, storage: Storage | None) -> None:
         """Let what is counted while a pending storage is computed go to the line that recorded it."""
-        self._launching = self._recorded.pop(id(storage), None)
+        if storage is None:
+            self._launching.pop()
+        else:
+            self._launching.append((threading.get_ident(), self._recorded.pop(id(storage), None)))
 
     def _count(self, name: str, amount: int, work: tuple[int, int]) -> None:
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code is _MATERIALISE and self._launching is not None:
-                self._launching.count(name, amount, work)
+        if self._launching:
+            thread, line = self._launching[-1]
+            if line is not None and thread == threading.get_ident():
+                line.count(name, amount, work)
                 return
-            frame = frame.f_back
         (self._line_at(sys._getframe(2)) or self._elsewhere).count(name, amount, work)
 
     def _line_at(self, frame: FrameType | None) -> Line | None:
