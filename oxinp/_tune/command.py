@@ -215,7 +215,8 @@ def _show(tuner: Tuner, data: Database, chosen: list[Problem]) -> None:
                 if found is None:
                     sys.stdout.write("  nothing measured: ")
                 else:
-                    how = "taken" if found.distance <= MAX_DISTANCE and _is_legal(choice, found.row) else "not taken"
+                    is_taken = found.distance <= MAX_DISTANCE and _is_legal(choice, found.row)
+                    how = "not taken" if not is_taken else "the planner's own" if found.row.is_default else "taken"
                     sys.stdout.write(
                         f"  nearest {' '.join(_place(found.row)[2:])} at {found.distance:.2f} doublings, {how}: "
                         f"{_answer(found.row.answer)} ({found.source})\n  "

@@ -244,10 +244,12 @@ class _Search:
         seen: dict[Any, None] = {}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for answer in answers:
-                with tuner.oracle.forcing(self.choice, answer):
+                kernels: list[Any] = []
+                # What cannot be planned or compiled is found out again when it is run.
+                with contextlib.suppress(ValueError), tuner.oracle.forcing(self.choice, answer):
                     kernels = tuner.recorder.kernels(lambda: tuner.compute(self.problem, self.whole))
                 for kernel in kernels:
-                    if kernel not in seen:  # one that does not compile is found out when it is run
+                    if kernel not in seen:
                         pool.submit(backend.compile, kernel)
                 seen.update(dict.fromkeys(kernels))
         return answers
@@ -263,7 +265,7 @@ class _Search:
         except DeviceFault:
             self.outcome.wrong.append(answer)
             raise
-        except (Refused, CudaError, MemoryError):
+        except (Refused, CudaError, MemoryError, ValueError):
             self.outcome.num_refused += 1
         self.outcome.num_tried += 1
 

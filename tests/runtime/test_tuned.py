@@ -2,12 +2,20 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
+from oxinp._kernels import matmul
+from oxinp._kernels.gemm_any import Cut
+from oxinp._ptx.types import f64
 from oxinp._runtime import tuned
 from oxinp._runtime.tuned import Database, Row, TuningWarning
 
@@ -108,6 +116,13 @@ def test_a_damaged_file_is_told_of_and_the_defaults_are_used(data, text, why):
     assert data(Question()) == {"tile_m": 7}
 
 
+def test_where_the_planner_was_right_it_is_asked(data):
+    data.store([row(tile_m=64)._replace(seconds=2e-4), row((1, 4096, 4096, 4096), tile_m=128)])
+    assert data(Question()) is None
+    assert data.find(Question()).row.is_default
+    assert data(Question(shape=(1, 3000, 4096, 4096))) == {"tile_m": 128}
+
+
 def test_without_a_folder(data, config):
     config.cache_dir = ""
     assert data(Question()) == {"tile_m": 1}
@@ -163,3 +178,44 @@ def test_answers_take_less_than_ten_microseconds(data):
             data(question)
             times.append(time.perf_counter() - began)
         assert min(times) < limit
+
+
+FILES = sorted((Path(tuned.__file__).with_name("measured")).glob("*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_shipped_files_are_whole(path):
+    rows = tuned.load(path)
+    assert rows
+    number = int(path.stem.removeprefix("sm_"))
+    assert path.read_text(encoding="utf-8") == tuned.dump(divmod(number, 10), rows)
+    assert len({each.problem for each in rows}) == len(rows)
+    assert all(0 < each.seconds <= each.default_seconds for each in rows)
+
+
+def test_hoppers_choices_are_shipped(config):
+    config.cache_dir = ""
+    data = Database((9, 0))
+    near = Question(shape=(1, 500, 512, 530))
+    answer = data(near)
+    assert Cut(**answer).tile_m * Cut(**answer).tile_n == 32 * 64
+    asked = []
+    device = SimpleNamespace(
+        num_sms=132, cc=(9, 0), max_shared_nbytes=227 << 10, tuned=lambda c: asked.append(c) or data(c)
+    )
+    a, b = (matmul.Matrices(f64, (512, 1), 256) for _ in range(2))
+    plan = matmul.plan((512, 512), 512, a, b, f64, f64, device)
+    assert asked[0].is_legal(Cut(**answer))
+    assert plan.launches[0].grid == (512 // 32 * 512 // 64, 1, 1)
+
+
+def test_the_wheel_has_them(tmp_path):
+    pytest.importorskip("hatchling")
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if name.endswith(".json")}
+        assert names == {f"oxinp/_runtime/measured/{path.name}" for path in FILES}
+        assert all(archive.read(f"oxinp/_runtime/measured/{path.name}") == path.read_bytes() for path in FILES)

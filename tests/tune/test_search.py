@@ -40,8 +40,8 @@ def test_what_is_hardly_faster_does_not_replace_the_default(backend):
 
 
 def test_what_is_refused_is_counted(backend):
-    (outcome,) = tune(tuner_of(backend), toy([Toy(1, fault="refuses"), *CANDIDATES]))
-    assert outcome.num_refused == 1
+    (outcome,) = tune(tuner_of(backend), toy([Toy(1, fault="refuses"), Toy(1, fault="cannot"), *CANDIDATES]))
+    assert outcome.num_refused == 2
     assert outcome.row.answer == Toy(2)._asdict()
 
 

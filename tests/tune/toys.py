@@ -21,7 +21,7 @@ class Toy(NamedTuple):
     fault: str = ""
 
 
-FAULTS = {"refuses": Refused("no"), "faults": DeviceFault("an illegal address")}
+FAULTS = {"refuses": Refused("no"), "cannot": ValueError("no such plan"), "faults": DeviceFault("an illegal address")}
 CANDIDATES = [Toy(n) for n in (5, 4, 3, 2)]
 
 
