@@ -44,6 +44,7 @@ ROWS = TILE_M // NUM_CONSUMERS  # of C that one consumer owns
 DEPTH_NBYTES = 128  # of K per tile
 STEPS = 4  # wgmmas along that
 MAX_PROMOTED = 128  # columns of tiles with totals
+MAX_DIRECT = 192  # columns of tiles that are stored directly: their code takes long to compile
 # 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 NAMES = {"k": "k", "mn": "m"}
@@ -106,6 +107,8 @@ class GemmSpec(NamedTuple):
             raise ValueError(f"tile_n is 64, 128, 192 or 256 and rows of it 128 bytes, not {self.tile_n}")
         if self.is_promoted and self.tile_n > MAX_PROMOTED:
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
+        if not self.is_bulk and self.tile_n > MAX_DIRECT:
+            raise ValueError(f"tiles of {self.tile_n} columns are not stored directly")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
         if self.shared not in ("a", "b"):

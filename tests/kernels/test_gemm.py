@@ -38,7 +38,7 @@ WGMMA_SPECS = [
     *[spec for spec, _ in gemm_gpu.TIMED],
     GemmSpec(f16, f16, is_sliced=True),
     GemmSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
-    GemmSpec(u8, i32, b_major="k", is_sliced=True, is_bulk=False),
+    GemmSpec(u8, i32, b_major="k", tile_n=192, is_sliced=True, is_bulk=False),
 ]
 H200_SHARED_NBYTES = 227 * 1024
 H200_SMS = 132
@@ -177,6 +177,7 @@ def map_registers(ptx):
         (lambda: gemm.make(GemmSpec(bf16, bf16, cluster=3)), "cluster"),
         (lambda: gemm.make(GemmSpec(bf16, bf16, shared="c")), "shares"),
         (lambda: gemm.make(GemmSpec(f16, f32, is_promoted=True)), "registers"),
+        (lambda: gemm.make(GemmSpec(f16, f32, is_bulk=False)), "directly"),
         (lambda: gemm.make(GemmSpec(i8, i32)), "K-major only"),
         (lambda: gemm.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
         (lambda: gemm.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
