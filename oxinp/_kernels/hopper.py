@@ -305,9 +305,9 @@ class Product:
         """Yield these, then every other cut there is."""
         yield from self.ranked()
         numbers = [1 << i for i in range(MAX_CHUNKS.bit_length())]
-        for *sizes, num_chunks, shared in product((64, 128, 192, 256), range(3, 9), (1, 2), numbers, "ba"):
-            cut = Cut(*sizes, num_chunks, shared)
-            if self.is_legal(cut) and (cut.cluster > 1 or shared == "b"):
+        for sizes in product((64, 128, 192, 256), range(3, 9), (1, 2), numbers, "ba"):
+            cut = Cut(*sizes)
+            if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
                 yield cut
 
     def steps(self, pointers: tuple[Argument, Argument, Argument], scratch: Scratch) -> Iterator[Step]:
