@@ -12,7 +12,7 @@ import pytest
 import oxinp as np
 from oxinp._core.ops import matmul as products
 from oxinp._kernels import matmul as kernels
-from oxinp._kernels import split, triangular
+from oxinp._kernels import ozaki, split, triangular
 from oxinp._kernels.steps import StepsPlan
 from oxinp._kernels.triangular import plan_rank_k
 
@@ -337,6 +337,70 @@ def test_without_memory_for_halves_there_is_a_way(monkeypatch):
     a, b = operands(51, 43, 62)
     monkeypatch.setattr(kernels, "plan_split", lambda *_: StepsPlan((), 1 << 50))
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
+
+
+@pytest.fixture
+def residues(monkeypatch):
+    """Let f64 and c128 products of 40 and more be planned as on Hopper; the plans made."""
+    plans, original = [], kernels.plan_residues
+
+    def plan_residues(shape, depth, a, b, device, workspace):
+        hopper = SimpleNamespace(
+            num_sms=device.num_sms, cc=(9, 0), max_shared_nbytes=device.max_shared_nbytes, tuned=device.tuned
+        )
+        plan = original(shape, depth, a, b, hopper, workspace)
+        plans.append(plan)
+        return plan and without_tensor_cores(plan)
+
+    monkeypatch.setattr(ozaki, "MIN_EXTENT", 40)
+    monkeypatch.setattr(kernels, "MIN_RESIDUE_GAIN", 0)
+    monkeypatch.setattr(kernels, "plan_residues", plan_residues)
+    return plans
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+@pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
+def test_multiply_adds_do_what_bytes_cannot(residues, turned, dtype):
+    a, b = (x.astype(dtype) for x in operands())
+    a[3, 5] = numpy.inf
+    x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
+    for _ in range(2):
+        with numpy.errstate(invalid="ignore"):
+            numpy.testing.assert_allclose(numpy.asarray(x @ y), a @ b, rtol=1e-13, atol=1e-13)
+    assert len(residues) == 1
+
+
+def test_settings_turn_bytes_off(residues, config):
+    a, b = (x.astype("f8") for x in operands())
+    config.matmul = "native"
+    numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
+    assert residues == []
+    config.matmul, config.matmul_workspace = "auto", 1 << 10
+    numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
+    assert residues == [None]
+
+
+def test_without_memory_for_bytes_there_is_a_way(monkeypatch):
+    a, b = (x.astype("f8") for x in operands(51, 43, 62))
+    monkeypatch.setattr(kernels, "plan_residues", lambda *_: StepsPlan((), 1 << 50))
+    numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_large_f64_products(dtype, config):
+    rng = numpy.random.default_rng(3)
+    a, b = (rng.standard_normal((3100, 2 * 3100)).view("c16" if dtype == "c16" else "f8") for _ in range(2))
+    a, b = a[:, :3100], b[:, :3100]
+    x, y = np.asarray(a), np.asarray(b)
+    rows = slice(None, None, 311)
+    with numpy.errstate(all="ignore"):
+        exact = a[rows].astype("g" if dtype == "f8" else "G") @ b[:, rows].astype("g" if dtype == "f8" else "G")
+    scale = numpy.abs(a[rows]) @ numpy.abs(b[:, rows])
+    errors = {}
+    for config.matmul in ("auto", "native"):
+        errors[config.matmul] = (numpy.abs(numpy.asarray(x @ y)[rows, rows] - exact) / scale).max()
+    assert errors["auto"] < errors["native"] < 1e-14
 
 
 @pytest.mark.hopper

@@ -18,7 +18,7 @@ from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.split import Source
 from oxinp._ptx.types import c128, f64, from_dtype
 from tests.kernels import gemm_ozaki_gpu
-from tests.kernels.machine import machine
+from tests.kernels.machine import Emulated, machine
 from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
 from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
 
@@ -31,10 +31,10 @@ MAJORS = list(itertools.product(("k", "mn"), repeat=2))
 
 
 class Plan:
-    """A plan made for the emulator, its memory, and its launches, that of the wgmma kernel in NumPy."""
+    """A plan made for the emulator, its memory, and its launches, that of the wgmma kernel in NumPy: never on a GPU."""
 
     def __init__(self, a, b, majors=("k", "mn"), workspace_nbytes=1 << 30):
-        self.here = machine()
+        self.here = Emulated()
         (m, depth), n = a.shape, b.shape[1]
         stored = [x if major == wanted else x.T for x, major, wanted in zip((a, b), majors, ("k", "mn"), strict=True)]
         stored = [np.pad(x, ((0, 0), (0, 1)), constant_values=np.nan) for x in stored]
@@ -94,8 +94,6 @@ class Plan:
 
 @pytest.fixture
 def planned():
-    if not hasattr(machine(), "memory"):
-        pytest.skip("the tensor units' part is NumPy's, which works in the emulator's memory")
     plans = []
 
     def make(*arguments):

@@ -142,7 +142,7 @@ def products(np):
 
 
 def tensor_products(np):
-    """Products large enough for Hopper's tensor cores: halves, bytes, f32 as three products of halves, and as tf32."""
+    """Products large enough for Hopper's tensor cores: halves, bytes, f32 as halves and as tf32, f64 as bytes."""
     for dtype in ("f2", "i1", "u1"):
         yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))
         yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))
@@ -152,6 +152,11 @@ def tensor_products(np):
     # Twelve decades: the guard has the other kernel compute it.
     scales = 10.0 ** numpy.linspace(-6, 6, 1300)
     yield np.array((data((1300, 1300), "f4") * scales).astype("f4")) @ np.array(data((1300, 1300), "f4", 1))
+    # As bytes; the smaller workspace has C made in blocks.
+    for workspace in (4 << 30, 1 << 28):
+        with oxinp.config.override(matmul_workspace=workspace):
+            yield np.array(data((1536, 1536), "c16")) @ np.array(data((1536, 1536), "c16", 1))
+    yield np.array(data((3072, 3000), "f8")) @ np.array(data((3000, 3072), "f8", 1))
 
 
 FAMILIES = [
