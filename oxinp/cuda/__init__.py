@@ -24,6 +24,7 @@ from oxinp.cuda.stream import Stream
 __all__ = [  # noqa: PLE0604 - and so are their names
     "BackendUnavailable",
     "Device",
+    "DevicePool",
     "Event",
     "Graph",
     "GreenContext",
@@ -36,6 +37,7 @@ __all__ = [  # noqa: PLE0604 - and so are their names
     "debug",
     "is_available",
     "limit_memory",
+    "links",
     "list_devices",
     "memory_stats",
     "pinned_array",
@@ -108,6 +110,7 @@ def is_available() -> bool:
 
 _LAZY = {
     "Device": "oxinp.cuda.device",
+    "DevicePool": "oxinp.cuda.device_pool",
     "Graph": "oxinp.cuda.graph",
     "GreenContext": "oxinp.cuda.green",
     "RawKernel": "oxinp.cuda.raw_kernel",
@@ -116,6 +119,7 @@ _LAZY = {
     "current_device": "oxinp.cuda.device",
     "debug": "oxinp.cuda.debug",
     "limit_memory": "oxinp.cuda.memory",
+    "links": "oxinp.cuda.device",
     "list_devices": "oxinp.cuda.device",
     "memory_stats": "oxinp.cuda.memory",
     "pinned_array": "oxinp.cuda.memory",

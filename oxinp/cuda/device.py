@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from _driver import device as driver_device
-from _driver import errors
+from _driver import errors, peer, topology
 from _driver.memory import DeviceMemory
+from _driver.topology import BusPlace, Link
 from oxinp._runtime import here, select, timeline
 from oxinp.cuda import current
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["Device", "MemoryInfo", "best_device", "current_device", "list_devices"]
+__all__ = ["BusPlace", "Device", "Link", "MemoryInfo", "best_device", "current_device", "links", "list_devices"]
 
 
 class MemoryInfo(NamedTuple):
@@ -94,6 +95,14 @@ class Device:
         """Return the free and the total bytes of its memory, all processes considered."""
         return MemoryInfo(*DeviceMemory(self._backend().context).info())
 
+    def can_reach(self, other: Device) -> bool:
+        """Return whether kernels here can use arrays of another device, over the link between the two."""
+        return self == other or peer.can_access(self._device, other._device)
+
+    def bus_place(self) -> BusPlace:
+        """Return where it sits in the machine: its bus, the speed of that, and the processors and memory next to it."""
+        return topology.bus_place(self._device)
+
     def __enter__(self) -> Self:
         current.flush()
         now, line = current.cuda_backend(), None
@@ -144,6 +153,14 @@ def best_device() -> Device:
         There is none; says why.
     """
     return Device(driver_device.best_device().ordinal)
+
+
+def links() -> list[Link]:
+    """Return what lies between each two GPUs: NVLink, the bus, or the host's memory only."""
+    try:
+        return topology.links(driver_device.list_devices())
+    except errors.Unavailable:
+        return []
 
 
 def current_device() -> Device | None:

@@ -172,6 +172,40 @@ def test_properties_of_devices():
     assert len({first, second, cuda.Device(1)}) == 2
 
 
+@pytest.mark.usefixtures("library")
+def test_a_pool_leases_devices_in_turn():
+    pool = cuda.DevicePool()
+    seen = []
+    for _ in range(3):
+        with pool.lease() as device:
+            assert cuda.current_device() == device
+            seen.append(device.ordinal)
+    assert seen == [0, 1, 0]
+    with cuda.DevicePool(policy="least_loaded").lease() as device:
+        assert device.ordinal == 0
+    other = cuda.DevicePool(cuda.list_devices()[1:], "least_loaded")
+    with other.lease() as device:
+        assert (device.ordinal, other.loads) == (1, (1,))
+    with pytest.raises(KeyError), other.lease():
+        raise KeyError("inside")
+    assert other.loads == (0,)
+    assert cuda.current_device() == cuda.Device(0)
+    with pytest.raises(cuda.InvalidValue, match="policy='best'"):
+        cuda.DevicePool(policy="best")
+    with pytest.raises(cuda.InvalidValue, match="devices is empty"):
+        cuda.DevicePool([])
+
+
+def test_links_and_places(library):
+    first, second = cuda.list_devices()
+    assert first.can_reach(first)
+    assert first.can_reach(second)
+    library.can_access_peers = False
+    assert not first.can_reach(second)
+    assert first.bus_place().pci_address == "0000:1b:00.0"
+    assert {(link.first, link.second) for link in cuda.links()} >= {(0, 1)}
+
+
 def test_without_a_gpu(config):
     config.backend = "host"
     assert cuda.current_device() is None
