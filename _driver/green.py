@@ -15,6 +15,8 @@ from _driver.stream import Stream
 from _driver.work_structures import DevResource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from _driver.context import Context
 
 __all__ = ["GreenContext", "GreenStream", "split"]
@@ -27,8 +29,8 @@ class GreenContext(Handle):
     ----------
     context : Context
         The primary one, around it.
-    resource : DevResource
-        Its multiprocessors.
+    groups : sequence of DevResource
+        Its multiprocessors, groups of one split.
 
     Attributes
     ----------
@@ -40,15 +42,16 @@ class GreenContext(Handle):
 
     destroyer = "cuGreenCtxDestroy"
 
-    def __init__(self, context: Context, resource: DevResource) -> None:
+    def __init__(self, context: Context, groups: Sequence[DevResource]) -> None:
         described, made = ctypes.c_void_p(), ctypes.c_void_p()
-        context.driver.cuDevResourceGenerateDesc(ctypes.byref(described), ctypes.byref(resource), 1)
+        array = (DevResource * len(groups))(*groups)
+        context.driver.cuDevResourceGenerateDesc(ctypes.byref(described), array, len(groups))
         context.driver.cuGreenCtxCreate(
             ctypes.byref(made), described, context.device.handle, GreenContextFlag.DEFAULT_STREAM
         )
         super().__init__(context.driver, made.value or 0)
         self.context = context
-        self.num_sms: int = resource.sm
+        self.num_sms: int = sum(group.sm for group in groups)
 
 
 class GreenStream(Stream):
@@ -79,24 +82,28 @@ def split(context: Context, *num_sms: int) -> list[GreenContext]:
     context : Context
         The primary one of the device.
     *num_sms : int
-        How many each has at least; the driver rounds up, to a multiple of 8 on compute capability 9.0.
+        How many each has at least: multiprocessors come in groups, of 8 on compute capability 9.0.
 
     Raises
     ------
     InvalidValue
         A number is not positive, or there are not so many left.
     """
-    rest, made = DevResource(), []
-    context.driver.cuDeviceGetDevResource(context.device.handle, ctypes.byref(rest), ResourceType.SM)
+    everything, count = DevResource(), ctypes.c_uint()
+    driver = context.driver
+    driver.cuDeviceGetDevResource(context.device.handle, ctypes.byref(everything), ResourceType.SM)
+    # Cut into the smallest groups there are, once: what one split leaves cannot be split again.
+    source = ctypes.byref(everything)
+    driver.cuDevSmResourceSplitByCount(None, ctypes.byref(count), source, None, 0, 1)
+    groups = (DevResource * count.value)()
+    driver.cuDevSmResourceSplitByCount(groups, ctypes.byref(count), source, None, 0, 1)
+    free, made = list(groups[: count.value]), []
     for wanted in num_sms:
-        if not 0 < wanted <= rest.sm:
-            raise errors.InvalidValue(f"{wanted} multiprocessors cannot be set aside: {rest.sm} are left")
-        share, remainder, count = DevResource(), DevResource(), ctypes.c_uint(1)
-        context.driver.cuDevSmResourceSplitByCount(
-            ctypes.byref(share), ctypes.byref(count), ctypes.byref(rest), ctypes.byref(remainder), 0, wanted
-        )
-        if not count.value:
-            raise errors.InvalidValue(f"{wanted} multiprocessors cannot be set aside: {rest.sm} are left")
-        made.append(GreenContext(context, share))
-        rest = remainder
+        left = sum(group.sm for group in free)
+        if not 0 < wanted <= left:
+            raise errors.InvalidValue(f"{wanted} multiprocessors cannot be set aside: {left} are left, in groups")
+        taken: list[DevResource] = []
+        while sum(group.sm for group in taken) < wanted:
+            taken.append(free.pop(0))
+        made.append(GreenContext(context, taken))
     return made

@@ -39,7 +39,7 @@ class GreenContext:
         Parameters
         ----------
         *num_sms : int
-            How many each has at least; the driver rounds up, to a multiple of 8 on compute capability 9.0.
+            How many each has at least: multiprocessors come in groups, of 8 on compute capability 9.0.
 
         Raises
         ------

@@ -197,6 +197,26 @@ def test_threads_on_streams_of_their_own_share_arrays():
     assert not failures
 
 
+@pytest.mark.parametrize("num_streams", [2, 8])
+def test_array_operations_on_streams_run_at_once(num_streams):
+    """H10 through arrays: products whose few tiles occupy few multiprocessors."""
+    arrays = [evaluated(oxinp.ones((32, 200_000), "i8")) for _ in range(num_streams)]
+    streams = [cuda.Stream() for _ in arrays]
+
+    def seconds(streams):
+        cuda.synchronize()
+        start = time.perf_counter()
+        for turn in range(16):
+            with streams[turn % len(streams)]:
+                oxinp.evaluate(arrays[turn % num_streams] @ arrays[turn % num_streams].T)
+        cuda.synchronize()
+        return time.perf_counter() - start
+
+    one, several = (min(seconds(chosen) for _ in range(5)) for chosen in (streams[:1], streams))
+    sys.stdout.write(f"\nH10 through arrays: {one / several:.2f}x with {num_streams} streams\n")
+    assert one / several > 1.5
+
+
 # Two devices
 
 

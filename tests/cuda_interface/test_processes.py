@@ -51,7 +51,7 @@ def test_green_contexts(library, config):  # noqa: F811
     config.offload_threshold = 0
     small, large = cuda.GreenContext.split(10, 64)
     assert (small.num_sms, large.num_sms) == (16, 64)
-    with pytest.raises(cuda.InvalidValue, match="140 multiprocessors cannot be set aside: 132 are left"):
+    with pytest.raises(cuda.InvalidValue, match="140 multiprocessors cannot be set aside: 128 are left"):
         cuda.GreenContext.split(140)
     with cuda.Stream(green=small) as stream:
         oxinp.evaluate(oxinp.ones(1000) + 1)

@@ -345,10 +345,11 @@ class FakeLibrary(FakeGraphs):
 
     def do_cuDevSmResourceSplitByCount(self, result, address, count, source, rest, flags, wanted):
         share = -(-wanted // 8) * 8
-        left = DevResource.from_address(source).sm - share
-        _store(count, ctypes.c_uint, int(left >= 0))
-        DevResource.from_address(address).sm = share
-        DevResource.from_address(rest).sm = left
+        groups = DevResource.from_address(source).sm // share
+        _store(count, ctypes.c_uint, groups)
+        if address:
+            for group in (DevResource * groups).from_address(address):
+                group.sm = share
 
     do_cuGreenCtxCreate = do_cuGreenCtxStreamCreate = do_cuDevResourceGenerateDesc = _give_handle
 
