@@ -12,6 +12,7 @@ import oxinp
 from oxinp import _runtime, cuda
 from oxinp._ptx import InOut, kernel
 from oxinp._ptx.types import f32, u32
+from tests.cuda_interface.evaluated import evaluated
 from tests.driver.ptx_samples import PTX
 
 pytestmark = pytest.mark.gpu
@@ -27,11 +28,6 @@ def increment(k, x: InOut[f32], n: u32):
 def _on_gpu(config):
     config.backend = "cuda"
     config.offload_threshold = 0
-
-
-def evaluated(x):
-    oxinp.evaluate(x)
-    return x
 
 
 # Own kernels

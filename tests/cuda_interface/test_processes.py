@@ -10,12 +10,11 @@ import pytest
 
 import oxinp
 from oxinp import cuda
-from tests.cuda_interface.test_devices import library  # noqa: F401
 
 # Over a driver without a GPU
 
 
-def test_a_shared_array_pickled_is_the_same_memory(library):  # noqa: F811
+def test_a_shared_array_pickled_is_the_same_memory(library):
     shared = cuda.SharedArray((3, 4), "f4")
     assert (shared.shape, shared.dtype, shared.nbytes) == ((3, 4), np.dtype("f4"), 48)
     text = pickle.dumps(shared)
@@ -34,7 +33,7 @@ def test_a_shared_array_pickled_is_the_same_memory(library):  # noqa: F811
         cuda.SharedArray(3, object)
 
 
-def test_a_shared_event_is_one_event(library):  # noqa: F811
+def test_a_shared_event_is_one_event(library):
     event = cuda.Event(is_shared=True)
     first = event.record()._mark.handle
     assert event.record()._mark.handle == first
@@ -47,7 +46,7 @@ def test_a_shared_event_is_one_event(library):  # noqa: F811
         pickle.dumps(cuda.Event())
 
 
-def test_green_contexts(library, config):  # noqa: F811
+def test_green_contexts(library, config):
     config.offload_threshold = 0
     small, large = cuda.GreenContext.split(10, 64)
     assert (small.num_sms, large.num_sms) == (16, 64)

@@ -7,7 +7,6 @@ import oxinp
 from oxinp import _runtime, cuda
 from oxinp._ptx import In, InOut, Out, kernel
 from oxinp._ptx.types import f32, u32
-from tests.cuda_interface.test_devices import library  # noqa: F401 - a fixture
 from tests.driver.ptx_samples import PTX
 
 
@@ -163,7 +162,7 @@ def test_text_without_such_an_entry(text, name, words):
         cuda.RawKernel(text, name)
 
 
-def test_a_launch_of_ptx(library):  # noqa: F811
+def test_a_launch_of_ptx(library):
     made = cuda.RawKernel(TEXT)
     x = oxinp.zeros(1000, "f4")
     for _ in range(2):
@@ -187,7 +186,7 @@ def test_a_launch_of_ptx(library):  # noqa: F811
     assert made.max_blocks_per_sm(256) == 8
 
 
-def test_launches_on_several_streams_wait_for_each_other_where_they_share_an_array(library):  # noqa: F811
+def test_launches_on_several_streams_wait_for_each_other_where_they_share_an_array(library):
     made, stream = cuda.RawKernel(PTX, "add"), cuda.Stream()
     x, y = oxinp.zeros(1000, "i4"), oxinp.zeros(1000, "i4")
     made(1, 32, (x, 1))
@@ -209,7 +208,7 @@ def test_launches_on_several_streams_wait_for_each_other_where_they_share_an_arr
     assert library.launches[-1].stream == 0
 
 
-def test_arrays_of_others(library):  # noqa: F811
+def test_arrays_of_others(library):
     buffer = _runtime.current().allocate(64)
 
     class Theirs:

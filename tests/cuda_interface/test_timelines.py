@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import mmap
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -92,7 +93,8 @@ class Calls(list):
 
     def append(self, call):
         super().append(call)
-        self.library.races.call(*call, getattr(self.library._thread, "context", 0))
+        with self.library.lock:
+            self.library.races.call(*call, getattr(self.library._thread, "context", 0))
 
 
 class WatchedLibrary(FakeLibrary):
@@ -100,7 +102,7 @@ class WatchedLibrary(FakeLibrary):
 
     def __init__(self):
         super().__init__(num_devices=2, results={"cuPointerGetAttribute": 1})
-        self.races, self.calls = Races(), Calls(self)
+        self.races, self.calls, self.lock = Races(), Calls(self), threading.Lock()
         self.kernels = {}  # by function, with their contexts
         self.recorded = {}  # accesses by the stream that was captured
         self.graph = None  # those of the graph that is launched next
@@ -117,7 +119,8 @@ class WatchedLibrary(FakeLibrary):
         if is_captured:
             self.recorded.setdefault(stream, []).extend(accesses)
         else:
-            self.races.use(stream or context, accesses, context)
+            with self.lock:
+                self.races.use(stream or context, accesses, context)
         return is_captured
 
     def do_cuDeviceTotalMem_v2(self, result, address, device):
@@ -129,7 +132,8 @@ class WatchedLibrary(FakeLibrary):
         ctypes.c_uint64.from_address(address).value = place
 
     def do_cuGraphLaunch(self, result, executable, stream):
-        self.races.use(stream or self._thread.context, self.graph, self._thread.context)
+        with self.lock:
+            self.races.use(stream or self._thread.context, self.graph, self._thread.context)
         return super().do_cuGraphLaunch(result, executable, stream)
 
 
@@ -150,7 +154,8 @@ def library(monkeypatch, config, one_stream):  # noqa: ARG001
 
     def noted(self, nbytes):
         buffer = allocate(self, nbytes)
-        library.races.allocate(buffer.ptr, nbytes)
+        with library.lock:
+            library.races.allocate(buffer.ptr, nbytes)
         return buffer
 
     monkeypatch.setattr(Loader, "function", function)
@@ -162,8 +167,8 @@ def library(monkeypatch, config, one_stream):  # noqa: ARG001
 class Program:
     """A random program of array operations on streams and devices."""
 
-    def __init__(self, library, seed, *, num_devices):
-        self.library, self.random = library, random.Random(seed)
+    def __init__(self, library, seed, *, num_devices, steps):
+        self.library, self.random, self.steps = library, random.Random(seed), steps
         self.devices = range(num_devices)
         self.streams = {}
         self.arrays = [oxinp.arange(float(SIZE)) + number for number in range(4)]
@@ -183,7 +188,7 @@ class Program:
                 if made and self.random.random() < 0.8:
                     places.enter_context(self.random.choice(made))
                 for _ in range(self.random.randrange(1, 4)):
-                    getattr(self, self.random.choice(STEPS))()
+                    getattr(self, self.random.choice(self.steps))()
 
     def some(self):
         return self.random.choice(self.arrays)
@@ -258,13 +263,35 @@ STEPS = [
     "evaluate",
     "trim",
 ]
-STEPS += ["launch_graph"]
+ALONE = ["launch_graph"]  # what `Program` can follow in one thread only
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])
 @pytest.mark.parametrize("seed", range(15))
 def test_whatever_shares_memory_is_in_order(library, seed, num_devices):
-    program = Program(library, seed, num_devices=num_devices)
+    program = Program(library, seed, num_devices=num_devices, steps=STEPS + ALONE)
     program.run(25)
     assert len(library.launches) > 20
+    assert not library.races.found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_threads_on_streams_of_their_own_are_in_order(library, seed):
+    """Four threads, each on streams of its own, work on the same arrays."""
+    programs = [Program(library, 100 * seed + number, num_devices=1, steps=STEPS) for number in range(4)]
+    failures = []
+
+    def work(program):
+        program.arrays = list(programs[0].arrays)
+        try:
+            program.run(15)
+        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(program,)) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
     assert not library.races.found

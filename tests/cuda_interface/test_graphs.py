@@ -1,0 +1,101 @@
+"""Graphs of `oxinp.cuda`, over a driver without a GPU."""
+
+import gc
+import math
+
+import pytest
+
+import oxinp
+from oxinp import _runtime, cuda
+from oxinp.cuda import current
+from tests.cuda_interface.evaluated import evaluated
+
+# Graphs
+
+
+def test_a_graph_is_captured_and_launched(library, config, stats):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros(1000) + 1)
+    backend = _runtime.current()
+    launches = stats().launches
+    with cuda.Graph.capture(x) as graph:
+        assert backend.stream in library.capturing
+        for _ in range(3):
+            x += 1
+            oxinp.evaluate(x)
+    assert backend.stream == 0
+    assert not library.capturing
+    assert graph.num_kernels == 3
+    (nodes,) = library.graphs.values()
+    ptr = current.address_of(x).ptr  # where it was: every launch goes on from the last
+    assert {int.from_bytes(node.params.params[:8], "little") for node in nodes.values()} == {ptr}
+    assert stats().launches == launches  # what is captured has not run
+    graph.launch()
+    graph.launch()
+    assert [stream for _, stream in library.graph_launches] == [0, 0]
+    assert library.count()["cuGraphInstantiateWithFlags"] == 1
+    assert stats().launches == launches + 6
+    graph.close()
+    graph.close()
+    assert not library.executables
+    with pytest.raises(cuda.InvalidHandle, match="this Graph is closed"):
+        graph.launch()
+
+
+@pytest.mark.usefixtures("library")
+def test_the_memory_of_a_graph_is_its_own_until_it_is_closed(config):
+    config.offload_threshold = 0
+    backend = _runtime.current()
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with cuda.Graph.capture(x) as graph:
+        oxinp.evaluate(x * 2)
+    cuda.trim()
+    assert backend.pool.stats().cached_nbytes > 0
+    graph.close()
+    cuda.trim()
+    assert backend.pool.stats().cached_nbytes == 0
+
+
+def test_what_cannot_be_captured(library, config):
+    config.offload_threshold = 0
+    backend = _runtime.current()
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with pytest.raises(cuda.CaptureError, match="can neither read"), cuda.Graph.capture(x):
+        float(x[0])
+    with pytest.raises(cuda.CaptureError, match="nothing was captured"), cuda.Graph.capture(x):
+        math.sqrt(2)
+    with pytest.raises(KeyError), cuda.Graph.capture(x):
+        raise KeyError("inside")
+    assert backend.stream == 0
+    assert not library.capturing
+    assert float(x[0]) is not None  # reading works again
+    config.backend = "emulator"
+    with pytest.raises(cuda.NotSupported, match="graphs need a GPU"), cuda.Graph.capture():
+        pytest.fail("there is no GPU")
+
+
+def test_a_graph_captured_anew_keeps_its_executable_form_where_it_can(library, config):
+    config.offload_threshold = 0
+    x, y = evaluated(oxinp.zeros(1000) + 1), evaluated(oxinp.zeros(1000) + 2)
+    with cuda.Graph.capture(x) as graph:
+        x += 1
+    graph.launch()
+    with graph.recapture(y):
+        y += 1
+    graph.launch()
+    assert library.count()["cuGraphInstantiateWithFlags"] == 1
+    assert library.count()["cuGraphExecUpdate_v2"] == 1
+    (nodes,) = library.executables.values()
+    (node,) = nodes.values()
+    assert int.from_bytes(node.params.params[:8], "little") == current.address_of(y).ptr
+    library.results["cuGraphExecUpdate_v2"] = 910
+    with graph.recapture(x):
+        x += 1
+        y += 1
+    assert graph.num_kernels == 2
+    graph.launch()
+    assert library.count()["cuGraphInstantiateWithFlags"] == 2
+    graph.close()
+    gc.collect()
+    assert not library.executables
+    assert not library.graphs
