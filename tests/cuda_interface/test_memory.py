@@ -37,7 +37,7 @@ def test_leaked_memory_is_seen_with_its_line(config):
         evaluated(oxinp.ones(1000) + 2)
     (leak,) = detector.leaks()
     assert (leak.count, leak.nbytes) == (1, 8000)
-    assert "test_memory.py:" in leak.line
+    assert "evaluated.py:" in leak.line
     del kept
     assert detector.leaks() == []
     assert "pool:" in cuda.debug.snapshot()
@@ -57,4 +57,4 @@ def test_launches_are_traced(library, config):
     assert len(trace.launches) == 2
     assert [launch.stream for launch in trace.launches] == [0, handle]
     assert trace.launches[0].grid == library.launches[-3].grid
-    assert all("test_memory.py:" in launch.line for launch in trace.launches)
+    assert all("evaluated.py:" in launch.line for launch in trace.launches)
