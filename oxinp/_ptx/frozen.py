@@ -32,6 +32,7 @@ class Frozen:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
+    _names: ClassVar[frozenset[str]] = frozenset()
     _shown: ClassVar[tuple[str, ...]] = ()
     _values: ClassVar[Any] = None  # record -> what it is compared by
 
@@ -39,6 +40,7 @@ class Frozen:
         own = tuple(name for name, kind in cls.__annotations__.items() if not str(kind).startswith("ClassVar"))
         cls._fields = (*cls._fields, *own)
         cls._defaults = {**cls._defaults, **{name: vars(cls)[name] for name in own if name in vars(cls)}}
+        cls._names = frozenset(cls._fields)
         cls._shown = tuple(name for name in cls._fields if name not in aside)
         cls._values = attrgetter(*cls._shown)
         if not eq:
@@ -48,8 +50,8 @@ class Frozen:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         fields = self._fields
         values = {**self._defaults, **dict(zip(fields, args, strict=False)), **kwargs}
-        is_doubtful = len(args) > len(fields) or not kwargs.keys().isdisjoint(fields[: len(args)])
-        if is_doubtful or values.keys() != set(fields):
+        is_doubtful = len(args) > len(fields) or (args and not kwargs.keys().isdisjoint(fields[: len(args)]))
+        if is_doubtful or values.keys() != self._names:
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(fields)}; got {args} and {kwargs}")
         vars(self).update(values)
 
