@@ -169,17 +169,17 @@ def test_newer_devices_take_the_newest_shipped_file(shipped, config, tmp_path):
 def test_answers_take_less_than_ten_microseconds(data):
     data.store([row((count, m, m, k)) for count in (1, 64) for m in (64, 256, 1024, 4096) for k in range(64, 1000, 64)])
     data(Question())
-    least = {"first": 1.0, "again": 1.0}
+    first, again = [], []
     for i in range(4000):  # on a busy machine most are slow
         question = Question(shape=(1, 64 + i, 64 + 3 * i, 900 + i))
-        for name in least:
+        for times in (first, again):
             began = time.perf_counter()
             data(question)
-            least[name] = min(least[name], time.perf_counter() - began)
-        if least["first"] < 10e-6 and least["again"] < 2e-6:
+            times.append(time.perf_counter() - began)
+        if min(first) < 10e-6 and min(again) < 2e-6:
             break
-    assert least["first"] < 10e-6
-    assert least["again"] < 2e-6
+    assert min(first) < 10e-6
+    assert min(again) < 2e-6
 
 
 FILES = sorted((Path(tuned.__file__).with_name("measured")).glob("*.json"))
