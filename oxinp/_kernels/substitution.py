@@ -2,13 +2,13 @@
 
 Data layout: L (order, order) lower triangular, X (order, columns), each with any strides, backwards too (so that upper
 systems are lower ones), one or many of them. In shared memory lie the block's columns of X, and `height` columns of L
-at a time, transposed, with the reciprocals of the diagonal on it.
+at a time and the next ones, transposed, with the reciprocals of the diagonal on it.
 
 Who owns what: a block has `WIDTH` columns of X, each lane of every warp one of them.
 
-Algorithm: for every `height` rows: the first warp solves for them in registers, each found value taken at once off the
-rows of these below it; then all warps take the products with the found rows off the rows further below, `ROWS` at a
-time.
+Algorithm: for every `height` rows: while the next columns of L come in, the first warp solves for these rows in
+registers, each found value taken at once off those below it; then all warps take the products with the found rows off
+the rows further below, `ROWS` at a time.
 
 Per column: order^2 flops; per block, order^2 / 2 elements of L are read. The diagonal's reciprocals are rounded, as in
 OpenBLAS: each value has an error of two roundings more than by division.
@@ -22,10 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm_units import multiply_add
 from oxinp._kernels.problem import Launch, Work
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -35,6 +38,7 @@ ROWS = 8  # of a warp at a time
 NUM_HEIGHTS = 4  # of a system
 HEIGHTS = {4: 32, 8: 32, 16: 16}  # rows that are solved for in registers, by the bytes of an element
 VECTOR_NBYTES = 16
+NUM_PANELS, UNROLL = 2, 8
 
 
 class SubstitutionSpec(NamedTuple):
@@ -82,71 +86,96 @@ class _Substitution:
         self.pitch = WIDTH + 1
         self.vector = max(1, VECTOR_NBYTES // spec.type.nbytes)
         self.values = k.dynamic_shared(spec.type, (self.length, self.pitch))
-        self.panel = k.dynamic_shared(spec.type, (self.height, self.length))
+        self.panels = k.dynamic_shared(spec.type, (NUM_PANELS, self.height * self.length))
+        self.copies = AsyncCopies(k)
 
     def build(self) -> Kernel:
         k = self.k
         matrix = k.ctaid / self.strips
         first = (k.ctaid - matrix * self.strips) * WIDTH
         a, x = (p.at(k.cast(matrix, i64) * move) for p, move in zip((self.a, self.x), self.moves, strict=True))
-        self.copy(x, first, is_in=True)
+        for here, there, is_present in self.places(x, first):
+            self.start(here, there, is_present)
+        self.load(a, k.const(0, u32))
         with k.range(0, self.order, self.height) as start:
-            self.load(a, start)
+            self.copies.wait()
             k.barrier()
+            self.load(a, start + self.height)
+            panel = self.panel(start)
             with k.when(k.warp == 0):
-                self.solve(start)
+                self.invert(start, panel.at(start))
+                k.warp_sync()
+                self.solve(start, panel.at(start))
             k.barrier()
-            self.reduce(start)
-            k.barrier()
-        self.copy(x, first, is_in=False)
+            self.reduce(start, panel)
+        self.copies.wait()
+        k.barrier()
+        for here, there, is_present in self.places(x, first):
+            with k.when(is_present):
+                there[0] = here[0]
         return k.build()
 
-    def copy(self, x: Pointer, first: Value, *, is_in: bool) -> None:
-        """Bring the block's columns of X in, rows beyond the last as zeros, or out; lanes along what is contiguous."""
+    def start(self, here: Pointer, there: Pointer, is_present: Value) -> None:
+        """Let an element come in, or a zero."""
+        nbytes = self.spec.type.nbytes
+        self.copies.start(here, there, nbytes, self.k.where(is_present, self.k.const(nbytes, u32), 0))
+
+    def numbers(self, count: int) -> Iterator[Value]:
+        """Yield a thread's share of so many elements, some at a time so that their accesses overlap."""
         k = self.k
-        with k.range(k.tid, self.length * WIDTH, NUM_WARPS * WIDTH) as number:
+        with k.range(k.tid, count, NUM_WARPS * WIDTH * UNROLL) as number:
+            for i in range(UNROLL):
+                yield number + i * NUM_WARPS * WIDTH if i else number
+
+    def places(self, x: Pointer, first: Value) -> Iterator[tuple[Pointer, Pointer, Value]]:
+        """Where elements of X lie in shared and in global memory, and whether there are such; lanes go along X's."""
+        k = self.k
+        for number in self.numbers(self.length * WIDTH):
             if self.spec.is_turned:
                 row, column = number % self.length, number / self.length
             else:
                 row, column = number / WIDTH, number % WIDTH
             here = self.values.at(row * self.pitch + column)
             there = x.at(k.cast(row, i64) * self.x_strides[0]).at(k.cast(first + column, i64) * self.x_strides[1])
-            is_present = (row < self.order) & (first + column < self.columns)
-            if is_in:
-                value = k.var(k.const(0, self.spec.type))
-                with k.when(is_present):
-                    value.set(there[0])
-                here[0] = value.get()
-            else:
-                with k.when(is_present):
-                    there[0] = here[0]
+            yield here, there, (row < self.order) & (first + column < self.columns)
+
+    def panel(self, start: Value) -> Pointer:
+        """Where columns of L from `start` on lie."""
+        return self.panels.at(start / self.height % NUM_PANELS * (self.height * self.length))
 
     def load(self, a: Pointer, start: Value) -> None:
-        """Bring columns of L from `start` on in, from the diagonal down; beyond the order it is the unit matrix."""
-        k, spec = self.k, self.spec
-        with k.range(k.tid, self.height * self.length, NUM_WARPS * WIDTH) as number:
+        """Let columns of L from `start` on come in, zeros above the diagonal and beyond the order."""
+        k = self.k
+        panel = self.panel(start)
+        for number in self.numbers(self.height * self.length):
             column, row = number / self.length, number % self.length
             along = start + column
-            value = k.var(k.const(0, spec.type))
-            with k.when((row < self.order) & (along < self.order) & (row >= along)):
-                found = a.at(k.cast(row, i64) * self.a_strides[0]).at(k.cast(along, i64) * self.a_strides[1])[0]
-                if spec.is_conjugated and spec.type.is_complex:
-                    real, imag = found.parts
-                    found = k.compound(spec.type, real, -imag)
-                value.set(found)
-            one = k.const(1, spec.type)
-            with k.when((row == along) & (row >= self.order)):
-                value.set(one)
-            if not spec.has_unit_diagonal:
-                with k.when(row == along):
-                    value.set(one / value.get())
-            self.panel.at(column * self.length + row)[0] = value.get()
+            there = a.at(k.cast(row, i64) * self.a_strides[0]).at(k.cast(along, i64) * self.a_strides[1])
+            is_present = (row < self.order) & (along < self.order) & (row >= along)
+            self.start(panel.at(number), there, is_present)
+        self.copies.commit()
 
-    def solve(self, start: Value) -> None:
+    def element(self, value: Value) -> Value:
+        """What an element in memory means."""
+        if not (self.spec.is_conjugated and self.spec.type.is_complex):
+            return value
+        real, imag = value.parts
+        return self.k.compound(self.spec.type, real, -imag)
+
+    def invert(self, start: Value, panel: Pointer) -> None:
+        """Put the reciprocals of the block's diagonal in its place, each lane one."""
+        if self.spec.has_unit_diagonal:
+            return
+        k = self.k
+        with k.when((k.lane < self.height) & (start + k.lane < self.order)):
+            place = panel.at(k.lane * self.length + k.lane)
+            one = k.const(1, self.spec.type)
+            place[0] = one / place[0]
+
+    def solve(self, start: Value, panel: Pointer) -> None:
         """Solve for the rows of the block on the diagonal."""
         k = self.k
         column = self.values.at(start * self.pitch + k.lane)
-        panel = self.panel.at(start)
         found = [k.var(column[i * self.pitch]) for i in range(self.height)]
         for j in range(self.height):
             first = j // self.vector * self.vector
@@ -159,17 +188,17 @@ class _Substitution:
         for i, variable in enumerate(found):
             column[i * self.pitch] = variable.get()
 
-    def reduce(self, start: Value) -> None:
+    def reduce(self, start: Value, panel: Pointer) -> None:
         """Take the products with the rows that are found off those below."""
         k = self.k
         known = self.values.at(start * self.pitch + k.lane)
         with k.range(start + self.height + k.warp * ROWS, self.length, NUM_WARPS * ROWS) as row:
             column = self.values.at(row * self.pitch + k.lane)
             totals = [k.var(column[i * self.pitch]) for i in range(ROWS)]
-            panel = self.panel.at(row)
+            below = panel.at(row)
             for j in range(self.height):
                 value = -known[j * self.pitch]
-                for factor, total in zip(self.factors(panel, j, 0, ROWS), totals, strict=True):
+                for factor, total in zip(self.factors(below, j, 0, ROWS), totals, strict=True):
                     total.set(multiply_add(k, factor, value, total.get()))
             for i, total in enumerate(totals):
                 column[i * self.pitch] = total.get()
@@ -177,7 +206,7 @@ class _Substitution:
     def factors(self, panel: Pointer, column: int, begin: int, end: int) -> list[Value]:
         """Elements of a column of L, which all lanes read."""
         lines = range(column * self.length + begin, column * self.length + end, self.vector)
-        return [value for line in lines for value in panel.load(line, self.vector)]
+        return [self.element(value) for line in lines for value in panel.load(line, self.vector)]
 
 
 def plan(
