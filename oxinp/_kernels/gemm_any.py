@@ -199,16 +199,25 @@ def is_brief(spec: AnyGemmSpec) -> bool:
 @retraceable
 def make(spec: AnyGemmSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _AnyGemm(spec).build()
+    return AnyGemm(spec).build()
 
 
-class _AnyGemm:
+class AnyGemm:
     """The kernel while it is built."""
 
     def __init__(self, spec: AnyGemmSpec) -> None:
         self.spec = spec
         target = UNITS[spec.unit].target
-        self.k = k = Builder("gemm_any", block=spec.num_threads, target=target, min_blocks=1)
+        self.k = Builder("gemm_any", block=spec.num_threads, target=target, min_blocks=1)
+        self.guard: Pointer | None = None
+        self.epilogue: BoundEpilogue | None = None
+        self.splitter: Splitter | None = None
+        self.batch_strides: list[list[Value]] = [[], [], []]  # of C, A and B
+        self.declare()
+
+    def declare(self) -> None:
+        """Declare the parameters."""
+        k, spec = self.k, self.spec
         if spec.is_split:
             k.pointer("result", spec.out, "w")  # the second pass's
         self.c = k.pointer("c", spec.out, "w")
@@ -236,13 +245,18 @@ class _AnyGemm:
 
     def multiply(self) -> None:
         """Compute this block's tile of C."""
-        k, spec = self.k, self.spec
-        number = k.ctaid + 0
+        spec = self.spec
+        number = self.number()
         matrix = number / self.per_matrix if self.splitter is not None else None
         tile = number - matrix * self.per_matrix if matrix is not None else number
         row, column = (index * size for index, size in zip(self.tile(tile), (spec.tile_m, spec.tile_n), strict=True))
         with self.inside(row, row + (spec.tile_m - 1), column, column + (spec.tile_n - 1)):
             self.multiply_tile(matrix, row, column)
+
+    def number(self) -> Value:
+        """Number of this block's tile."""
+        number: Value = self.k.ctaid + 0
+        return number
 
     def inside(self, first_row: Value, last_row: Value, first: Value, last: Value) -> AbstractContextManager[None]:
         """Run the block where some element between these corners is to be computed."""

@@ -62,21 +62,33 @@ class Panel:
     """The ring of tiles of one operand: `extent` of M or N by `depth` of K."""
 
     def __init__(
-        self, k: Builder, spec: AnyGemmSpec, name: str, major: str, copy_nbytes: int, extent: int, form: Form
+        self,
+        k: Builder,
+        spec: AnyGemmSpec,
+        name: str,
+        major: str,
+        copy_nbytes: int,
+        extent: int,
+        form: Form,
+        source: Pointer | None = None,
     ) -> None:
         self.builder, self.spec, self.extent, self.form = k, spec, extent, form
         self.is_k_major = major == "k"
         # Elements with indices along K up to that along M or N are stored, and not the others.
         self.has_low_depths = form.is_lower == (name == "a")
         self.copy_nbytes = copy_nbytes
-        self.source: Pointer = k.pointer(name, spec.type, "r")
+        self.source = k.pointer(name, spec.type, "r") if source is None else source
         self.pitch, self.size = pitch_of(spec, major, extent)
         self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
         self.chunk = max(1, copy_nbytes // spec.type.nbytes)  # elements
 
     def declare(self, name: str, size: Value, depth: Value) -> None:
         """Declare the stride, after every pointer; `size` is the matrix's extent."""
-        self.stride = self.builder.scalar(f"{name}_stride", i64)
+        self.measure(self.builder.scalar(f"{name}_stride", i64), size, depth)
+
+    def measure(self, stride: Value, size: Value, depth: Value) -> None:
+        """Say how the matrix lies and how large it is."""
+        self.stride = stride
         self.limits = (size, depth) if self.is_k_major else (depth, size)
 
     def place(self, extent: Value, depth: Value) -> Pointer:

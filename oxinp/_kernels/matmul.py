@@ -183,7 +183,7 @@ def plan(
     steps = nest.strides if loops else ((),) * len(nest.strides)
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     copies = [
-        _copy_nbytes(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
+        widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
     ]
     problem = (math.prod(loops), m, n, depth)
     spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), device)
@@ -325,7 +325,7 @@ def plan_residues(
 def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Launch:
     """Return the guarded kernel that multiplies large matrices by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
-    copies = (_copy_nbytes(a, (a_stride,)), _copy_nbytes(b, (b_stride,)))
+    copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, device)
     return gemm_any.plan(replace(spec, is_guarded=True), (*shape, depth), (shape[1], a_stride, b_stride))
 
@@ -350,7 +350,8 @@ def _major(extents: tuple[int, int], strides: Sequence[int]) -> tuple[str, int]:
     return "mn", strides[1]
 
 
-def _copy_nbytes(matrices: Matrices, strides: Sequence[int]) -> int:
+def widest_copy(matrices: Matrices, strides: Sequence[int]) -> int:
+    """Return the bytes of the widest copy that alignment and strides allow; 0: single elements."""
     itemsize = matrices.type.nbytes
     for nbytes in (16, 8, 4):
         if nbytes < itemsize:
@@ -360,8 +361,8 @@ def _copy_nbytes(matrices: Matrices, strides: Sequence[int]) -> int:
     return 0
 
 
-def _tilings(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
-    """What multiplies, and the tilings that the model knows of it."""
+def tilings_of(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
+    """Return what multiplies, and the tilings that the model knows of it."""
     if type is f64 and acc is f64:
         return ("tensor", _TENSOR) if device.cc >= (9, 0) else ("tensor_sm80", _TENSOR_SM80)
     if type in (f16, bf16) and acc is f32:
@@ -373,7 +374,7 @@ def _spec(
     type: Type, acc: Type, out: Type, majors: tuple[str, str], copies: tuple[int, int], device: Device
 ) -> AnyGemmSpec:
     """The Spec before it is cut: in the model's first tiling."""
-    unit, tilings = _tilings(type, acc, device)
+    unit, tilings = tilings_of(type, acc, device)
     return AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
 
 
@@ -403,7 +404,7 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
         )
 
     def ranked() -> list[Cut]:
-        _, tilings = _tilings(spec.type, spec.acc, device)
+        _, tilings = tilings_of(spec.type, spec.acc, device)
         allowed = [t for t in tilings if is_legal(t.cut()) and _is_meant(t, problem, device)]
         ways = [
             (_seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))

@@ -162,7 +162,7 @@ def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
     for side in (32, 64, 96):
         spec = matmul._spec(type_, type_, type_, ("k", "mn"), (16, 16), device)
         cut = matmul._cut(spec, (count, side, side, side), device)
-        small = [tiling.cut() for tiling in matmul._tilings(type_, type_, device)[1] if tiling.max_side]
+        small = [tiling.cut() for tiling in matmul.tilings_of(type_, type_, device)[1] if tiling.max_side]
         assert (cut in small) == (count > 1 and side <= 64)
 
 
