@@ -50,9 +50,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of M, N and K
-# As measured on the H200: multiply-adds per second, native and of bytes; what passes take per number, and launches.
-NATIVE_RATE, BYTES_RATE = 28e12, 0.74e15
-SECONDS_PER_NUMBER, SECONDS_TO_LAUNCH = 13e-12, 40e-6
+# As measured on the H200: multiply-adds per second, native and of bytes; what a number of A or B takes on its way to
+# bytes, and one of C on its way to residues and back; launches.
+NATIVE_RATE, BYTES_RATE = 28e12, 0.8e15
+SECONDS_PER_NUMBER, SECONDS_PER_RESULT, SECONDS_TO_LAUNCH = 13e-12, 18e-12, 40e-6
 LEVELS = (1, 2, 5)  # elements are small below 2**-level of the root mean square
 FIELD = 21  # bits of a count
 MIN_SHARE = 8  # one in so many terms has to be large
@@ -137,8 +138,8 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
 def expected_gain(type: Type, m: int, n: int, depth: int) -> float:
     """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
     products, width, parts = m * n * depth, len(type.parts), 3 if type.is_complex else 1
-    passes = (m + n) * depth * width + m * n * parts
-    seconds = COUNTS[0] * parts * products / BYTES_RATE + passes * SECONDS_PER_NUMBER + SECONDS_TO_LAUNCH
+    passes = (m + n) * depth * width * SECONDS_PER_NUMBER + m * n * parts * SECONDS_PER_RESULT
+    seconds = COUNTS[0] * parts * products / BYTES_RATE + passes + SECONDS_TO_LAUNCH
     return products * width**2 / NATIVE_RATE / seconds
 
 
