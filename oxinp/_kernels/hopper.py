@@ -93,6 +93,8 @@ class Source(NamedTuple):
         Matrices of C.
     alignment : int
         Of the pointer.
+    batch, moves : tuple of int
+        Where the matrices do not follow each other at one distance: loops over them, and elements that these move on.
     """
 
     name: str
@@ -104,6 +106,8 @@ class Source(NamedTuple):
     distance: int
     num_c: int
     alignment: int
+    batch: tuple[int, ...] = ()
+    moves: tuple[int, ...] = ()
 
     @property
     def is_readable(self) -> bool:
@@ -116,6 +120,7 @@ class Source(NamedTuple):
             and not any(step * nbytes % ALIGN for step in steps)
             and self.pitch >= self.run
             and self.distance >= 0
+            and not self.batch
         )
 
     def copied(self) -> Source:
@@ -127,7 +132,16 @@ class Source(NamedTuple):
         unit = ALIGN // self.type.nbytes
         pitch = -(-run // unit) * unit
         distance = lines * pitch if self.distance else 0
-        return self._replace(major=major, lines=lines, run=run, pitch=pitch, distance=distance, alignment=ALIGNMENT)
+        return self._replace(
+            major=major,
+            lines=lines,
+            run=run,
+            pitch=pitch,
+            distance=distance,
+            alignment=ALIGNMENT,
+            batch=(),
+            moves=(),
+        )
 
     @property
     def num_matrices(self) -> int:
@@ -173,13 +187,16 @@ def _copies(source: Source, copy: Source, to: Argument, device: Device) -> Itera
     """Yield the launches that copy an operand, and write zeros behind its lines."""
     type_ = source.type
     strides = (source.pitch, 1) if source.major == copy.major else (1, source.pitch)
-    inputs = Operand(type_, (source.distance, *strides), source.alignment)
-    output = Operand(type_, (copy.lines * copy.pitch, copy.pitch, 1), ALIGNMENT)
-    shape = (copy.num_matrices, copy.lines, copy.run)
+    batch, moves = source.batch or (copy.num_matrices,), source.moves or (source.distance,)
+    inputs = Operand(type_, (*moves, *strides), source.alignment)
+    size = copy.lines * copy.pitch
+    following = [size * math.prod(batch[i + 1 :]) for i in range(len(batch))]
+    output = Operand(type_, (*following, copy.pitch, 1), ALIGNMENT)
+    shape = (*batch, copy.lines, copy.run)
     yield step(elementwise.plan(shape, (inputs,), (), [Output(0, output)], device), (to, Argument(source.name)))
     if copy.pitch != copy.run:
         start = copy.run * type_.nbytes
-        end = Operand(type_, output.strides, math.gcd(ALIGNMENT, start))
+        end = Operand(type_, (size, copy.pitch, 1), math.gcd(ALIGNMENT, start))
         shape = (copy.num_matrices, copy.lines, copy.pitch - copy.run)
         yield step(
             elementwise.plan(shape, (), (_zero(type_),), [Output(0, end)], device),

@@ -254,26 +254,32 @@ def plan_hopper(
     if a.type is not b.type:
         return None
     nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
-    if len(nest.shape) > 1:
-        return None
-    num_c = nest.shape[0]
     sources = [
-        hopper.Source(
-            name,
-            x.type,
-            major,
-            *((extent, depth) if major == "k" else (depth, extent)),
-            stride,
-            move if num_c > 1 else 0,
-            num_c,
-            x.alignment,
-        )
-        for name, x, extent, (major, stride), (move,) in zip(
+        _source(name, x, major, (extent, depth), nest.shape, moves)
+        for name, x, extent, major, moves in zip(
             "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:], strict=True
         )
     ]
     plan = digits.plan if a.type in digits.UNSIGNED else hopper.plan
     return plan(sources[0], sources[1], out, device)
+
+
+def _source(
+    name: str,
+    x: Matrices,
+    major: tuple[str, int],
+    extents: tuple[int, int],
+    batch: tuple[int, ...],
+    moves: tuple[int, ...],
+) -> hopper.Source:
+    """An operand by the loops over its matrices."""
+    num_c = math.prod(batch)
+    lines, run = extents if major[0] == "k" else reversed(extents)
+    if num_c == 1 or not any(moves):
+        moves = (0,)
+    is_regular = all(moves[i] == moves[i + 1] * batch[i + 1] for i in range(len(moves) - 1))
+    distance, others = (moves[-1], ((), ())) if is_regular else (max(map(abs, moves)), (batch, moves))
+    return hopper.Source(name, x.type, major[0], lines, run, major[1], distance, num_c, x.alignment, *others)
 
 
 def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:

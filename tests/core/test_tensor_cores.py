@@ -130,6 +130,19 @@ def test_halves_summed_up_in_single_precision(plans, shapes):
 
 
 @pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["f2", "i1"])
+def test_stacks_in_another_order(plans, dtype):
+    """As of attention: heads beside each other in memory."""
+    rng = numpy.random.default_rng(13)
+    stored = [draw(rng, (3, 200, 4, 64), dtype) for _ in range(2)]
+    a, b = (x.swapaxes(1, 2) for x in stored)
+    x, y = (np.asarray(v).swapaxes(1, 2) for v in stored)
+    assert_product(x @ y.swapaxes(-1, -2), a, b.swapaxes(-1, -2), 2.0**-11 if dtype == "f2" else None)
+    assert_product(x @ y[:1].swapaxes(-1, -2), a, b[:1].swapaxes(-1, -2), 2.0**-11 if dtype == "f2" else None)
+    assert None not in plans
+
+
+@pytest.mark.hopper
 def test_infinite_and_missing_halves():
     a, b = (draw(numpy.random.default_rng(6), (256, 256), "f2") for _ in range(2))
     a[3, 5], a[7, 8], b[9, 100] = numpy.inf, numpy.nan, -numpy.inf

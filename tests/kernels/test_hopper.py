@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import digits, gemm, hopper
+from oxinp._kernels import digits, gemm, hopper, matmul
 from oxinp._kernels.hopper import Cut, Source
 from oxinp._kernels.steps import Argument, Scratch
 from oxinp._ptx import Builder
@@ -106,6 +106,23 @@ def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, m
         assert not copied[..., length:].any()
     assert of_a.map.shape[-2:] == (lines, pitch)
     assert of_a.map.strides_nbytes[-1] == pitch * dtype.itemsize
+
+
+def test_stacks_in_another_order_are_copied(monkeypatch):
+    monkeypatch.setattr(hopper, "MIN_COPIED", 0)
+    stored = np.random.default_rng(12).standard_normal((3, 20, 2, 24)).astype(np.float16)
+    # Matrices (i, :, j, :) in the order of i, then j; those of B for all i.
+    a = matmul.Matrices(f16, (20 * 48, 24, 48, 1), 256)
+    b = matmul.Matrices(f16, (0, 24 * 16, 16, 1), 256)
+    plan = matmul.plan_hopper((3, 2, 20, 16), 24, a, b, f16, H200)
+    step = product_of(plan)
+    of_a, of_b = step.arguments[1:]
+    left = run(plan, {"a": stored, "b": np.arange(2 * 24 * 16, dtype=np.float16)})[0].view(np.float16)
+    assert of_a.map.shape == (6, 20, 24)
+    np.testing.assert_array_equal(left[of_a.offset // 2 :][: stored.size], stored.swapaxes(1, 2).ravel())
+    assert of_b.map.shape == (6, 24, 16)
+    expected = np.tile(np.arange(2 * 24 * 16, dtype=np.float16), 3)
+    np.testing.assert_array_equal(left[of_b.offset // 2 :][: expected.size], expected)
 
 
 def test_chunks_are_summed_up():
