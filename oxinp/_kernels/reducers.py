@@ -346,8 +346,10 @@ def extremum_of_bytes(type: Type, lowest: int, *, is_max: bool) -> ReduceOp:
     neutral = ((lowest + 128 if sign else lowest) & 0xFF) * 0x10001
 
     def halves(word: Value) -> tuple[Value, Value]:
-        word = word ^ sign if sign else word
-        return word & EVEN_BYTES, (word >> 8) & EVEN_BYTES
+        shifted = word >> 8
+        if sign:  # of each half: with the choice of bits this is one instruction
+            word, shifted = word ^ sign, shifted ^ sign
+        return word & EVEN_BYTES, shifted & EVEN_BYTES
 
     def better(k: Builder, a: Value, b: Value) -> Value:
         best: Value = k.emit("max_f16x2" if is_max else "min_f16x2", a, b)

@@ -126,11 +126,13 @@ def expm1(k: Builder, z: Any) -> Value:
     """``e**z - 1``, in NumPy's own steps as far as they go; within 5 ulp."""
     x, y = z.real, z.imag
     sine = real_sin(k, y * 0.5)
-    real = real_expm1(k, x) * real_cos(k, y) - 2.0 * sine * sine
-    imag = real_sin(k, y) * real_exp(k, x)
-    steep: Any = exp(k, z)
-    is_steep = (x > STEEP[x.type]) & (x < INFINITY)
-    return k.compound(z.type, k.where(is_steep, steep.real, real), k.where(is_steep, steep.imag, imag))
+    real = k.var(real_expm1(k, x) * real_cos(k, y) - 2.0 * sine * sine)
+    imag = k.var(real_sin(k, y) * real_exp(k, x))
+    with k.when((x > STEEP[x.type]) & (x < INFINITY)):
+        steep: Any = exp(k, z)
+        real.set(steep.real)
+        imag.set(steep.imag)
+    return k.compound(z.type, real.get(), imag.get())
 
 
 def log1p(k: Builder, z: Any) -> Value:

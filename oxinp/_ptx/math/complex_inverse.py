@@ -52,9 +52,11 @@ def _roots(k: Builder, x: Value, y: Value, of: Any) -> _Roots:
     a, b = k.where(is_large, one, x), k.where(is_large, one, y)
     below: Any = k.sqrt(k.compound(of, 1.0 - a, b))
     above: Any = k.sqrt(k.compound(of, 1.0 + a, b))
-    modulus: Any = log(k, k.compound(of, x, y))
-    size = modulus.real + math.log(2)
-    return _Roots(below.real, below.imag, above.real, above.imag, x, y, is_large, size)
+    size = k.var(one)
+    with k.when(is_large):
+        modulus: Any = log(k, k.compound(of, x, y))
+        size.set(modulus.real + math.log(2))
+    return _Roots(below.real, below.imag, above.real, above.imag, x, y, is_large, size.get())
 
 
 def _height(k: Builder, z: _Roots) -> Value:
@@ -118,9 +120,10 @@ def _area(k: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     is_large = size > LARGE[type_]
     a, b = k.where(is_large, one, x), k.where(is_large, one, y)
     away = 1.0 - a
-    real = real_log1p(k, 4.0 * a / k.fma(away, away, b * b)) * 0.25
-    pole = (math.log(2) - real_log(k, b)) * 0.5
-    real = k.where(k.compare("eq", a, 1) & (b < SMALL[type_]), pole, real)
+    near = k.var(real_log1p(k, 4.0 * a / k.fma(away, away, b * b)) * 0.25)
+    with k.when(k.compare("eq", a, 1) & (b < SMALL[type_])):  # the pole
+        near.set((math.log(2) - real_log(k, b)) * 0.5)
+    real = near.get()
     imag = arctan2(k, b + b, k.fma(away, 1.0 + a, -(b * b))) * 0.5
     # far out x / (x**2 + y**2), and a right angle
     along, across = x / size, y / size
