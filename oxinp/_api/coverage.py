@@ -98,10 +98,10 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("row_stack", "manipulation", COMPOSED, until="2.4"),
     *_rows(
         "indexing",
-        native="diagonal",
+        native="compress diagonal extract take",
         composed="indices select",
-        host="argwhere c_ choose compress diag_indices diag_indices_from extract ix_ ndenumerate r_ "
-        "ravel_multi_index take take_along_axis tril_indices tril_indices_from triu_indices "
+        host="argwhere c_ choose diag_indices diag_indices_from ix_ ndenumerate r_ "
+        "ravel_multi_index take_along_axis tril_indices tril_indices_from triu_indices "
         "triu_indices_from unravel_index",
         own="flatiter index_exp ndindex newaxis s_",
     ),
@@ -152,8 +152,8 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("vecmat", "linear algebra", COMPOSED, since="2.2"),
     *_rows(
         "sorting and searching",
-        native="argmax argmin count_nonzero nanargmax nanargmin where",
-        host="argpartition argsort flatnonzero lexsort nonzero partition searchsorted sort sort_complex",
+        native="argmax argmin count_nonzero flatnonzero nanargmax nanargmin nonzero where",
+        host="argpartition argsort lexsort partition searchsorted sort sort_complex",
     ),
     *_rows(
         "statistics",

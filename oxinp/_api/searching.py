@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._api import indexing
 from oxinp._api.fronts import as_ours, implements, reduced
 from oxinp._core import reduction_table as table
 from oxinp._core import ufuncs
@@ -23,8 +24,10 @@ _NoValue = np._NoValue
 @implements("where")
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """See `numpy.where`."""
+    if x is None and y is None:
+        return indexing.nonzero(condition)
     if x is None or y is None:
-        raise Unsupported("the indices of what is true")
+        raise Unsupported("what NumPy refuses")
     if any(holds_arrays(value) for value in (condition, x, y)):
         raise Unsupported("lists of arrays")
     return ufuncs.where(condition, x, y)

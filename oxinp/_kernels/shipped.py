@@ -9,8 +9,21 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import columns, elementwise, linear, reduce, reducers, rows, scan, scan_columns, scan_rows, tile
+from oxinp._kernels import (
+    columns,
+    elementwise,
+    gather,
+    linear,
+    reduce,
+    reducers,
+    rows,
+    scan,
+    scan_columns,
+    scan_rows,
+    tile,
+)
 from oxinp._kernels.columns import ColumnsSpec
+from oxinp._kernels.gather import SelectSpec, TakeSpec
 from oxinp._kernels.linear import LinearSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.rows import RowsSpec
@@ -248,6 +261,19 @@ def scan_specs() -> list[ScanRowsSpec | ScanColumnsSpec]:
     return list(dict.fromkeys(each.spec for each in passes))
 
 
+def gather_specs() -> list[TakeSpec | SelectSpec]:
+    """Return Specs of elements by index, of every type, width and distance."""
+    takes = [
+        TakeSpec(type_, index_type, vector, bits)
+        for type_ in (*TYPES, *OTHER_TYPES)
+        for index_type in (i64, u8)
+        for vector in (1, gather.MAX_VECTOR_NBYTES // type_.nbytes)
+        for bits in (32, 64)
+    ]
+    selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
+    return list(dict.fromkeys([*takes, *selects]))
+
+
 FAMILIES: dict[type, Any] = {
     LinearSpec: linear,
     TileSpec: tile,
@@ -255,10 +281,12 @@ FAMILIES: dict[type, Any] = {
     ColumnsSpec: columns,
     ScanRowsSpec: scan_rows,
     ScanColumnsSpec: scan_columns,
+    TakeSpec: gather,
+    SelectSpec: gather,
 }
 
 
 def kernels() -> list[Kernel]:
     """Return the kernels of all shipped Specs."""
-    specs = (*elementwise_specs(), *reduce_specs(), *scan_specs())
+    specs = (*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs())
     return [FAMILIES[type(spec)].make(spec) for spec in specs]

@@ -1,4 +1,4 @@
-"""Basic indexing, read and write. Everything else (integer arrays, masks, fields) is NumPy's, through the fallback."""
+"""Indexing: basic keys, read and write; masks and arrays of integers as far as `gather` goes. The rest is NumPy's."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import explain, placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES
+from oxinp._core.dtypes import BOOL, DEVICE_TYPES
+from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle, device_value, expression, fetch, fetch_storage, host_view
 from oxinp._core.layout import Layout
+from oxinp._core.ops import gather
 from oxinp._core.ops.copy import assign
 from oxinp._core.ops.views import host_part, view, view_at
 from oxinp._core.placement import SMALL_NBYTES
 from oxinp._core.programs import copying, read
-from oxinp._core.ufunc import store, types, wrap_pending
+from oxinp._core.ufunc import WHERE, express, is_hosted, store, target_of, types, wrap_pending
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 _accesses = placement.accesses
@@ -46,9 +48,7 @@ def getitem(array: Handle, key: Any) -> Any:
         located = None if located_parts is None else located_parts.get(_plain(key))
     if located is None and not is_basic(key):
         valued = _with_values(key)
-        if valued is key:
-            return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
-        return getitem(array, valued)
+        return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
@@ -64,6 +64,29 @@ def getitem(array: Handle, key: Any) -> Any:
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
     return host_part(array, host, part)
+
+
+def _gathered(array: Handle, key: Any) -> Any:
+    """Return ``array[key]`` for a key that is not basic: on the device an array of integers, or a mask."""
+    if type(array) is not types.ndarray:
+        return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
+    held = _as_array(key) if array._storage.host is None or type(key) is types.ndarray else key
+    if isinstance(held, Handle) and not (
+        is_hosted((array, held)) and placement.is_host(max(array._layout.nbytes, held._layout.nbytes))
+    ):
+        try:
+            return gather.by_key(array, held)
+        except Unsupported:
+            pass
+    return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
+
+
+def _as_array(key: Any) -> Any:
+    """Return a list or a NumPy array of integers or truth as an array of ours."""
+    if type(key) is _NumpyArray or (type(key) is list and {int, bool}.issuperset(map(type, key))):
+        given = np.asarray(key)
+        return types.from_host(given) if given.dtype.kind in "biu" and given.size else key
+    return key
 
 
 def setitem(array: Handle, key: Any, value: Any) -> None:
@@ -85,9 +108,9 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         located = None if located_parts is None else located_parts.get(_plain(key))
     if located is None and not is_basic(key):
         known = _with_values(key)
-        if known is key:
+        if known is key and not _fills(array, key, value):
             call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
-        else:
+        elif known is not key:
             setitem(array, known, value)
         return
     if host is None:
@@ -123,6 +146,21 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
+
+
+def _fills(array: Handle, key: Any, value: Any) -> bool:
+    """Write one number where a mask is true, on the device; tell whether that has been done."""
+    is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    if not (type(key) is types.ndarray and is_number and key._layout.shape == array._layout.shape):
+        return False
+    dtype = array._layout.dtype
+    is_known = key._layout.dtype == BOOL and dtype in DEVICE_TYPES and array._layout.ndim
+    if not is_known or (is_hosted((array, key)) and placement.is_host(array._layout.nbytes)):
+        return False
+    element = np.zeros(1, dtype)
+    element[0] = value
+    assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
+    return True
 
 
 def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:

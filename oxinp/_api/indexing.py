@@ -1,0 +1,75 @@
+"""Indexing routines: elements by index, elements that a condition chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._core.dtypes import BOOL
+from oxinp._core.exchange import holds_arrays
+from oxinp._core.expr import Unsupported
+from oxinp._core.ops import gather
+from oxinp._core.ops.copy import astype
+from oxinp._core.ops.shape import ravel
+
+
+def _taken(value: Any) -> Any:
+    """Return an array_like as an array of ours that has dimensions."""
+    if holds_arrays(value) or (isinstance(value, np.ndarray) and type(value) is not np.ndarray):
+        raise Unsupported("lists of arrays, or a subclass to pass through")
+    array = as_ours(value)
+    if not array._layout.ndim:
+        raise Unsupported("a scalar")
+    return array
+
+
+@implements("take")
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+    """See `numpy.take`."""
+    if out is not None or mode != "raise":
+        raise Unsupported("an output, or indices that are never out of bounds")
+    array, index = _taken(a), _taken(indices)
+    return gather.take(ravel(array), index) if axis is None else gather.take(array, index, axis)
+
+
+@implements("compress")
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """See `numpy.compress`."""
+    mask, array = _taken(condition), _taken(a)
+    if out is not None or mask._layout.ndim != 1 or mask._layout.dtype != BOOL:
+        raise Unsupported("an output, or conditions that are no vector of truth")
+    array, axis = (ravel(array), 0) if axis is None else (array, axis)
+    chosen = gather.flatnonzero(mask)
+    if not chosen._layout.size:
+        raise Unsupported("no elements")
+    return gather.take(array, chosen, axis)
+
+
+@implements("extract")
+def extract(condition: Any, arr: Any) -> Any:
+    """See `numpy.extract`."""
+    mask, array = _taken(condition), _taken(arr)
+    if mask._layout.size != array._layout.size:
+        raise Unsupported("what NumPy takes of arrays of other sizes")
+    return gather.select(ravel(array), ravel(astype(mask, BOOL, copy_wanted=False)))
+
+
+@implements("nonzero")
+def nonzero(a: Any) -> Any:
+    """See `numpy.nonzero`."""
+    return gather.nonzero(_truth_of(a))
+
+
+@implements("flatnonzero")
+def flatnonzero(a: Any) -> Any:
+    """See `numpy.flatnonzero`."""
+    return gather.flatnonzero(_truth_of(a))
+
+
+def _truth_of(value: Any) -> Any:
+    array = _taken(value)
+    if not array._layout.size:
+        raise Unsupported("no elements")
+    return astype(array, BOOL, copy_wanted=False)

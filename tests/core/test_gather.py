@@ -1,0 +1,138 @@
+"""Elements by index and by mask, on the device: NumPy's values, layouts and errors."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+CODES = "?bhilBHILefdFD"
+SHAPES = [(50,), (20, 30), (7, 5, 8)]
+
+
+def values(code, shape):
+    rng = numpy.random.default_rng(ord(code))
+    return rng.integers(0, 2 if code == "?" else 100, shape).astype(code)
+
+
+def fallbacks(stats):
+    """Return what NumPy computed, but for what this test read."""
+    return set(stats().fallbacks) - {"__array__"}
+
+
+def check(ours, numpys):
+    assert_same(ours, numpys)
+    assert ours.strides == numpys.strides
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_arrays_of_integers(shape, code, stats):
+    x = values(code, shape)
+    rng = numpy.random.default_rng(0)
+    for kind in "bhilBHIL":
+        low = 0 if kind in "BHIL" else -shape[0]
+        for index in (rng.integers(low, shape[0], (9,)).astype(kind), rng.integers(low, shape[0], (4, 5)).astype(kind)):
+            check(np.asarray(x)[np.asarray(index)], x[index])
+    check(np.asarray(x)[index], x[index])
+    check(np.asarray(x)[[1, 0, -1]], x[[1, 0, -1]])
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_masks(shape, code, stats):
+    x, mask = values(code, shape), numpy.random.default_rng(1).random(shape) < 0.4
+    for chosen in (mask, mask & False, mask | True, mask[..., 0] if len(shape) > 1 else mask, mask.reshape(shape)):
+        check(np.asarray(x)[np.asarray(chosen)], x[chosen])
+    check(np.asarray(x).T[np.asarray(mask).T], x.T[mask.T])
+    check(np.asarray(x)[::-1, ...][np.asarray(mask)], x[::-1, ...][mask])
+    check(np.asarray(x)[mask], x[mask])
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_number_where_a_mask_is_true(code, stats):
+    for shape in SHAPES:
+        x, mask = values(code, shape), numpy.random.default_rng(2).random(shape) < 0.4
+        ours, expected = np.asarray(x), x.copy()
+        for value in (0, 1, True, numpy.float32(1.0), numpy.int8(1)):
+            ours[np.asarray(mask)] = value
+            expected[mask] = value
+            assert_same(ours, expected)
+        ours[::2][np.asarray(mask)[::2]] = 1
+        expected[::2][mask[::2]] = 1
+        assert_same(ours, expected)
+    assert not fallbacks(stats)
+    floats, truth = np.zeros(50), np.arange(50) % 3 == 0
+    floats[truth] = numpy.nan
+    other = floats * 2
+    floats[truth] = 5
+    assert float(np.isnan(other).sum()) == 17
+    assert float(floats.sum()) == 85
+
+
+def test_functions_and_methods(stats):
+    rng = numpy.random.default_rng(3)
+    x, index = rng.random((30, 40)), numpy.array([3, 1, -1, 3])
+    ours, indices = np.asarray(x), np.asarray(index)
+    pairs = [
+        (np.take(ours, indices, 1), numpy.take(x, index, 1)),
+        (np.take(ours.T, indices, 0), numpy.take(x.T, index, 0)),
+        (np.take(ours, [[1, 2]], axis=-1), numpy.take(x, [[1, 2]], axis=-1)),
+        (ours.take(indices), x.take(index)),
+        (np.compress(ours[0] > 0.5, ours, 1), numpy.compress(x[0] > 0.5, x, 1)),
+        (np.extract(ours > 0.5, ours), numpy.extract(x > 0.5, x)),
+        (np.flatnonzero(ours > 0.5), numpy.flatnonzero(x > 0.5)),
+        (ours[np.where(ours[:, 0] > 0.5)[0]], x[numpy.where(x[:, 0] > 0.5)[0]]),
+        *zip(np.nonzero(ours > 0.5), numpy.nonzero(x > 0.5), strict=True),
+        *zip((ours[::2].T > 0.7).nonzero(), (x[::2].T > 0.7).nonzero(), strict=True),
+        *zip(np.where(ours > 0.9), numpy.where(x > 0.9), strict=True),
+        *zip(np.nonzero(ours.reshape(5, 6, 40) > 0.9), numpy.nonzero(x.reshape(5, 6, 40) > 0.9), strict=True),
+    ]
+    for mine, numpys in pairs:
+        assert_same(mine, numpys)
+    assert not fallbacks(stats)
+
+
+def test_what_is_read_stays_as_it_was():
+    ours = np.arange(300.0)
+    chosen, pending = ours[np.arange(0, 300, 7)], (ours * 2)[np.arange(5)]
+    ours[:] = 0
+    assert_same(chosen, numpy.arange(0.0, 300, 7))
+    assert_same(pending, numpy.arange(0.0, 10, 2))
+    chosen[:] = 1
+    assert float(ours.sum()) == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, x: x[xp.asarray([0, 30])],
+        lambda xp, x: x[xp.asarray([-31, 1])],
+        lambda xp, x: xp.take(x, xp.asarray([40]), 1),
+        lambda xp, x: xp.take(x, xp.asarray([1200])),
+        lambda xp, x: xp.take(x, xp.asarray([1]), 2),
+        lambda xp, x: xp.take(x, xp.asarray([1]), mode="nonsense"),
+        lambda xp, x: x[xp.ones((30, 39), bool)],
+        lambda xp, x: x[xp.ones(29, bool)],
+        lambda xp, x: x[xp.ones((30, 40, 1), bool)],
+        lambda xp, x: xp.compress(xp.ones(50, bool), x, 1),
+        lambda xp, x: x[xp.ones(3)],
+        lambda xp, x: x.__setitem__(xp.ones((30, 39), bool), 1),
+        lambda _, x: x.__setitem__(x > 0, 1j),
+        lambda xp, x: xp.where(x, 1),
+    ],
+)
+def test_what_numpy_refuses(call):
+    x = numpy.arange(1200.0).reshape(30, 40)
+    with pytest.raises(Exception) as expected:
+        call(numpy, x.copy())
+    with pytest.raises(expected.type.__mro__[1] if expected.type.__name__.startswith("_") else expected.type) as raised:
+        call(np, np.asarray(x))
+    if expected.type is IndexError:
+        assert str(raised.value) == str(expected.value)
