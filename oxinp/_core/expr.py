@@ -11,6 +11,7 @@ shape; broadcasting happens at leaves, so an operand of another shape that is st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from oxinp._core.layout import Layout, forget_layouts, result_layout
 MAX_NODES = 64
 MAX_LEAVES = 24
 MAX_NDIM = 8
+MAX_SCALAR_NODES = 3
+MAX_SCALAR_USES = 1 << 17
 
 UNKNOWN = Layout.at(np.dtype(np.bool_), (1,), (-1,), 0)
 """The layout of a result that only NumPy knows: one that no new array has."""
@@ -276,7 +279,7 @@ def combine(
             return Record(None, cost, reason="elements that do not lie at multiples of their size", layout=layout)
     # The largest first: what it computes on the way may be the others.
     pending = sorted((i for i, g in enumerate(graphs) if g.nodes), key=lambda i: -len(graphs[i].nodes))
-    flush = tuple(i for i in pending if graphs[i].reduction is not None or graphs[i].shape != out_shape)
+    flush = tuple(i for i in pending if not _may_join(graphs[i], out_shape))
     joined = None if flush else _join(loop, graphs, positions, layout)
     if joined is None or _is_too_large(joined):
         # One operation on what is not pending is never too large.
@@ -292,6 +295,17 @@ def combine(
             if convert is not None
         )
     return record
+
+
+def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
+    """Whether a pending operand becomes part of a graph of a shape: one of that shape, or a short chain of scalars.
+
+    Such a chain is computed again for each element, which takes less than a launch where there are not many.
+    """
+    if graph.reduction is not None:
+        return False
+    is_short = not graph.shape and len(graph.nodes) <= MAX_SCALAR_NODES
+    return graph.shape == shape or (is_short and math.prod(shape) <= MAX_SCALAR_USES)
 
 
 def _is_too_large(graph: Graph) -> bool:

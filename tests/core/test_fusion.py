@@ -245,3 +245,33 @@ def test_scalar_before_an_operand_that_reads_one_leaf_twice(twin):
         return results
 
     twin(body)
+
+
+def test_short_chains_of_scalars_join_what_they_are_used_in(launches):
+    x = np.arange(1000.0)
+    total = x.sum()
+    np.evaluate(x, total)
+    scale = total / 3 + 1
+
+    def in_a_long_chain():
+        value = total
+        for _ in range(expr.MAX_SCALAR_NODES + 1):
+            value = value / 3
+        return x * value
+
+    assert launches(lambda: x * (total / 3)) == 1
+    assert launches(lambda: (x * scale, x - scale)) == 2
+    assert launches(lambda: (x * (total / 3)).sum()) == 1  # noqa: PLW0108 - recorded inside
+    assert launches(in_a_long_chain) == 2
+    numpys = numpy.arange(1000.0)
+    expected = numpys.sum() / 3 + 1
+    assert_same((x * scale, x - scale, scale), (numpys * expected, numpys - expected, expected))
+
+
+def test_scalars_are_computed_once_for_many_elements(launches, monkeypatch):
+    monkeypatch.setattr(expr, "MAX_SCALAR_USES", 10)
+    x, few = np.arange(11.0), np.arange(10.0)
+    total = x.sum()
+    np.evaluate(x, few, total)
+    assert launches(lambda: few * (total + 1)) == 1
+    assert launches(lambda: x * (total + 1)) == 2
