@@ -98,6 +98,8 @@ def one_stream(monkeypatch):
     """Forget that a stream or a device was ever chosen; what the test chooses is forgotten, too."""
     here = importlib.import_module("oxinp._runtime.here")
     schedule = importlib.import_module("oxinp._core.schedule")
+    timeline = importlib.import_module("oxinp._runtime.timeline")
+    monkeypatch.setattr(timeline._elsewhere, "uses", None)
     monkeypatch.setattr(here, "are_several", False)
     monkeypatch.setattr(here._Thread, "timeline", None, raising=False)
     monkeypatch.setattr(here, "thread", here._Thread())

@@ -326,6 +326,7 @@ def test_threads(pool):
 # The backend
 
 
+@pytest.mark.usefixtures("one_stream")
 def test_a_backend_has_arenas_where_the_device_has_virtual_memory(config):
     library = FakeLibrary(results={"cuPointerGetAttribute": 1})
     library.attributes[102] = 1

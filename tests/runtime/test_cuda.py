@@ -26,7 +26,7 @@ def library():
 
 
 @pytest.fixture
-def make_backend(library, config, tmp_path):
+def make_backend(library, config, tmp_path, one_stream):  # noqa: ARG001
     config.cache_dir = tmp_path
 
     def make(num_staging_workers=0):
@@ -48,7 +48,7 @@ def scale():
 
 
 @pytest.fixture
-def use_stream(backend, one_stream):  # noqa: ARG001
+def use_stream(backend):
     """Let what follows go to a stream, given by its handle."""
 
     def use(stream):

@@ -14,7 +14,7 @@ def library():
 
 
 @pytest.fixture
-def backend(library, config, tmp_path):
+def backend(library, config, tmp_path, one_stream):  # noqa: ARG001
     config.cache_dir = tmp_path
     context, _ = open_context(library)
     return cuda.CudaBackend(context, 0)

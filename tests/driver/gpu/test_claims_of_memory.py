@@ -83,7 +83,7 @@ def timed(call):
 
 
 @pytest.fixture
-def traced():
+def traced(one_stream):  # noqa: ARG001
     """A backend whose driver calls are noted."""
     library = TracedLibrary(find())
     driver = Driver(library)
