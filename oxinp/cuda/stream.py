@@ -87,9 +87,8 @@ class Stream:
     def __enter__(self) -> Self:
         backend = current.cuda_backend()
         if backend is not self._backend:
-            raise RuntimeError(
-                "this stream was made with another setting of oxinp.config.backend; make a new one with the present one"
-            )
+            of = "oxinp.config.backend" if backend is None or self._backend is None else "the current device"
+            raise RuntimeError(f"this stream was made under another setting of {of}: enter that, or make a new stream")
         handle = self.handle
         current.flush()
         if backend is not None:

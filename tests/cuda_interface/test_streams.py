@@ -51,6 +51,14 @@ def test_a_stream_that_is_current_cannot_be_closed():
 
 
 @pytest.mark.usefixtures("library")
+def test_a_stream_of_another_device_cannot_be_entered():
+    with cuda.Device(1):
+        stream = cuda.Stream()
+    with pytest.raises(RuntimeError, match="under another setting of the current device"), stream:
+        pytest.fail("the stream is of another device")
+
+
+@pytest.mark.usefixtures("library")
 def test_the_memory_of_a_stream_that_is_gone_serves_the_next():
     stream = cuda.Stream()
     with stream:
