@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.chain import Splitter
 from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
-from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, TRIANGULAR, WHOLE, Form, Panel, pitch_of
+from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SECTOR_NBYTES, TRIANGULAR, WHOLE, Form, Panel, pitch_of
 from oxinp._kernels.gemm_units import UNITS
 from oxinp._kernels.problem import MAX_KERNELS, NO_WORK, Launch, Work
 from oxinp._ptx import Builder, Kernel
@@ -90,6 +90,11 @@ class AnyGemmSpec:
     c_form : Form
         What is written: all; or what lies in a triangle, and if it is mirrored (``is_mirrored_out``) its image.
     is_mirrored_out : bool
+    is_turned : bool
+        Tiles of operands that are contiguous along K, and stored as a whole, are turned on the way, element by element:
+        those of `FmaUnit`, of 4 or 8 bytes.
+    promotion : int
+        Of K, a power of two, after which the sums are added to others in shared memory and begin anew; 0: never.
     """
 
     type: Type
@@ -114,6 +119,8 @@ class AnyGemmSpec:
     b_form: Form = WHOLE
     c_form: Form = WHOLE
     is_mirrored_out: bool = False
+    is_turned: bool = False
+    promotion: int = 0
 
     def in_tiles(self, cut: Cut) -> AnyGemmSpec:
         """The Spec with the tiles of a cut."""
@@ -138,10 +145,14 @@ class AnyGemmSpec:
     @property
     def shared_nbytes(self) -> int:
         """Shared memory of a block."""
-        return sum(
-            pitch_of(self, major, extent)[1] * self.type.nbytes * self.num_stages
-            for major, extent in ((self.a_major, self.tile_m), (self.b_major, self.tile_n))
+        panels = sum(
+            pitch_of(self, major, extent, form)[1] * self.type.nbytes * self.num_stages
+            for major, extent, form in (
+                (self.a_major, self.tile_m, self.a_form),
+                (self.b_major, self.tile_n, self.b_form),
+            )
         )
+        return panels + (self.tile_m * self.tile_n * self.acc.nbytes if self.promotion else 0)
 
 
 class Cut(NamedTuple):
@@ -170,20 +181,29 @@ def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
     unit, threads = UNITS[spec.unit], spec.num_threads
     if spec.tile_m % spec.warp_m or spec.tile_n % spec.warp_n or not WARP <= threads <= MAX_THREADS:
         return False
-    if spec.num_stages < 2 or any(
-        size % step
-        for size, step in zip((spec.warp_m, spec.warp_n, spec.depth), (unit.height, unit.width, unit.step), strict=True)
+    if (
+        spec.promotion % spec.depth
+        or spec.num_stages < 2
+        or any(
+            size % step
+            for size, step in zip(
+                (spec.warp_m, spec.warp_n, spec.depth), (unit.height, unit.width, unit.step), strict=True
+            )
+        )
     ):
         return False
     for major, extent, copy in ((spec.a_major, spec.tile_m, spec.a_copy), (spec.b_major, spec.tile_n, spec.b_copy)):
         # Threads take whole rows of a tile, copy by copy.
         run, chunk = spec.depth if major == "k" else extent, max(1, copy // spec.type.nbytes)
+        if spec.is_turned and major == "k":
+            run, chunk = SECTOR_NBYTES // spec.type.nbytes, 1
+            if spec.depth % run:
+                return False
         if run % chunk or threads % (run // chunk):
             return False
     sums = spec.warp_m * spec.warp_n // WARP
     words = max(1, spec.acc.nbytes // 4)
-    fragments = sums // (spec.warp_n // unit.width) + sums // (spec.warp_m // unit.height)
-    registers = words * (sums + fragments) + OTHER_REGISTERS
+    registers = words * (sums + unit.num_held(spec)) + OTHER_REGISTERS
     return registers <= min(MAX_REGISTERS, SM_REGISTERS // threads) and spec.shared_nbytes <= device.max_shared_nbytes
 
 
@@ -276,8 +296,8 @@ class AnyGemm:
         end = k.min(begin + self.chunk, self.depth)
         begin, end = self.b.depth_range(column, *self.a.depth_range(row, begin, end))
         copies = AsyncCopies(k)
-        self.a.limits = (self.m, end) if self.a.is_k_major else (end, self.m)
-        self.b.limits = (self.n, end) if self.b.is_k_major else (end, self.n)
+        self.a.limit(self.m, end)
+        self.b.limit(self.n, end)
         self.a.start_at(a, row, begin, copies)
         self.b.start_at(b, column, begin, copies)
         warps_n = spec.tile_n // spec.warp_n
@@ -320,6 +340,11 @@ class AnyGemm:
             # Everyone has left the buffer of the tile before this one: it takes the tile `ahead` of this one.
             start(filling.get())
             unit.multiply(stage, lambda: advance(place + spec.depth))
+            if spec.promotion:
+                with k.when(((place - begin) & (spec.promotion - 1)) == spec.promotion - spec.depth):
+                    unit.promote()
+        if spec.promotion:
+            unit.promote()
         copies.wait()
 
     def tile(self, number: Value) -> tuple[Value, Value]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.gemm_units import UNITS
 from oxinp._ptx.memory import Pointer
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GENERAL, TRIANGULAR, SYMMETRIC, HERMITIAN = "general", "triangular", "symmetric", "hermitian"
 MIN_COPY_NBYTES = 4
+SECTOR_NBYTES = 32  # what global memory is read in
 
 
 class Form(NamedTuple):
@@ -51,10 +52,20 @@ class Form(NamedTuple):
 WHOLE = Form()
 
 
-def pitch_of(spec: AnyGemmSpec, major: str, extent: int) -> tuple[int, int]:
+def is_turned(spec: AnyGemmSpec, major: str, form: Form) -> bool:
+    """Whether tiles of an operand run along M or N though it is contiguous along K."""
+    return spec.is_turned and major == "k" and form == WHOLE
+
+
+def pitch_of(spec: AnyGemmSpec, major: str, extent: int, form: Form) -> tuple[int, int]:
     """Elements from one row of a tile to the next, and of a tile."""
-    rows, run = (extent, spec.depth) if major == "k" else (spec.depth, extent)
-    pitch = run + UNITS[spec.unit].pad_nbytes // spec.type.nbytes
+    turned = is_turned(spec, major, form)
+    along = "mn" if turned else major
+    rows, run = (extent, spec.depth) if along == "k" else (spec.depth, extent)
+    nbytes = UNITS[spec.unit].pad_nbytes(spec.type, along)
+    if turned:
+        nbytes = max(nbytes, 4 * spec.type.nbytes)  # lanes write 32 bytes along K of 4 rows at a time
+    pitch = run + nbytes // spec.type.nbytes
     return pitch, rows * pitch
 
 
@@ -73,14 +84,17 @@ class Panel:
         source: Pointer | None = None,
     ) -> None:
         self.builder, self.spec, self.extent, self.form = k, spec, extent, form
-        self.is_k_major = major == "k"
+        # Of the source, and of the tiles.
+        self.is_source_k_major = major == "k"
+        self.is_turned = is_turned(spec, major, form)
+        self.is_k_major = self.is_source_k_major and not self.is_turned
         # Elements with indices along K up to that along M or N are stored, and not the others.
         self.has_low_depths = form.is_lower == (name == "a")
-        self.copy_nbytes = copy_nbytes
+        self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_turned else copy_nbytes
         self.source = k.pointer(name, spec.type, "r") if source is None else source
-        self.pitch, self.size = pitch_of(spec, major, extent)
+        self.pitch, self.size = pitch_of(spec, major, extent, form)
         self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
-        self.chunk = max(1, copy_nbytes // spec.type.nbytes)  # elements
+        self.chunk = max(1, self.copy_nbytes // spec.type.nbytes)  # elements
 
     def declare(self, name: str, size: Value, depth: Value) -> None:
         """Declare the stride, after every pointer; `size` is the matrix's extent."""
@@ -89,7 +103,11 @@ class Panel:
     def measure(self, stride: Value, size: Value, depth: Value) -> None:
         """Say how the matrix lies and how large it is."""
         self.stride = stride
-        self.limits = (size, depth) if self.is_k_major else (depth, size)
+        self.limit(size, depth)
+
+    def limit(self, size: Value, depth: Value) -> None:
+        """Let elements beyond be zeros."""
+        self.limits = (size, depth) if self.is_source_k_major else (depth, size)
 
     def place(self, extent: Value, depth: Value) -> Pointer:
         """Pointer to an element of the tile in the first buffer of the ring."""
@@ -104,15 +122,17 @@ class Panel:
         """Find this thread's share of the first tile."""
         k, spec = self.builder, self.spec
         self.copies = copies
-        run = spec.depth if self.is_k_major else self.extent
-        per_row = run // self.chunk
+        run = spec.depth if self.is_source_k_major else self.extent
+        per_row = SECTOR_NBYTES // spec.type.nbytes if self.is_turned else run // self.chunk
+        # Elements along a row of the source from the first copy of a thread to its others.
+        self.shifts = range(0, run, per_row) if self.is_turned else range(1)
         self.rows_at_once = max(1, spec.num_threads // per_row)
-        self.num_rows = self.extent if self.is_k_major else spec.depth
+        self.num_rows = self.extent if self.is_source_k_major else spec.depth
         own_row, own_column = k.tid / per_row, k.tid % per_row * self.chunk
         self.own_row, self.own_column = own_row, own_column
         self.base, self.extent_start = base, extent_start
-        self.target = self.memory.at(own_row * self.pitch + own_column)
-        starts = (extent_start, depth_start) if self.is_k_major else (depth_start, extent_start)
+        self.target = self.memory.at(self.index(own_row, own_column))
+        starts = (extent_start, depth_start) if self.is_source_k_major else (depth_start, extent_start)
         # The next tile of this thread: its first row, its column, and where that lies.
         self.row, self.column = k.var(starts[0] + own_row), k.var(starts[1] + own_column)
         source = base.at(k.cast(self.row, i64) * self.stride).at(k.cast(self.column, i64))
@@ -121,25 +141,31 @@ class Panel:
         self.row_step = self.stride * (self.rows_at_once * nbytes)
         self.tile_step = (
             k.const(spec.depth * nbytes, u64)
-            if self.is_k_major
+            if self.is_source_k_major
             else k.bitcast(self.stride * (spec.depth * nbytes), u64)
         )
+
+    def index(self, row: Any, column: Any) -> Any:
+        """Where in a tile an element of the source goes."""
+        return column * self.pitch + row if self.is_turned else row * self.pitch + column
 
     def copy(self, stage: Value) -> None:
         """Start this thread's share of the copies of the next tile."""
         k, spec = self.builder, self.spec
         row_limit, limit = self.limits
-        present = k.min(limit - k.min(self.column, limit), self.chunk) * spec.type.nbytes
+        columns = [self.column + shift if shift else self.column.get() for shift in self.shifts]
+        present = [k.min(limit - k.min(column, limit), self.chunk) * spec.type.nbytes for column in columns]
         target = self.target.at(stage * self.size)
         address = self.address.get()
         for i in range(0, self.num_rows, self.rows_at_once):
             row = self.row + i if i else self.row.get()
-            nbytes = k.where(row < row_limit, present, 0)
-            source = self._mirrored(row) if self.form.is_mirrored else address
-            self._copy_chunk(target.at(i * self.pitch), source, nbytes, i)
+            start = self._mirrored(row) if self.form.is_mirrored else address
+            for shift, inside in zip(self.shifts, present, strict=True):
+                source = Pointer(k, start, spec.type, "global", "r").at(shift)
+                self._copy_chunk(target.at(self.index(i, shift)), source, k.where(row < row_limit, inside, 0), i)
             if i + self.rows_at_once < self.num_rows:
                 address = address + k.bitcast(self.row_step, u64)
-        along = self.column if self.is_k_major else self.row
+        along = self.column if self.is_source_k_major else self.row
         along.set(along + spec.depth)
         self.address.set(self.address + self.tile_step)
 
@@ -151,9 +177,8 @@ class Panel:
             line, place = place, line
         return self.base.at(k.cast(line, i64) * self.stride).at(k.cast(place, i64)).address()
 
-    def _copy_chunk(self, target: Pointer, address: Value, nbytes: Value, first: int) -> None:
+    def _copy_chunk(self, target: Pointer, source: Pointer, nbytes: Value, first: int) -> None:
         k, type = self.builder, self.spec.type
-        source = Pointer(k, address, type, "global", "r")
         is_whole = first + self.rows_at_once <= self.num_rows
         with nullcontext() if is_whole else k.when(self.own_row + first < self.num_rows):
             if self.copy_nbytes:

@@ -6,9 +6,11 @@ the sums in registers.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._ptx.mma import load_matrices, multiply, multiply_f64
+from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
     from oxinp._kernels.gemm_any import AnyGemmSpec
     from oxinp._kernels.gemm_panel import Panel
     from oxinp._ptx import Builder
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value, Var
 
 Row = tuple[Any, list[tuple[Any, list[Any]]]]
+WARP = 32
+VECTOR_NBYTES, MAX_VECTOR = 16, 4  # of a lane's loads
 
 
 class Unit(Protocol):
@@ -28,17 +34,22 @@ class Unit(Protocol):
     ----------
     target : str
         PTX target that it needs.
-    pad_nbytes : int
-        What rows of tiles are padded by, so that the lanes read different banks.
     height, width, step : int
         Rows and columns of C that one instruction of the warp computes, and how far along K.
     """
 
     target: str
-    pad_nbytes: int
     height: int
     width: int
     step: int
+
+    @staticmethod
+    def pad_nbytes(type: Type, major: str) -> int:
+        """What rows of tiles are padded by, so that the lanes read different banks."""
+
+    @classmethod
+    def num_held(cls, spec: AnyGemmSpec) -> int:
+        """Elements of the operands that a lane holds at a time, about."""
 
     def begin(self, stage: Value) -> None:
         """Prepare for the tiles in a buffer of the ring, the first ones."""
@@ -50,49 +61,137 @@ class Unit(Protocol):
         ones will be read.
         """
 
+    def promote(self) -> None:
+        """Add the sums to the totals, and begin anew; only if the Spec says so."""
+
     def rows(self) -> Iterator[Row]:
-        """Yield what a lane holds of a row of C: the row, and columns with values from there on, from the warp's."""
+        """Yield what a lane holds of a row of C: the row, and columns with values from there on, from the warp's.
+
+        If there are totals, those; they are what a lane added itself.
+        """
+
+
+class _Side:
+    """What a lane holds of one operand of `FmaUnit`: `count` of M or N, from vectors along its contiguous axis.
+
+    Attributes
+    ----------
+    along_depth : int
+        Of K per vector, 1 where vectors go along M or N.
+    groups : list of (int, int)
+        Of M or N: how far from the lane's first one each vector begins, and how many it has.
+    """
+
+    def __init__(self, k: Builder, panel: Panel, start: Value, lane: Value, lanes: int, count: int, depth: int) -> None:
+        self.panel = panel
+        vector = max(1, min(VECTOR_NBYTES // panel.spec.type.nbytes, MAX_VECTOR))
+        if panel.is_k_major:
+            self.along_depth, along = math.gcd(vector, depth), 1
+        else:
+            self.along_depth, along = 1, math.gcd(vector, count)
+        self.groups = [(lanes * i, along) for i in range(0, count, along)]
+        self.first = lane * along if along > 1 else lane
+        self.place = panel.place(start + self.first, k.const(0, u32))
+
+    def load(self, memory: Pointer, step: int, width: int) -> list[tuple[Value, ...]]:
+        """What `width` steps of K from `step` on need: by M or N, then by K."""
+        panel = self.panel
+        if panel.is_k_major:
+            return [memory.at(panel.offset(extent, step)).load(0, width) for extent, _ in self.groups]
+        steps = [
+            [
+                value
+                for extent, count in self.groups
+                for value in memory.at(panel.offset(extent, step + i)).load(0, count)
+            ]
+            for i in range(width)
+        ]
+        return list(zip(*steps, strict=True))
 
 
 class FmaUnit:
-    """Multiply-adds: lanes as 4 x 8, each every fourth row and every eighth column."""
+    """Multiply-adds: lanes as 4 x 8, each with vectors of rows and of columns.
+
+    Lanes next to each other share their rows, those two apart their columns: the loads of half a warp are one.
+    """
 
     target = "sm_80"
-    pad_nbytes = 16
     height, width, step = 4, 8, 1
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
-        self.k, self.spec, self.panels = k, spec, (a, b)
-        lane_row, lane_column = k.lane / self.width, k.lane % self.width
-        self.lane = lane_row, lane_column
-        zero = k.cast(lane_row, lane_row.type) & 0
-        self.places = a.place(row + lane_row, zero), b.place(column + lane_column, zero)
+        self.k, self.spec = k, spec
         num_rows, num_columns = spec.warp_m // self.height, spec.warp_n // self.width
+        lane_row, lane_column = (k.lane >> 1) & 3, (k.lane & 1) | (k.lane >> 3 << 1)
+        self.a = _Side(k, a, row, lane_row, self.height, num_rows, spec.depth)
+        self.b = _Side(k, b, column, lane_column, self.width, num_columns, spec.depth)
         start = k.const(0, spec.acc)
         self.sums = [[k.var(start) for _ in range(num_columns)] for _ in range(num_rows)]
+        self.depth = max(self.a.along_depth, self.b.along_depth)
+        self.vector = VECTOR_NBYTES // spec.acc.nbytes
+        # Where totals lie, if there are any, and the sums that belong there.
+        self.totals: list[tuple[Pointer, list[Var]]] = []
+        if spec.promotion:
+            memory = k.dynamic_shared(spec.acc, (spec.tile_m * spec.tile_n,), align=VECTOR_NBYTES)
+            width = VECTOR_NBYTES // spec.acc.nbytes
+            flat = [total for line in self.sums for total in line]
+            for i in range(0, len(flat), width):
+                self.totals.append((memory.at(k.tid * width + i * spec.num_threads), flat[i : i + width]))
+
+    @staticmethod
+    def pad_nbytes(type: Type, major: str) -> int:
+        """What rows of tiles are padded by."""
+        del type, major
+        return VECTOR_NBYTES
+
+    @classmethod
+    def num_held(cls, spec: AnyGemmSpec) -> int:
+        """Elements of the operands that a lane holds at a time, about."""
+        return spec.warp_m // cls.height + spec.warp_n // cls.width
 
     def begin(self, stage: Value) -> None:
-        """Nothing is prepared."""
+        """Begin with totals of zero."""
+        del stage
+        zero = self.k.const(0, self.spec.acc)
+        for place, sums in self.totals:
+            place.store(0, [zero] * len(sums))
+
+    def promote(self) -> None:
+        """Add the sums to the totals, and begin anew."""
+        zero = self.k.const(0, self.spec.acc)
+        for place, sums in self.totals:
+            place.store(0, [total + own for total, own in zip(place.load(0, len(sums)), sums, strict=True)])
+            for own in sums:
+                own.set(zero)
 
     def multiply(self, stage: Var, advance: Callable[[], None]) -> None:
         """Add the products of the tiles in a buffer of the ring."""
         k, acc = self.k, self.spec.acc
-        a, b = self.panels
-        left, right = (place.at(stage * panel.size) for place, panel in zip(self.places, self.panels, strict=True))
-        for step in range(self.spec.depth):
-            x = [k.cast(left[a.offset(self.height * i, step)], acc) for i in range(len(self.sums))]
-            y = [k.cast(right[b.offset(self.width * j, step)], acc) for j in range(len(self.sums[0]))]
-            for value, line in zip(x, self.sums, strict=True):
-                for other, total in zip(y, line, strict=True):
-                    total.set(multiply_add(k, value, other, total))
+        left, right = (side.place.at(stage * side.panel.size) for side in (self.a, self.b))
+        for start in range(0, self.spec.depth, self.depth):
+            x, y = self.a.load(left, start, self.depth), self.b.load(right, start, self.depth)
+            for step in range(self.depth):
+                rows, columns = ([k.cast(line[step], acc) for line in side] for side in (x, y))
+                for i, (value, line) in enumerate(zip(rows, self.sums, strict=True)):
+                    # There and back: what was read last is read first again.
+                    pairs = list(zip(columns, line, strict=True))
+                    for other, total in reversed(pairs) if i % 2 else pairs:
+                        total.set(multiply_add(k, value, other, total))
         advance()
 
     def rows(self) -> Iterator[Row]:
         """Yield what a lane holds of each row."""
-        row, column = self.lane
-        for i, line in enumerate(self.sums):
-            cells = [(column + self.width * j, [total.get()]) for j, total in enumerate(line)]
-            yield row + self.height * i, cells
+        for place, sums in self.totals:
+            for own, total in zip(sums, place.load(0, len(sums)), strict=True):
+                own.set(total)
+        lines = iter(self.sums)
+        for extent, count in self.a.groups:
+            for i in range(count):
+                totals = [total.get() for total in next(lines)]
+                cells = []
+                for shift, width in self.b.groups:
+                    cells.append((self.b.first + shift, totals[:width]))
+                    totals = totals[width:]
+                yield self.a.first + (extent + i), cells
 
 
 def multiply_add(k: Builder, a: Value, b: Value, c: Value) -> Value:
@@ -105,11 +204,13 @@ def multiply_add(k: Builder, a: Value, b: Value, c: Value) -> Value:
 
 
 class TensorUnit:
-    """Tensor cores' f64: 16 x 8 x 8 (sm_90) or 8 x 8 x 4 (sm_80); lane l holds rows l / 4 and columns 2 (l % 4)."""
+    """Tensor cores' f64, 16 x 8 x 8; lane l holds rows l / 4 and columns 2 (l % 4).
+
+    Complex numbers are multiplied as four products of their parts.
+    """
 
     height, width, step = 16, 8, 8
     target = "sm_90"
-    pad_nbytes = 32
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec, self.panels = k, spec, (a, b)
@@ -119,6 +220,16 @@ class TensorUnit:
         start = k.const(0, spec.acc)
         num_sums = self.height * 8 // 32
         self.sums = [[[k.var(start) for _ in range(num_sums)] for _ in range(num_columns)] for _ in range(num_rows)]
+
+    @staticmethod
+    def pad_nbytes(type: Type, major: str) -> int:
+        """What rows of tiles are padded by: loads of a half or (16 bytes) a quarter of a warp fill all banks."""
+        return 4 * type.nbytes if major == "k" else 32
+
+    @classmethod
+    def num_held(cls, spec: AnyGemmSpec) -> int:
+        """Elements of the operands that a lane holds at a time."""
+        return (spec.warp_m * cls.width + spec.warp_n * cls.height) // WARP
 
     def fragments(self, stage: Value, step: int) -> tuple[list[list[Value]], list[list[Value]]]:
         """What the lane feeds in for one step: of A by rows, of B by columns."""
@@ -150,9 +261,12 @@ class TensorUnit:
                 advance()
                 following = self.fragments(stage.get(), 0)
             for left, line in zip(x, self.sums, strict=True):
-                for right, totals in zip(y, line, strict=True):
-                    for total, value in zip(totals, self.product(left, right, totals), strict=True):
-                        total.set(value)
+                for factor, part, into in _terms(left):
+                    for right, totals in zip(y, line, strict=True):
+                        sums: Any = [total.parts[into] for total in totals]
+                        values = self.product(factor, [value.parts[part] for value in right], sums)
+                        for total, value in zip(sums, values, strict=True):
+                            total.set(value)
         for side, held in zip(following, self.held, strict=True):
             for values, variables in zip(side, held, strict=True):
                 for value, variable in zip(values, variables, strict=True):
@@ -173,8 +287,27 @@ class TensorUnit:
                 yield self.high + (self.height * i + 8 * half), cells
 
 
+def _terms(left: list[Value]) -> list[tuple[list[Value], int, int]]:
+    """Real products that make one: factors, part of the other operand, part of the sums."""
+    if not left[0].type.is_complex:
+        return [(left, 0, 0)]
+    real, imag = ([value.parts[part] for value in left] for part in range(2))
+    return [(real, 0, 0), (real, 1, 1), ([-value for value in imag], 1, 0), (imag, 0, 1)]
+
+
+class ShallowTensorUnit(TensorUnit):
+    """The tensor cores' f64, 16 x 8 x 4: half as many registers for what is multiplied."""
+
+    step = 4
+
+    @classmethod
+    def num_held(cls, spec: AnyGemmSpec) -> int:
+        """Elements of the operands that a lane holds at a time."""
+        return super().num_held(spec) // 2
+
+
 class SmallTensorUnit(TensorUnit):
-    """The tensor cores' f64 of sm_80."""
+    """The tensor cores' f64 of sm_80, 8 x 8 x 4."""
 
     height, width, step = 8, 8, 4
     target = "sm_80"
@@ -185,7 +318,12 @@ class HalfTensorUnit(TensorUnit):
 
     height, width, step = 16, 16, 16
     target = "sm_80"
-    pad_nbytes = 16  # the 16-byte rows of a matrix then lie on different banks
+
+    @staticmethod
+    def pad_nbytes(type: Type, major: str) -> int:
+        """What rows of tiles are padded by: the 16-byte rows of a matrix then lie on different banks."""
+        del type, major
+        return 16
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         super().__init__(k, spec, a, b, row, column)
@@ -222,6 +360,7 @@ class HalfTensorUnit(TensorUnit):
 UNITS: dict[str, Any] = {
     "fma": FmaUnit,
     "tensor": TensorUnit,
+    "tensor_shallow": ShallowTensorUnit,
     "tensor_sm80": SmallTensorUnit,
     "tensor_halves": HalfTensorUnit,
 }

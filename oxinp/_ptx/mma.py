@@ -2,8 +2,8 @@
 
 Fragments of lane l, r = l / 4 and q = l % 4: of A (16 x 16) the pairs (r, 2 q), (r + 8, 2 q), (r, 2 q + 8) and
 (r + 8, 2 q + 8) along K, of B (16 x 8) the pairs (2 q, r) and (2 q + 8, r) along K, of the sums (16 x 8) the elements
-(r, 2 q), (r, 2 q + 1), (r + 8, 2 q), (r + 8, 2 q + 1). Of f64, M x 8 x K with M and K 8 and 4 (sm_80) or 16 and 8
-(sm_90): of A (r + 8 i, q + 4 j) in the order of i, then j, of B (q + 4 j, r), of the sums as above.
+(r, 2 q), (r, 2 q + 1), (r + 8, 2 q), (r + 8, 2 q + 1). Of f64, M x 8 x K with M and K 8 and 4 (sm_80), 16 and 4 or
+16 and 8 (sm_90): of A (r + 8 i, q + 4 j) in the order of i, then j, of B (q + 4 j, r), of the sums as above.
 """
 
 from __future__ import annotations
@@ -139,6 +139,7 @@ def _row(name: str, opcode: str, signature: str, types: tuple[isa.Binding, ...],
 isa.register(
     [
         _row_f64(8, 4, 80),
+        _row_f64(16, 4, 90),
         _row_f64(16, 8, 90),
         *(
             _row(
@@ -183,8 +184,8 @@ def multiply(
 
 
 def multiply_f64(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]) -> tuple[Value, ...]:
-    """Return sums + a @ b of the warp in f64: 1, 1 and 2 values of this lane, or on sm_90 4, 2 and 4."""
-    results: Any = k.emit("mma_f64_8x8x4" if len(a) == 1 else "mma_f64_16x8x8", *a, *b, *sums, types=())
+    """Return sums + a @ b of the warp in f64: 1, 1 and 2 values of this lane, or on sm_90 2, 1 and 4 or 4, 2 and 4."""
+    results: Any = k.emit(f"mma_f64_{4 * len(sums)}x8x{4 * len(b)}", *a, *b, *sums, types=())
     return tuple(results)
 
 

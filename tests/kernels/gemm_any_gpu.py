@@ -13,58 +13,103 @@ import sys
 import numpy as np
 
 from oxinp._kernels.gemm_any import AnyGemmSpec, plan
-from oxinp._ptx.types import f32, f64
+from oxinp._ptx.types import c64, c128, f32, f64
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_gpu import time_ms, write
 
 
-def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn"):
+def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f64, unit="tensor"):
     """A Spec of the tensor cores' f64."""
-    return AnyGemmSpec(f64, f64, f64, a, b, 16, 16, "tensor", tile_m, tile_n, warp_m, warp_n, depth, stages)
+    return AnyGemmSpec(type, type, type, a, b, 16, 16, unit, tile_m, tile_n, warp_m, warp_n, depth, stages)
 
 
-def fma(tile_m, tile_n, warp_m, warp_n, depth, stages):
-    """A Spec of f32 multiply-adds."""
-    return AnyGemmSpec(f32, f32, f32, "k", "mn", 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
+def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, promotion=0):
+    """A Spec of multiply-adds."""
+    plain = AnyGemmSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
+    return replace(plain, promotion=promotion)
 
 
 TIMED = [
     (tensor(128, 128, 64, 32, 16, 4), (1024, 2048, 4096, 8192)),
-    (tensor(128, 128, 32, 64, 16, 4), (4096, 8192)),
-    (tensor(128, 128, 64, 32, 32, 3), (4096, 8192)),
-    (tensor(128, 64, 32, 32, 32, 4), (1024, 2048, 8192)),
-    (tensor(64, 64, 32, 32, 32, 3), (1024, 2048, 8192)),
+    (tensor(128, 128, 64, 32, 32, 3), (4096,)),
     (tensor(64, 64, 32, 16, 32, 3), (512, 1024)),
-    (tensor(64, 32, 32, 16, 32, 4), (512, 1024)),
-    (tensor(32, 32, 16, 16, 32, 6), (256, 512, 1024)),
+    (tensor(32, 32, 16, 16, 32, 6), (256, 512)),
+    (fma(128, 128, 64, 64, 16, 3), (1024, 2048, 4096, 8192)),
+    (fma(128, 128, 64, 64, 16, 3, "mn", "mn"), (4096,)),
+    (fma(128, 128, 64, 64, 16, 3, "k", "k"), (4096,)),
+    (fma(128, 128, 64, 64, 8, 4), (2048, 4096)),
+    (fma(128, 128, 64, 64, 8, 5), (4096,)),
+    (fma(128, 128, 64, 64, 8, 4, promotion=256), (1024, 4096)),
+    (fma(128, 128, 64, 64, 16, 3, promotion=256), (4096,)),
+    (fma(128, 256, 64, 64, 16, 3, promotion=256), (4096,)),
+    (fma(64, 64, 32, 32, 16, 4, promotion=256), (512, 1024, 2048)),
+    (fma(128, 128, 64, 64, 32, 2), (4096,)),
+    (fma(128, 128, 32, 64, 16, 3), (2048, 4096)),
+    (fma(128, 256, 64, 64, 16, 3), (4096, 8192)),
+    (fma(256, 128, 64, 64, 8, 4), (4096,)),
+    (fma(128, 64, 64, 64, 16, 3), (2048, 4096)),
+    (fma(64, 64, 32, 32, 16, 4), (512, 1024, 2048)),
+    (fma(64, 64, 32, 32, 32, 3), (512, 1024)),
+    (fma(64, 64, 64, 64, 16, 4), (1024, 2048)),
+    (fma(64, 128, 32, 64, 8, 3, type=c64), (1024, 2048, 4096, 8192)),
+    (fma(64, 128, 32, 64, 8, 4, type=c64), (4096,)),
+    (fma(64, 128, 32, 64, 8, 3, type=c64, promotion=256), (4096,)),
+    (fma(64, 128, 32, 64, 16, 3, type=c64), (4096,)),
+    (fma(128, 128, 32, 64, 8, 3, type=c64), (4096,)),
+    (fma(64, 64, 32, 64, 8, 4, type=c64), (1024, 2048, 4096)),
+    (fma(64, 128, 32, 64, 8, 3, "mn", "mn", type=c64), (4096,)),
+    (fma(64, 64, 32, 32, 8, 4, type=c64), (1024, 4096)),
+    (fma(128, 64, 32, 32, 8, 3, "k", "k", type=c64), (4096,)),
+    (tensor(128, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024, 2048, 4096)),
+    (tensor(64, 128, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (4096,)),
+    (tensor(128, 64, 32, 32, 16, 3, type=c128, unit="tensor_shallow"), (4096,)),
+    (tensor(128, 64, 32, 32, 8, 4, "k", "k", type=c128, unit="tensor_shallow"), (4096,)),
+    (tensor(64, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024, 2048, 4096)),
+    (tensor(64, 64, 32, 32, 16, 3, type=c128, unit="tensor_shallow"), (4096,)),
+    (tensor(64, 64, 32, 16, 8, 4, type=c128), (1024, 4096)),
+    (tensor(64, 64, 32, 16, 16, 3, type=c128), (1024, 4096)),
+    (tensor(32, 32, 16, 16, 16, 4, type=c128), (256, 512, 1024)),
 ]
+PEERS = (("float64", 8192), ("float32", 8192), ("complex64", 8192), ("complex128", 4096))  # the largest sides
+
+
+def draw(dtype, *shape, rng):
+    """Normal deviates, of both parts of complex numbers."""
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else values).astype(dtype)
+
+
+def flops_of(dtype, size):
+    """Operations on reals of a product of squares."""
+    return (8 if np.dtype(dtype).kind == "c" else 2) * size**3
 
 
 def measure(backend, spec, size, rng):
     """Rate in TFLOP/s and largest error in units of what rounding every partial sum may bring."""
-    a, b = (rng.standard_normal((size, size)).astype(spec.type.dtype) for _ in range(2))
+    dtype = spec.type.dtype
+    a, b = (draw(dtype, size, size, rng=rng) for _ in range(2))
     buffers = [backend.allocate(x.nbytes) for x in (a, a, b)]
     for buffer, array in zip(buffers[1:], (a, b), strict=True):
         backend.upload(buffer.ptr, array)
     launch = plan(spec, (size,) * 3, (size,) * 3)
     run = backend.launcher(launch.kernel, launch.grid, 3, launch.constants)
-    rate = 2 * size**3 / time_ms(backend, lambda: run(*[x.ptr for x in buffers])) * 1e-9
+    rate = flops_of(dtype, size) / time_ms(backend, lambda: run(*[x.ptr for x in buffers])) * 1e-9
     result = np.empty_like(a)
     backend.synchronize()
     backend.download(result, buffers[0].ptr)
-    rows = rng.choice(size, 8, replace=False)
-    left = (a if spec.a_major == "k" else a.T)[rows].astype(np.longdouble)
-    right = (b if spec.b_major == "mn" else b.T).astype(np.longdouble)
-    columns = rng.choice(size, 64, replace=False)
-    exact = left @ right[:, columns]
-    bound = np.abs(left) @ np.abs(right[:, columns]) * np.finfo(spec.type.dtype).eps * 4
-    return rate, float((np.abs(result[rows][:, columns] - exact) / bound).max())
+    rows, columns = (rng.choice(size, count, replace=False) for count in (8, 64))
+    wide = np.clongdouble if dtype.kind == "c" else np.longdouble
+    left = (a if spec.a_major == "k" else a.T)[rows].astype(wide)
+    right = (b if spec.b_major == "mn" else b.T)[:, columns].astype(wide)
+    bound = np.abs(left) @ np.abs(right) * np.finfo(dtype).eps * 4
+    return rate, float((np.abs(result[rows][:, columns] - left @ right) / bound).max())
 
 
 def measure_peer(dtype, size):
     """CuPy's rate for the same product."""
     cupy = importlib.import_module("cupy")
-    a, b = (cupy.random.standard_normal((size, size)).astype(dtype) for _ in range(2))
+    rng = np.random.default_rng(size)
+    a, b = (cupy.asarray(draw(dtype, size, size, rng=rng)) for _ in range(2))
     times = []
     for _ in range(23):
         begin, end = (cupy.cuda.Event() for _ in range(2))
@@ -73,7 +118,7 @@ def measure_peer(dtype, size):
         end.record()
         end.synchronize()
         times.append(cupy.cuda.get_elapsed_time(begin, end))
-    return 2 * size**3 / statistics.median(times[3:]) * 1e-9
+    return flops_of(dtype, size) / statistics.median(times[3:]) * 1e-9
 
 
 def main(arguments):
@@ -88,11 +133,11 @@ def main(arguments):
             rate, worst = measure(backend, spec, size, rng)
             is_right &= worst <= 1
             name = f"{spec.unit} {spec.type} {spec.a_major}{spec.b_major} {spec.tile_m}x{spec.tile_n}x{spec.depth} "
-            name += f"warp {spec.warp_m}x{spec.warp_n} s{spec.num_stages}"
-            write(f"{name:45s} {size:6d}: {rate:6.2f} TFLOP/s, error / bound {worst:.3f}")
+            name += f"warp {spec.warp_m}x{spec.warp_n} s{spec.num_stages}" + " promoted" * (spec.promotion > 0)
+            write(f"{name:55s} {size:6d}: {rate:6.2f} TFLOP/s, error / bound {worst:.3f}")
     if options.peer:
-        for dtype in ("float64", "float32"):
-            for size in (256, 512, 1024, 2048, 4096, 8192):
+        for dtype, largest in PEERS:
+            for size in [size for size in (256, 512, 1024, 2048, 4096, 8192) if size <= largest]:
                 write(f"cupy {dtype} {size}: {measure_peer(dtype, size):.2f} TFLOP/s")
     return 0 if is_right else 1
 

@@ -136,16 +136,17 @@ def check(backend, spec, shape, rng):
     return worst
 
 
-def time_ms(backend, launch, repetitions=20):
-    """Median time of a launch."""
+def time_ms(backend, launch, repetitions=20, at_once=1):
+    """Median time of a launch, of several that follow each other if there are to be more `at_once`."""
     for _ in range(3):
         launch()
     times = []
     for _ in range(repetitions):
         begin = backend.record_event()
-        launch()
+        for _ in range(at_once):
+            launch()
         end = backend.record_event()
-        times.append(begin.elapsed_ms(end))
+        times.append(begin.elapsed_ms(end) / at_once)
     return statistics.median(times)
 
 
