@@ -1,8 +1,9 @@
-"""Matrix multiply of f32 as three products of halves on Hopper's asynchronous units: C = A @ B with f32 accuracy.
+"""Matrix multiply of f32 or c64 as three products of halves on Hopper's asynchronous units: C = A @ B.
 
-Data layout: A is (M, K), B is (K, N), each as two f16 arrays, `hi` and `lo`, whose sum is the f32 matrix scaled by a
-power of two per row of A and per column of B (see `split`); any of the two axes is contiguous. C is (M, N) f32 in C
-order. In shared memory there is a ring of `num_stages` quadruples of tiles, swizzled as wgmma reads them.
+Data layout: A is (M, K), B is (K, N), each as two f16 arrays, `hi` and `lo`, whose sum is the matrix scaled by a power
+of two per row of A and per column of B (see `split`); any of the two axes is contiguous. Of complex matrices the real
+parts come first, then, along M or N, the imaginary ones. C is (M, N) in C order. In shared memory there is a ring of
+`num_stages` quadruples of tiles, swizzled as wgmma reads them.
 
 Who owns what: persistent blocks of two warpgroups and a warp. Each warpgroup owns 64 rows of C, twice in registers: the
 sums of the present tiles and the totals. One thread of the last warp keeps the ring full. In a cluster of two, the
@@ -11,7 +12,9 @@ blocks work on tiles one above the other; one copies the common `hi` of B to bot
 
 Algorithm: per tile of K, sums = lo hi + hi lo + hi hi; then they are added to the totals. The tensor units cut off what
 they add instead of rounding it, always towards zero: over `DEPTH` of K that is less than what f32 sums lose, over a
-whole row it would be ten times more. At the end totals are scaled back and stored.
+whole row it would be ten times more. At the end totals are scaled back and stored. A complex tile of B is its real
+columns beside its imaginary ones, so that one wgmma makes both products with the real rows of A; those with the
+imaginary ones are added to the totals crosswise, where one is subtracted.
 
 Where the guard is not 0, nothing is done.
 """
@@ -23,6 +26,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm import NAMES, NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
+from oxinp._kernels.halves import padded
 from oxinp._kernels.scaling import scaled, unscaling_exponent
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -30,15 +34,17 @@ from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
-from oxinp._ptx.types import f16, f32, i32, i64, u32
+from oxinp._ptx.types import Type, f16, f32, i32, i64, u32
 from oxinp._ptx.wgmma import WARPGROUP, Accumulator, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._ptx.mbarrier import Slot
     from oxinp._ptx.value import Value
 
 DEPTH = 64  # of K per tile
+WIDTH = 128  # sums in a row of a tile of C
 WARP = 32
 TERMS = (("lo", "hi"), ("hi", "lo"), ("hi", "hi"))  # the smallest first
 
@@ -53,25 +59,49 @@ class SplitGemmSpec:
         The contiguous axis of each: ``"k"`` or ``"mn"``.
     has_pairs : bool
         Columns of C are even in number: two are stored at once.
-    tile_n : int
-        Columns of C per tile.
-    num_stages : int
+    type : Type
+        f32 or c64.
     cluster : int
         2.
+    takes_turns : bool
+        The warpgroups issue their products one after the other.
     """
 
     a_major: str
     b_major: str
     has_pairs: bool
-    tile_n: int = 128
-    num_stages: int = 3
+    type: Type = f32
     cluster: int = 2
+    takes_turns: bool = False
 
     @property
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        return f"gemm_split_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}{'_v2' if self.has_pairs else ''}"
+        return f"gemm_split_{self.type}_{majors}{'_v2' if self.has_pairs else ''}{'_turns' if self.takes_turns else ''}"
+
+    @property
+    def num_parts(self) -> int:
+        """Real numbers that an element is."""
+        return len(self.type.parts)
+
+    @property
+    def num_columns(self) -> int:
+        """Columns of C per tile."""
+        return WIDTH // self.num_parts
+
+    @property
+    def num_stages(self) -> int:
+        """Tiles in the ring."""
+        return 3 if self.num_parts == 1 else 2
+
+    def extent(self, name: str) -> int:
+        """Rows or columns of an operand per tile, those of all parts."""
+        return TILE_M * self.num_parts if name.startswith("a") else WIDTH
+
+    def major(self, name: str) -> str:
+        """The contiguous axis of an operand."""
+        return self.a_major if name.startswith("a") else self.b_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +122,22 @@ class SplitGemmLaunch:
 def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> SplitGemmLaunch:
     """Launch of C (m, n) = A (m, depth) @ B (depth, n).
 
-    The contiguous axes of the halves are padded to multiples of 8 elements, with zeros where they run along K.
+    The contiguous axes of the halves, of either part, are padded to multiples of 8 elements, with zeros where they run
+    along K.
     """
-    maps = []
-    for major, extent, box_extent in ((spec.a_major, m, TILE_M), (spec.b_major, n, spec.tile_n)):
-        lines, run = (extent, depth) if major == "k" else (depth, extent)
-        pitch = padded(run)
-        box = operand_box(f16, box_extent, DEPTH, major, 1)
-        maps.append(MapSpec(f16, (lines, pitch), (pitch * f16.nbytes,), box))
+    maps, planes = [], []
+    for name, extent in (("a", m), ("b", n)):
+        major, parts = spec.major(name), spec.num_parts
+        run = padded(depth if major == "k" else extent)
+        shape = (parts * extent, run) if major == "k" else (depth, parts * run)
+        box = operand_box(f16, spec.extent(name), DEPTH, major, parts)
+        maps.append(MapSpec(f16, shape, (shape[1] * f16.nbytes,), box))
+        planes.append(extent if major == "k" else run)
     num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
-    num_n, num_k = -(-n // spec.tile_n), -(-depth // DEPTH)
+    num_n, num_k = -(-n // spec.num_columns), -(-depth // DEPTH)
     blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n)
-    return SplitGemmLaunch(make(spec), (blocks, 1, 1), maps[0], maps[1], (num_m, num_n, num_k, m, n))
-
-
-def padded(run: int) -> int:
-    """Elements from one line of halves to the next."""
-    return -(-run // 8) * 8
+    constants = (num_m, num_n, num_k, m, n, *(planes if spec.num_parts > 1 else ()))
+    return SplitGemmLaunch(make(spec), (blocks, 1, 1), maps[0], maps[1], constants)
 
 
 @cache
@@ -122,29 +151,23 @@ def make(spec: SplitGemmSpec) -> Kernel:
         min_blocks=1,
         cluster=spec.cluster,
     )
-    c = k.pointer("c", f32, "w")
+    c = k.pointer("c", spec.type, "w")
     maxima = [k.pointer(name, i32, "r") for name in ("a_max", "b_max")]
     guard = k.pointer("guard", u32, "r")
     maps = {name: TensorMap(k, name, 2) for name in ("a_hi", "a_lo", "b_hi", "b_lo")}
-    tiles = Tiles(k, spec.cluster, spec.tile_n)
+    tiles = Tiles(k, spec.cluster, spec.num_columns)
     extents = (k.scalar("m", u32), k.scalar("n", u32))
+    planes = {name: k.scalar(f"{name}_plane", u32) for name in "ab"} if spec.num_parts > 1 else {}
     tiles.num_m = k.where(guard[0] == 0, tiles.num_m, 0)
     operands = {
-        name: OperandTile(
-            k,
-            f16,
-            TILE_M if name.startswith("a") else spec.tile_n,
-            DEPTH,
-            spec.a_major if name.startswith("a") else spec.b_major,
-            spec.num_stages,
-        )
+        name: OperandTile(k, f16, spec.extent(name), DEPTH, spec.major(name), spec.num_stages, spec.num_parts)
         for name in maps
     }
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, sum(tile.nbytes for tile in operands.values()))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.tid >> 5, 0)
     with k.when(warp == NUM_CONSUMERS * WARPGROUP // WARP), k.when(k.lane == 0):
-        _produce(k, tiles, pipeline, maps, operands)
+        _Production(k, spec, maps, operands, planes).run(tiles, Producer(pipeline))
     with k.otherwise():
         _Consumption(k, spec, tiles, operands, warp >> 2, Consumer(pipeline, k.tid & (WARPGROUP - 1))).run(
             _Unscaling(k, spec, c, maxima, extents)
@@ -153,21 +176,42 @@ def make(spec: SplitGemmSpec) -> Kernel:
     return k.build()
 
 
-def _produce(
-    k: Builder, tiles: Tiles, pipeline: Pipeline, maps: dict[str, TensorMap], operands: dict[str, OperandTile]
-) -> None:
-    for tensor_map in maps.values():
-        tensor_map.prefetch()
-    producer = Producer(pipeline)
-    with tiles.each() as (row, column), k.range(0, tiles.num_k) as step:
-        slot = producer.acquire()
-        start = step * DEPTH
-        for name in ("a_hi", "a_lo"):
-            operands[name].load(maps[name], slot, row, start)
-        with k.when(tiles.rank == 0):
-            operands["b_hi"].load(maps["b_hi"], slot, column, start, multicast=0b11)
-        with k.otherwise():
-            operands["b_lo"].load(maps["b_lo"], slot, column, start, multicast=0b11)
+class _Production:
+    """What one thread does to keep the ring full."""
+
+    def __init__(
+        self,
+        k: Builder,
+        spec: SplitGemmSpec,
+        maps: dict[str, TensorMap],
+        operands: dict[str, OperandTile],
+        planes: dict[str, Value],
+    ) -> None:
+        self.k, self.spec, self.maps, self.operands, self.planes = k, spec, maps, operands, planes
+
+    def run(self, tiles: Tiles, producer: Producer) -> None:
+        """Load this block's tiles."""
+        k = self.k
+        for tensor_map in self.maps.values():
+            tensor_map.prefetch()
+        with tiles.each() as (row, column), k.range(0, tiles.num_k) as step:
+            slot = producer.acquire()
+            start = step * DEPTH
+            for name in ("a_hi", "a_lo"):
+                self.load(name, slot, row, start)
+            with k.when(tiles.rank == 0):
+                self.load("b_hi", slot, column, start, multicast=0b11)
+            with k.otherwise():
+                self.load("b_lo", slot, column, start, multicast=0b11)
+
+    def load(self, name: str, slot: Slot, extent: Value, depth: Value, multicast: int = 0) -> None:
+        """Start the copies of a tile, one part of its elements after the other."""
+        tile = self.operands[name]
+        tile.load(self.maps[name], slot, extent, depth, 0, multicast)
+        if self.spec.num_parts > 1:
+            # The tile's second half comes from the second plane.
+            extent = extent + self.planes[name[0]] - self.spec.extent(name) // 2
+            tile.load(self.maps[name], slot, extent, depth, 1, multicast)
 
 
 class _Consumption:
@@ -182,35 +226,63 @@ class _Consumption:
         number: Value,
         consumer: Consumer,
     ) -> None:
-        self.k, self.tiles, self.operands, self.consumer = k, tiles, operands, consumer
+        self.k, self.spec, self.tiles, self.operands, self.consumer = k, spec, tiles, operands, consumer
+        self.number = number
         self.first_row = number * ROWS
         self.queue = Queue(k)
-        self.sums: Accumulator = self.queue.accumulator(spec.tile_n)
-        self.totals = [k.var(0.0, f32) for _ in range(spec.tile_n // 2)]
+        self.sums: Accumulator = self.queue.accumulator(WIDTH)
+        self.totals = [k.var(0.0, f32) for _ in range(WIDTH // 2)]
 
     def run(self, unscaling: _Unscaling) -> None:
         """Compute and store this block's tiles."""
         k, tiles = self.k, self.tiles
+        if self.spec.takes_turns:
+            with k.when(self.number != 0):
+                self.pass_turn()
         with tiles.each() as (row, column):
             for total in self.totals:
                 total.set(k.const(0.0, f32))
             with k.range(0, tiles.num_k):
                 self.multiply()
             unscaling.store(self.totals, row + self.first_row, column)
+        if self.spec.takes_turns:
+            with k.when(self.number == 0):
+                self.wait_turn()
+
+    def wait_turn(self) -> None:
+        """Let the other warpgroup issue its products first: while one adds to its totals, the other's are made."""
+        self.k.barrier(self.number + 1, NUM_CONSUMERS * WARPGROUP)
+
+    def pass_turn(self) -> None:
+        """Let the other warpgroup go on."""
+        self.k.emit("barrier_arrive", NUM_CONSUMERS - self.number, NUM_CONSUMERS * WARPGROUP, types=())
 
     def multiply(self) -> None:
         """Add the products of the next tiles to the totals."""
         stage = self.consumer.acquire()
-        self.sums.reset()
-        with self.queue.group():
-            for a, b in TERMS:
-                left, right = self.operands[f"a_{a}"], self.operands[f"b_{b}"]
-                self.sums.multiply(left.rows(stage, self.first_row), right.rows(stage), STEPS, f16)
-        self.queue.wait()
-        self.consumer.release()
-        for number, (_, _, *values) in enumerate(self.sums.pairs()):
-            for total, value in zip(self.totals[2 * number : 2 * number + 2], values, strict=True):
-                total.set(total + value)
+        for part in range(self.spec.num_parts):
+            first = self.first_row + part * TILE_M if part else self.first_row
+            self.sums.reset()
+            if self.spec.takes_turns:
+                self.wait_turn()
+            with self.queue.group():
+                for a, b in TERMS:
+                    left, right = self.operands[f"a_{a}"], self.operands[f"b_{b}"]
+                    self.sums.multiply(left.rows(stage, first), right.rows(stage), STEPS, f16)
+            if self.spec.takes_turns:
+                self.pass_turn()
+            self.queue.wait()
+            if part == self.spec.num_parts - 1:
+                self.consumer.release()
+            self.promote(is_crosswise=part == 1)
+
+    def promote(self, *, is_crosswise: bool) -> None:
+        """Add the sums to the totals; crosswise, products with imaginary parts: those of two of them are subtracted."""
+        half = len(self.totals) // 2
+        sums = [value for _, _, *values in self.sums.pairs() for value in values]
+        for number, value in enumerate(sums):
+            total = self.totals[(number + half) % len(sums) if is_crosswise else number]
+            total.set(total - value if is_crosswise and number >= half else total + value)
 
 
 class _Unscaling:
@@ -232,15 +304,19 @@ class _Unscaling:
         rows = [row + self.own_row + 8 * i for i in range(2)]
         row_exponents = [unscaling_exponent(k, a_max[k.min(r, self.m - 1)]) for r in rows]
         lines = [self.c.at(k.cast(r, i64) * k.cast(self.n, i64)) for r in rows]
-        for j in range(self.spec.tile_n // 8):
+        plane = len(totals) // self.spec.num_parts
+        for j in range(self.spec.num_columns // 8):
             first = column + self.own_column + 8 * j
             columns = [first, first + 1]
             exponents = [unscaling_exponent(k, b_max[k.min(at, self.n - 1)]) for at in columns]
             for i in range(2):
-                values = [
-                    scaled(k, total, k.max(row_exponents[i] + exponent, -252))
-                    for total, exponent in zip(totals[4 * j + 2 * i :][:2], exponents, strict=True)
-                ]
+                values = []
+                for own, exponent in enumerate(exponents):
+                    parts = [
+                        scaled(k, total, k.max(row_exponents[i] + exponent, -252))
+                        for total in totals[4 * j + 2 * i + own :: plane]
+                    ]
+                    values.append(parts[0] if len(parts) == 1 else k.compound(self.spec.type, *parts))
                 with k.when(rows[i] < self.m):
                     self.write(lines[i], columns, values)
 
@@ -256,4 +332,4 @@ class _Unscaling:
                 line.at(k.cast(at, i64)).store(0, [value])
 
 
-__all__ = ["DEPTH", "SplitGemmLaunch", "SplitGemmSpec", "make", "padded", "plan"]
+__all__ = ["DEPTH", "WIDTH", "SplitGemmLaunch", "SplitGemmSpec", "make", "plan"]

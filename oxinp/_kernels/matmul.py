@@ -17,7 +17,7 @@ from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
 from oxinp._kernels.gemm_panel import WHOLE, Form, copy_nbytes
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
-from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
+from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device, Launch
     from oxinp._kernels.steps import StepsPlan
 
-MIN_SPLIT_PRODUCTS = 1 << 31  # from which halves are faster than f32: the passes take as long as small products
+MIN_SPLIT_PRODUCTS = 1 << 29  # from which halves are faster than f32: the passes take as long as small products
+MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
+PROMOTION = 256  # of K: what f32 sums of more than that lose is more than cuBLAS's do
 MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
@@ -45,6 +47,8 @@ class Tiling(NamedTuple):
         Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
     max_side : int
         Largest M, N and K for which that holds, and only where there are tiles for all multiprocessors; 0: any.
+    alone : float
+        Share of the rate that a tile alone on a multiprocessor reaches.
 
     Notes
     -----
@@ -60,6 +64,7 @@ class Tiling(NamedTuple):
     blocks_per_sm: int
     rate: float
     max_side: int = 0
+    alone: float = 1.0
 
     def cut(self, num_chunks: int = 1) -> Cut:
         """The tiling alone."""
@@ -85,17 +90,27 @@ _HALVES = (
     Tiling(64, 64, 32, 32, 32, 4, 3, 0.5e12),
     Tiling(32, 32, 16, 16, 64, 4, 4, 0.2e12),
 )
+_TENSOR_COMPLEX = (
+    Tiling(128, 64, 32, 32, 8, 4, 1, 0.05e12),
+    Tiling(64, 64, 32, 32, 8, 4, 2, 0.05e12),
+    Tiling(64, 32, 32, 16, 8, 4, 2, 0.045e12),
+    Tiling(32, 32, 16, 16, 16, 4, 2, 0.04e12),
+)
 # By the bytes of a sum.
 _FMA = {
     4: (
-        Tiling(128, 128, 32, 64, 16, 3, 2, 0.14e12),
-        Tiling(64, 64, 32, 32, 32, 3, 4, 0.128e12),
-        Tiling(64, 64, 32, 32, 16, 4, 4, 0.12e12),
+        Tiling(128, 128, 64, 64, 8, 4, 2, 0.18e12, alone=0.54),
+        Tiling(128, 128, 32, 64, 16, 3, 1, 0.14e12),
+        Tiling(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
+        Tiling(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
         Tiling(32, 32, 16, 32, 32, 3, 4, 0.06e12),
         Tiling(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
     ),
-    8: (Tiling(64, 64, 16, 32, 16, 3, 2, 0.06e12), Tiling(32, 32, 8, 16, 16, 3, 4, 0.04e12)),
-    16: (Tiling(64, 64, 16, 32, 8, 3, 2, 0.015e12), Tiling(32, 32, 8, 16, 8, 3, 4, 0.01e12)),
+    8: (
+        Tiling(64, 128, 32, 64, 8, 3, 2, 0.048e12, alone=0.63),
+        Tiling(64, 64, 32, 32, 8, 4, 3, 0.047e12, alone=0.5),
+        Tiling(32, 32, 16, 16, 16, 3, 4, 0.03e12),
+    ),
 }
 
 
@@ -186,7 +201,7 @@ def plan(
         widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
     ]
     problem = (math.prod(loops), m, n, depth)
-    spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), device)
+    spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
     spec, constants = _varied(spec, variant, moves)
     cut = _cut(spec, problem, device, may_split=spec.is_plain and variant.c_strides is None)
@@ -241,7 +256,7 @@ def plan_steps(
     """
     if a.type in (f64, c128):
         return None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
-    if a.type is not f32 or setting == "tf32":
+    if a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
         return plan_hopper(shape, depth, a, b, out, device)
     return plan_split(shape, depth, a, b, device) if setting == "auto" else None
 
@@ -283,7 +298,7 @@ def _source(
 
 
 def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
-    """Return the launches that multiply f32 matrices on the tensor cores; None where `plan` is to be asked.
+    """Return the launches that multiply f32 or c64 matrices on the tensor cores; None where `plan` is to be asked.
 
     Parameters
     ----------
@@ -291,13 +306,14 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
         As for `plan`.
     """
     *batch, m, n = shape
-    if a.type is not f32 or device.cc != (9, 0) or math.prod(batch) != 1:
+    if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
         return None
-    if min(m, n, depth) < split.MIN_EXTENT or m * n * depth < MIN_SPLIT_PRODUCTS:
+    parts = len(a.type.parts)
+    if min(m, n, depth) * parts < split.MIN_EXTENT or m * n * depth * parts**2 < MIN_SPLIT_PRODUCTS:
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
     left, right = (
-        split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
+        split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment, x.type)
         for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
     )
     return split.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
@@ -332,7 +348,9 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     """Return the guarded kernel that multiplies large matrices by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
-    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, device)
+    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, (1, *shape, depth), device)
+    specs = [spec.in_tiles(tiling.cut()) for tiling in tilings_of(a.type, a.type, device)[1]]
+    spec = next(spec for spec in specs if gemm_any.is_legal(spec, device))
     return gemm_any.plan(replace(spec, is_guarded=True), (*shape, depth), (shape[1], a_stride, b_stride))
 
 
@@ -369,19 +387,34 @@ def widest_copy(matrices: Matrices, strides: Sequence[int]) -> int:
 
 def tilings_of(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
     """Return what multiplies, and the tilings that the model knows of it."""
+    is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:
-        return ("tensor", _TENSOR) if device.cc >= (9, 0) else ("tensor_sm80", _TENSOR_SM80)
+        return ("tensor", _TENSOR) if is_hopper else ("tensor_sm80", _TENSOR_SM80)
     if type in (f16, bf16) and acc is f32:
         return "tensor_halves", _HALVES
-    return "fma", _FMA[16 if acc is c128 else max(4, acc.nbytes)]
+    if acc is c128:
+        return "tensor_shallow" if is_hopper else "tensor_sm80", _TENSOR_COMPLEX
+    return "fma", _FMA[max(4, acc.nbytes)]
 
 
 def _spec(
-    type: Type, acc: Type, out: Type, majors: tuple[str, str], copies: tuple[int, int], device: Device
+    type: Type,
+    acc: Type,
+    out: Type,
+    majors: tuple[str, str],
+    copies: tuple[int, int],
+    problem: tuple[int, int, int, int],
+    device: Device,
 ) -> AnyGemmSpec:
     """The Spec before it is cut: in the model's first tiling."""
     unit, tilings = tilings_of(type, acc, device)
-    return AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
+    spec = AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
+    if unit != "fma":
+        return spec
+    _, m, n, depth = problem
+    is_turned = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
+    promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION else 0
+    return replace(spec, is_turned=is_turned, promotion=promotion)
 
 
 def _varied(spec: AnyGemmSpec, variant: Variant, moves: Sequence[Sequence[int]]) -> tuple[AnyGemmSpec, tuple[int, ...]]:
@@ -459,7 +492,7 @@ def _seconds(
     slots = device.num_sms * tiling.blocks_per_sm
     # The last wave runs as fast as its blocks have multiprocessors for themselves.
     full, rest = divmod(tiles, slots)
-    waves = full * tiling.blocks_per_sm + -(-rest // device.num_sms)
+    waves = max(full * tiling.blocks_per_sm + -(-rest // device.num_sms), 1 / tiling.alone)
     steps = -(-depth // (num_chunks * tiling.depth)) + tiling.num_stages
     seconds = waves * tiling.tile_m * tiling.tile_n * steps * tiling.depth / tiling.rate
     if num_chunks > 1:

@@ -1,4 +1,4 @@
-"""Products of f32 matrices as three products of halves: the passes around `gemm_split`, and what makes them safe.
+"""Products of f32 or c64 matrices as three products of halves: the passes around `gemm_split`; what makes them safe.
 
 Every row of A and every column of B is scaled by a power of two, so that its largest magnitude is in [2**14, 2**15).
 Then hi = f16(x), lo = f16(x - hi), and the product is that of hi and hi, lo and hi, hi and lo, summed up in f32.
@@ -21,19 +21,21 @@ for the most of any row and any column; lines of zeros do not count, their produ
 multiply-adds are exact to 1 u where there are few terms, as in products with diagonal or permutation matrices, so at
 least K / 8 of the terms have to be large. Where either fails, or where anything is infinite or NaN, the flag is set,
 and the multiply-adds of `gemm_any` do the work. Both kernels are launched, nobody waits for the flag but they.
+
+Either part of a complex product is one of real matrices, with both parts of A's elements in a row and of B's in a
+column: all of the above is true of those, with twice the K. They are scaled together.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels import elementwise, gemm_split, reduce
-from oxinp._kernels.gemm_split import SplitGemmSpec, padded
+from oxinp._kernels import elementwise, gemm_split, halves, reduce
+from oxinp._kernels.gemm_split import SplitGemmSpec
+from oxinp._kernels.halves import HalvesSpec, largest, padded
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work
-from oxinp._kernels.scaling import scaled, scaling_exponent
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -43,10 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.problem import Device, Launch
+    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-MIN_EXTENT = 1024  # of K, from which the guard proves what it says; of M and N, from which the passes pay
-SMALL, TINY = 2.0**3, 2.0**-2
+MIN_EXTENT = 1024  # of real K, from which the guard proves what it says; of M and N, from which the passes pay
 TINY_FACTOR = 512  # of the tiny ones in the guard
 INFINITE = 0x7F800000
 BLOCK = 1024
@@ -54,7 +56,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An f32 operand: `lines` of `run` elements that follow each other, `pitch` elements from one to the next.
+    """An operand: `lines` of `run` elements that follow each other, `pitch` elements from one to the next.
 
     Attributes
     ----------
@@ -64,6 +66,7 @@ class Source:
         Whether the runs go along K, ``"k"``, or along M or N, ``"mn"``.
     alignment : int
         Of the pointer.
+    type : Type
     """
 
     name: str
@@ -72,6 +75,7 @@ class Source:
     run: int
     pitch: int
     alignment: int
+    type: Type = f32
 
     @property
     def scaled_axis(self) -> int:
@@ -84,56 +88,28 @@ class Source:
         return (self.lines, self.run)[self.scaled_axis]
 
     @property
+    def num_parts(self) -> int:
+        """Real numbers that an element is."""
+        return len(self.type.parts)
+
+    @property
     def half_nbytes(self) -> int:
         """Size of hi and of lo."""
-        return self.lines * padded(self.run) * f16.nbytes
-
-
-def _magnitude(k: Builder, x: Value) -> Value:
-    return k.bitcast(x, i32) & 0x7FFFFFFF
+        return self.lines * padded(self.run) * self.num_parts * f16.nbytes
 
 
 def _larger(k: Builder, a: Value, b: Value) -> Value:
-    larger: Value = k.max(a, b)
-    return larger
-
-
-def _sum(k: Builder, a: Value, b: Value) -> Value:
-    del k
-    return a + b
-
-
-def _high(k: Builder, x: Value, bits: Value) -> Value:
-    return k.cast(_scaled(k, x, bits), f16)
-
-
-def _low(k: Builder, x: Value, bits: Value) -> Value:
-    value = _scaled(k, x, bits)
-    return k.cast(value - k.cast(k.cast(value, f16), f32), f16)
-
-
-def _scaled(k: Builder, x: Value, bits: Value) -> Value:
-    return scaled(k, x, scaling_exponent(k, bits))
-
-
-def _counted(k: Builder, x: Value, bits: Value) -> Value:
-    """1 for an element below `SMALL`, and 2**32 more for one below `TINY` that is not 0."""
-    value = k.abs(_scaled(k, x, bits))
-    is_tiny = (value < TINY) & (_magnitude(k, x) != 0)
-    small, tiny = (k.cast(k.where(p, k.const(1, i32), k.const(0, i32)), i64) for p in (value < SMALL, is_tiny))
-    return small + k.shl(tiny, 32)
+    result: Value = k.max(a, b)
+    return result
 
 
 def _zero(k: Builder) -> Value:
-    return k.const(0, f16)
+    return k.const(0, i64)
 
 
-_MAGNITUDE = Instr(_magnitude, i32, (0,))
-_COUNTED = Instr(_counted, i64, (0, 1))
-_HALVES = (Instr(_high, f16, (0, 1)), Instr(_low, f16, (0, 1)))
-_ZERO = Instr(_zero, f16, ())
+_MAGNITUDE = Instr(largest, i32, (0,))
+_ZERO = Instr(_zero, i64, ())
 _LARGEST = ReduceOp("largest", i32, 0, _larger)
-_COUNT = ReduceOp("count", i64, 0, _sum)
 
 
 def plan(a: Source, b: Source, native: Launch, device: Device) -> StepsPlan:
@@ -154,15 +130,16 @@ def plan(a: Source, b: Source, native: Launch, device: Device) -> StepsPlan:
     counted = [argument for each in passes for argument in (each.maxima, each.counts)]
     m, n = a.num_scales, b.num_scales
     depth = a.run if a.major == "k" else a.lines
-    steps.append(Step(make_guard(), (1, 1, 1), (flag, *counted), (m, n, depth)))
-    launch = gemm_split.plan(SplitGemmSpec(a.major, b.major, n % 2 == 0), m, n, depth, device.num_sms)
+    steps.append(Step(make_guard(), (1, 1, 1), (flag, *counted), (m, n, depth * a.num_parts)))
+    launch = gemm_split.plan(SplitGemmSpec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
     maps = [
         half._replace(map=spec)
         for each, spec in zip(passes, (launch.a_map, launch.b_map), strict=True)
         for half in each.halves
     ]
     maxima = [each.maxima for each in passes]
-    work = Work(2 * m * n * depth, 2 * f16.nbytes * (m + n) * depth + m * n * f32.nbytes)
+    flops = (2 if a.num_parts == 1 else 8) * m * n * depth
+    work = Work(flops, a.half_nbytes * 2 + b.half_nbytes * 2 + m * n * a.type.nbytes)
     steps.append(Step(launch.kernel, launch.grid, (Argument("c"), *maxima, flag, *maps), launch.constants, work))
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
@@ -176,61 +153,37 @@ class _Passes:
         self.source, self.device = source, device
         self.maxima = scratch.take(source.num_scales * i32.nbytes)
         self.counts = scratch.take(source.num_scales * i64.nbytes)
-        self.reductions = [self.reduction(*what) for what in ((_MAGNITUDE, _LARGEST), (_COUNTED, _COUNT))]
-        # Partial results of the reductions lie where the halves come later.
-        needed = max(reduction.scratch_nbytes for reduction in self.reductions)
+        self.reduction = None if source.major == "k" else self.maximum()
+        # Partial results of the reduction lie where the halves come later.
+        needed = self.reduction.scratch_nbytes if self.reduction is not None else 0
         high = scratch.take(source.half_nbytes)
         self.halves = (high, scratch.take(max(source.half_nbytes, needed - source.half_nbytes)))
 
-    @property
-    def operands(self) -> tuple[Operand, Operand]:
-        """The matrix, and the scales spread over it."""
-        source = self.source
-        spread = tuple(int(axis == source.scaled_axis) for axis in range(2))
-        return Operand(f32, (source.pitch, 1), source.alignment), Operand(i32, spread, ALIGNMENT)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of the source."""
-        return self.source.lines, self.source.run
-
-    def reduction(self, instr: Instr, op: ReduceOp) -> reduce.ReducePlan:
+    def maximum(self) -> reduce.ReducePlan:
         """The reduction along K."""
-        inputs = self.operands[: len(instr.args)]
-        output = Operand(op.acc, (1,), ALIGNMENT)
-        axis = 1 - self.source.scaled_axis
-        return reduce.plan(self.shape, (axis,), inputs, (instr,), len(inputs), op, output, self.device)
+        source = self.source
+        operand, output = Operand(source.type, (source.pitch, 1), source.alignment), Operand(i32, (1,), ALIGNMENT)
+        shape = source.lines, source.run
+        return reduce.plan(shape, (0,), (operand,), (_MAGNITUDE,), 1, _LARGEST, output, self.device)
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
-        x = Argument(self.source.name)
-        for plan, output, inputs in zip(
-            self.reductions, (self.maxima, self.counts), ((x,), (x, self.maxima)), strict=True
-        ):
-            scratch = self.halves[:1] if plan.scratch_nbytes else ()
-            yield step(plan.launches[0], (output, *scratch, *inputs))
-            for launch in plan.launches[1:]:
-                yield step(launch, (output, *scratch))
-        pitch = padded(self.source.run)
-        half = Operand(f16, (pitch, 1), ALIGNMENT)
-        outputs = [Output(number, half) for number in (2, 3)]
-        yield step(
-            elementwise.plan(self.shape, self.operands, _HALVES, outputs, self.device), (*self.halves, x, self.maxima)
-        )
-        if self.source.major == "k" and pitch != self.source.run:
-            yield self.padding(pitch)
-
-    def padding(self, pitch: int) -> Step:
-        """Zeros at the ends of runs along K."""
-        run = self.source.run
-        end = Operand(f16, (pitch, 1), math.gcd(ALIGNMENT, run * f16.nbytes))
-        launch = elementwise.plan(
-            (self.source.lines, pitch - run), (), (_ZERO,), [Output(0, end), Output(0, end)], self.device
-        )
-        return step(launch, [half._replace(offset=half.offset + run * f16.nbytes) for half in self.halves])
+        source, x = self.source, Argument(self.source.name)
+        if self.reduction is not None:
+            scratch = self.halves[:1] if self.reduction.scratch_nbytes else ()
+            first, *others = self.reduction.launches
+            yield step(first, (self.maxima, *scratch, x))
+            for launch in others:
+                yield step(launch, (self.maxima, *scratch))
+            zeros = Output(0, Operand(i64, (1,), ALIGNMENT))
+            yield step(elementwise.plan((source.num_scales,), (), (_ZERO,), (zeros,), self.device), (self.counts,))
+        is_vector = source.alignment % 16 == 0 and source.pitch % halves.CHUNK == 0 and source.run % halves.CHUNK == 0
+        spec = HalvesSpec(source.type, source.major == "k", is_vector)
+        launch = halves.plan(spec, source.lines, source.run, source.pitch)
+        yield step(launch, (*self.halves, self.maxima, self.counts, x))
 
 
-@cache
+@functools.cache
 @retraceable
 def make_guard() -> Kernel:
     """The kernel of one block that sets the flag: to 1 where halves would not do, else to 0.

@@ -266,7 +266,7 @@ def without_tensor_cores(plan):
 
 @pytest.fixture
 def splits(monkeypatch):
-    """Let f32 products of 40 and more be planned as on Hopper, without the tensor cores' part; the plans made."""
+    """Let f32 and c64 products of 40 and more be planned as on Hopper, without the tensor cores' part; the plans."""
     plans, original = [], kernels.plan_split
 
     def plan_split(shape, depth, a, b, device):
@@ -283,21 +283,25 @@ def splits(monkeypatch):
     return plans
 
 
-def operands(m=50, n=44, depth=61):
+def operands(m=50, n=44, depth=61, dtype="f4"):
     rng = numpy.random.default_rng(1)
-    return rng.standard_normal((m, depth), "f4"), rng.standard_normal((depth, n), "f4")
+    num_parts = numpy.dtype(dtype).itemsize // 4
+    a, b = (rng.standard_normal((*shape, num_parts), "f4") for shape in ((m, depth), (depth, n)))
+    return a.view(dtype)[..., 0], b.view(dtype)[..., 0]
 
 
 def assert_product(got, a, b):
+    wide = "c16" if a.dtype.kind == "c" else "f8"
     with numpy.errstate(invalid="ignore"):
-        expected = a.astype("f8") @ b.astype("f8")
+        expected = a.astype(wide) @ b.astype(wide)
     numpy.testing.assert_allclose(numpy.asarray(got), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
-def test_multiply_adds_do_what_halves_cannot(splits, turned):
-    a, b = operands()
-    a[3, 5] = numpy.inf
+def test_multiply_adds_do_what_halves_cannot(splits, turned, dtype):
+    a, b = operands(dtype=dtype)
+    a[:, 0], b[0] = 1e9, 0  # beside which nothing is left of the others
     x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
     for _ in range(2):  # the second time with everything prepared
         assert_product(x @ y, a, b)
@@ -404,12 +408,13 @@ def test_large_f64_products(dtype, config):
 
 
 @pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
-def test_large_f32_products(turned, config):
-    rng = numpy.random.default_rng(2)
-    a, b = rng.standard_normal((1100, 1310), "f4"), rng.standard_normal((1310, 1500), "f4")
+def test_large_products_of_halves(turned, dtype, config):
+    a, b = operands(1100, 1500, 1310, dtype)
+    wide = numpy.result_type(dtype, "f8")
     x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
-    exact, scale = a.astype("f8") @ b, numpy.abs(a).astype("f8") @ numpy.abs(b)
+    exact, scale = a.astype(wide) @ b, numpy.abs(a).astype("f8") @ numpy.abs(b)
     errors = {}
     for config.matmul in ("auto", "native"):
         errors[config.matmul] = (numpy.abs(numpy.asarray(x @ y) - exact) / scale).max()

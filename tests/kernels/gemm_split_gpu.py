@@ -1,4 +1,4 @@
-"""f32 products from halves on a GPU: right, and how fast. ``python -m tests.kernels.gemm_split_gpu [--peer]``.
+"""f32 and c64 products from halves on a GPU: right, and how fast. ``python -m tests.kernels.gemm_split_gpu [--peer]``.
 
 First for data of every sort the largest error, in units of 2**-24 |A| |B|, of what `matmul` computes, beside that of
 chains of fused multiply-adds; then rates, from device events around all launches of a product, operands random.
@@ -17,12 +17,12 @@ from oxinp._kernels import matmul
 from oxinp._kernels.matmul import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
-from tests.kernels.gemm_any_gpu import measure_peer
+from tests.kernels.gemm_any_gpu import flops_of, measure_peer
 from tests.kernels.gemm_gpu import time_ms, write
 from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
 
 SHAPES = [(1024, 1024, 2048), (1100, 1031, 1909)]
-SIZES = [1024, 1536, 2048, 4096, 8192]
+SIZES = {np.float32: [1024, 1536, 2048, 4096, 8192], np.complex64: [512, 768, 1024, 1536, 2048, 4096, 8192]}
 
 
 class Run:
@@ -93,9 +93,9 @@ class Run:
         return bool(flag[0])
 
 
-def check(backend, case, shape, transposed, rng, cupy):
+def check(backend, case, shape, transposed, rng, cupy, dtype=np.float32):
     """Print a line; whether all is well."""
-    a, b = draw(case, rng, *shape)
+    a, b = draw(case, rng, *shape, dtype)
     run = Run(backend, a, b, transposed)
     run.fetch()
     run.launch()
@@ -107,31 +107,38 @@ def check(backend, case, shape, transposed, rng, cupy):
     if cupy is not None:
         peer = f", cupy {reference.error(cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))):8.3f}"
     name = case.__name__
-    is_right = error <= max(native, 0.5) and (name == "overflowing" or error <= shape[2])
+    is_right = error <= max(native, 0.5) and (name == "overflowing" or error <= reference.depth)
     is_right &= not (is_unfit and name in FIT) and not (not is_unfit and name in UNFIT)
     way = "multiply-adds" if is_unfit else "halves"
     verdict = "" if is_right else "  WRONG"
     majors = "".join("nt"[x] for x in transposed)
-    write(f"{name:12s} {shape!s:20s} {majors} {way:13s}: {error:8.3f}, multiply-adds {native:8.3f}{peer}{verdict}")
+    write(
+        f"{a.dtype!s:9s} {name:12s} {shape!s:18s} {majors} {way:13s}: {error:8.3f}, multiply-adds {native:8.3f}"
+        f"{peer}{verdict}"
+    )
     return is_right
 
 
-def measure(backend, size, transposed, rng):
+def measure(backend, size, transposed, rng, cupy, dtype=np.float32):
     """Print a line; whether 8 rows are right."""
-    a, b = draw(CASES[0], rng, size, size, size)
+    a, b = draw(CASES[0], rng, size, size, size, dtype)
     run = Run(backend, a, b, transposed)
-    flops = 2 * size**3
+    flops = flops_of(dtype, size)
     rate = flops / time_ms(backend, run.launch) * 1e-9
     result = run.fetch()
     native = flops / time_ms(backend, run.launch_native, 5) * 1e-9
     reference = Reference(a, b, np.sort(rng.choice(size, 8, replace=False)))
     error, other = reference.error(result), reference.error(run.fetch())
-    parts = [(name, time_ms(backend, launch) * 1e3) for name, launch in run.launches]
+    peer = ""
+    if cupy is not None:
+        found = cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))
+        peer = f" (cupy {measure_peer(dtype, size):.1f}, error {reference.error(found):.3f})"
+    parts = [(name, time_ms(backend, launch, 5, at_once=8) * 1e3) for name, launch in run.launches]
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts)
     majors = "".join("nt"[x] for x in transposed)
     write(
-        f"{size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {native:5.1f}; errors {error:.3f}, {other:.3f}; "
-        f"workspace {run.workspace:.3f} of the operands; us: {listed}"
+        f"{a.dtype!s:9s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {native:5.1f}{peer}; "
+        f"errors {error:.3f}, {other:.3f}; workspace {run.workspace:.3f} of the operands; us: {listed}"
     )
     return error <= other
 
@@ -145,20 +152,18 @@ def main(arguments):
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
     is_right = True
-    for number, case in enumerate(CASES):
-        for shape in SHAPES:
-            turned = (bool(number & 1), bool(number & 2))
-            is_right &= check(backend, case, shape, turned, rng, cupy)
-    for turned in ((True, False), (False, True), (True, True)):
-        is_right &= check(backend, CASES[0], SHAPES[1], turned, rng, cupy)
-    write(f"checked in {time.perf_counter() - begin:.1f} s")
-    for size in SIZES:
-        is_right &= measure(backend, size, (False, False), rng)
-    is_right &= measure(backend, 4096, (True, False), rng)
-    is_right &= measure(backend, 4096, (False, True), rng)
-    if options.peer:
-        for size in SIZES:
-            write(f"cupy {size}: {measure_peer('float32', size):.1f} TFLOP/s")
+    for dtype, sizes in SIZES.items():
+        for number, case in enumerate(CASES):
+            for shape in SHAPES:
+                turned = (bool(number & 1), bool(number & 2))
+                is_right &= check(backend, case, shape, turned, rng, cupy, dtype)
+        for turned in ((True, False), (False, True), (True, True)):
+            is_right &= check(backend, CASES[0], SHAPES[1], turned, rng, cupy, dtype)
+        write(f"checked in {time.perf_counter() - begin:.1f} s")
+        for size in sizes:
+            is_right &= measure(backend, size, (False, False), rng, cupy, dtype)
+        is_right &= measure(backend, 4096, (True, False), rng, None, dtype)
+        is_right &= measure(backend, 4096, (False, True), rng, None, dtype)
     write(f"{'right' if is_right else 'WRONG'}, {time.perf_counter() - begin:.1f} s")
     return 0 if is_right else 1
 

@@ -116,15 +116,26 @@ UNFIT = {"identity", "sparse", "permuted", "spikes", "infinite", "nan", "opposit
 """Of these it must not."""
 
 
-def draw(case, rng, m, n, depth):
-    """Operands as f32."""
+def draw(case, rng, m, n, depth, dtype=np.float32):
+    """Operands as f32, or as c64 whose parts are two of the case."""
+    num_parts = 1 if np.dtype(dtype).kind == "f" else 2
     with np.errstate(under="ignore"):
-        a, b = (np.ascontiguousarray(x, np.float32) for x in case(rng, m, n, depth))
-    return a, b
+        drawn = [case(rng, m, n, depth) for _ in range(num_parts)]
+        return tuple(
+            np.ascontiguousarray(np.stack(parts, axis=-1), np.float32).view(dtype)[..., 0]
+            for parts in zip(*drawn, strict=True)
+        )
+
+
+def embedded(a, b):
+    """Real matrices whose product is that of complex ones, real parts beside imaginary ones."""
+    if a.dtype.kind != "c":
+        return a, b
+    return np.hstack([a.real, a.imag]), np.block([[b.real, b.imag], [-b.imag, b.real]])
 
 
 class Reference:
-    """The product in float64, of chosen rows.
+    """The product in float64, of chosen rows; of complex matrices its real parts beside its imaginary ones.
 
     Attributes
     ----------
@@ -133,8 +144,8 @@ class Reference:
     """
 
     def __init__(self, a, b, rows=slice(None)):
-        left, right = a[rows].astype(np.float64), b.astype(np.float64)
-        self.rows, self.depth = rows, a.shape[1]
+        left, right = (x.astype(np.float64) for x in embedded(a[rows], b))
+        self.rows, self.depth = rows, left.shape[1]
         with np.errstate(invalid="ignore", over="ignore"):
             self.product = left @ right
             self.scale = np.abs(left) @ np.abs(right)
@@ -146,6 +157,7 @@ class Reference:
         Halves of the smallest subnormal are what any result in f32 may be off by.
         """
         found = result[self.rows]
+        found = np.hstack([found.real, found.imag]) if found.dtype.kind == "c" else found
         is_finite = np.isfinite(self.exact)
         if not np.array_equal(np.where(is_finite, 0, self.exact), np.where(is_finite, 0, found), equal_nan=True):
             return np.inf

@@ -94,7 +94,7 @@ def sample():
     for type_, cc in ((f64, (9, 0)), (f64, (8, 0)), (f32, (9, 0)), (c64, (9, 0)), (c128, (9, 0)), (i64, (9, 0))):
         device = Device(cc=cc)
         majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
-        spec = matmul._spec(type_, type_, type_, majors, (16, 16), device)
+        spec = matmul._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
         legal = [
             cut
             for cut in gemm_any.cuts()

@@ -1,6 +1,7 @@
 """`gemm_any`: right against a reference of higher precision, exact for integers, and assembled without spills."""
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from oxinp._kernels import gemm_any, matmul
 from oxinp._kernels.gemm_any import AnyGemmSpec
-from oxinp._ptx.types import c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u64
+from oxinp._ptx.types import c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
 from tests.kernels import gemm_any_gpu
 from tests.kernels.machine import REQUIRE_GPU, machine
 from tests.ptx.assembler import assemble
@@ -36,6 +37,11 @@ SPECS = [
     spec(f64, f64, "fma", "k", "k", (8, 8)),
     spec(c64, c64, "fma", "mn", "mn", (8, 16), depth=8),
     spec(c128, c128, "fma", "k", "mn", (16, 16), depth=8),
+    spec(f32, f32, "fma", "k", "k", (16, 16), tile=(64, 64, 64, 64), stages=2),
+    spec(f32, f32, "fma", "mn", "mn", (16, 16), tile=(64, 64, 32, 64), depth=8),
+    spec(c64, c64, "fma", "k", "k", (16, 16), tile=(64, 64, 32, 32), depth=8),
+    spec(c128, c128, "tensor_sm80", "k", "mn", (16, 16), tile=TENSOR, depth=8),
+    spec(c128, c128, "tensor_sm80", "mn", "k", (16, 16), tile=TENSOR, depth=8),
     spec(f16, f32, "fma"),
     spec(f16, f32, "tensor_halves", tile=TENSOR),
     spec(f16, f32, "tensor_halves", "mn", "k", (4, 8), tile=TENSOR, depth=32),
@@ -46,11 +52,26 @@ SPECS = [
     spec(i64, i64, "fma", "k", "mn", (8, 8)),
     spec(u64, u64, "fma", "mn", "mn", (16, 16)),
 ]
+SPECS += [
+    replace(spec(type_, type_, "fma", *majors, copy, tile=tile, depth=8), is_turned=True)
+    for type_, majors, copy, tile in (
+        (f32, ("k", "k"), (16, 4), (64, 64, 64, 64)),
+        (f32, ("k", "mn"), (0, 16), (64, 64, 16, 32)),
+        (c64, ("k", "k"), (16, 8), (64, 64, 32, 64)),
+        (c64, ("mn", "k"), (16, 0), (64, 64, 16, 32)),
+        (i64, ("k", "mn"), (8, 8), (64, 64, 16, 32)),
+        (u32, ("k", "k"), (4, 4), (64, 64, 16, 32)),
+    )
+]
 SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
 
 
 def name_of(x):
-    return f"{x.unit}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}" if isinstance(x, AnyGemmSpec) else str(x)
+    return (
+        f"{x.unit}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}{'-turned' * x.is_turned}"
+        if isinstance(x, AnyGemmSpec)
+        else str(x)
+    )
 
 
 def draw(spec, *shape):
@@ -120,6 +141,17 @@ def test_batches(type_):
     check(chosen, product(chosen, a, b), a, b)
 
 
+@pytest.mark.parametrize("type_", [f32, c64], ids=str)
+def test_promotion_adds_parts_of_depth(type_):
+    chosen = replace(spec(type_, type_, "fma", "k", "mn", (16, 16), depth=8), promotion=32)
+    a, b = draw(chosen, 70, 203), draw(chosen, 203, 66)
+    a[:, :40:2] *= 4096  # large first, so that small ones are lost
+    result, plain = product(chosen, a, b), product(replace(chosen, promotion=0), a, b)
+    check(chosen, result, a, b)
+    exact = a.astype(np.clongdouble) @ b.astype(np.clongdouble)
+    assert np.abs(result - exact).max() < 0.8 * np.abs(plain - exact).max()
+
+
 def test_chunks_of_depth_leave_partial_results():
     chosen = spec(i64, i64, "fma", "k", "mn", (8, 8), split=True)
     a, b = draw(chosen, 33, 100), draw(chosen, 100, 40)
@@ -137,20 +169,25 @@ def test_tensor_cores_against_higher_precision(spec):
 
 
 @pytest.mark.skipif(REQUIRE_GPU, reason="the instruction is run by the hardware there")
-def test_hoppers_instruction_on_the_emulator():
-    chosen = spec(f64, f64, "tensor", "k", "mn", (16, 16), tile=TENSOR)
+@pytest.mark.parametrize("type_", [f64, c128], ids=str)
+@pytest.mark.parametrize("unit", ["tensor", "tensor_shallow"])
+def test_hoppers_instruction_on_the_emulator(type_, unit):
+    chosen = spec(type_, type_, unit, "k", "mn", (16, 16), tile=TENSOR, depth=8)
     a, b = draw(chosen, 70, 40), draw(chosen, 40, 66)
     check(chosen, product(chosen, a, b), a, b)
 
 
+H200 = Device(132, (9, 0), 232448)
 PLANNED = [
-    AnyGemmSpec(type_, acc, type_, "k", "mn", 16, 16, unit, *tiling[:6])
-    for unit, type_, acc, tilings in (
-        ("tensor", f64, f64, matmul._TENSOR),
-        ("fma", f32, f32, matmul._FMA[4]),
-        ("tensor_halves", f16, f32, matmul._HALVES),
-    )
-    for tiling in tilings
+    planned
+    for type_, acc in ((f64, f64), (f32, f32), (c64, c64), (c128, c128), (f16, f32))
+    for majors in (("k", "mn"), ("k", "k"))
+    for tiling in matmul.tilings_of(type_, acc, H200)[1]
+    for side in (64, 4096)
+    for planned in [
+        matmul._spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), H200).in_tiles(tiling.cut())
+    ]
+    if gemm_any.is_legal(planned, H200)
 ]
 TIMED = [spec for spec, _ in gemm_any_gpu.TIMED]
 
@@ -158,11 +195,10 @@ TIMED = [spec for spec, _ in gemm_any_gpu.TIMED]
 @pytest.mark.parametrize("count", [1, 3000])
 @pytest.mark.parametrize("type_", [f64, f32], ids=str)
 def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
-    device = Device(132, (9, 0), 232448)
     for side in (32, 64, 96):
-        spec = matmul._spec(type_, type_, type_, ("k", "mn"), (16, 16), device)
-        cut = matmul._cut(spec, (count, side, side, side), device)
-        small = [tiling.cut() for tiling in matmul.tilings_of(type_, type_, device)[1] if tiling.max_side]
+        problem = (count, side, side, side)
+        cut = matmul._cut(matmul._spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200)
+        small = [tiling.cut() for tiling in matmul.tilings_of(type_, type_, H200)[1] if tiling.max_side]
         assert (cut in small) == (count > 1 and side <= 64)
 
 

@@ -11,19 +11,21 @@ import pytest
 
 from oxinp._kernels import gemm_any, gemm_split, matmul, split
 from oxinp._kernels.gemm_any import AnyGemmSpec
-from oxinp._kernels.gemm_split import DEPTH, SplitGemmSpec, padded
+from oxinp._kernels.gemm_split import DEPTH, SplitGemmSpec
+from oxinp._kernels.halves import padded
 from oxinp._kernels.matmul import Matrices
 from oxinp._kernels.split import Source
-from oxinp._ptx.types import f32
+from oxinp._ptx.types import c64, f32, from_dtype
 from tests.kernels import gemm_split_gpu
 from tests.kernels.machine import machine
-from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
+from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw, embedded
 from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
 
 DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
-SHAPE = (40, 37, 1030)
+SHAPES = {np.float32: (40, 37, 1030), np.complex64: (40, 37, 515)}
+TYPES = pytest.mark.parametrize("dtype", SHAPES, ids=lambda dtype: dtype.__name__)
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
-SPECS = [SplitGemmSpec(*majors, pairs) for majors in MAJORS for pairs in (True, False)]
+SPECS = [SplitGemmSpec(*majors, pairs, type_) for type_ in (f32, c64) for majors in MAJORS for pairs in (True, False)]
 
 
 def scales(x, axis):
@@ -43,19 +45,19 @@ class Plan:
     """A plan made for the emulator, its memory, and its launches but the one of the wgmma kernel."""
 
     def __init__(self, a, b, majors, alignment=256):
-        self.here = machine()
+        self.here, type_ = machine(), from_dtype(a.dtype)
         (m, depth), n = a.shape, b.shape[1]
         extra = 0 if alignment == 256 else 1  # rows that are no multiples of 16 bytes
         stored = [x if major == wanted else x.T for x, major, wanted in zip((a, b), majors, ("k", "mn"), strict=True)]
         stored = [np.pad(x, ((0, 0), (0, extra)), constant_values=np.nan) for x in stored]
         sources = [
-            Source(name, major, len(x), x.shape[1] - extra, x.shape[1], alignment)
+            Source(name, major, len(x), x.shape[1] - extra, x.shape[1], alignment, type_)
             for name, major, x in zip("ab", majors, stored, strict=True)
         ]
-        spec = AnyGemmSpec(f32, f32, f32, *majors, 0, 0, "fma", 32, 32, 8, 16, 32, 3, is_guarded=True)
+        spec = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 32, 3, is_guarded=True)
         native = gemm_any.plan(spec, (m, n, depth), (n, *[source.pitch for source in sources]))
         self.sources, self.plan = sources, split.plan(*sources, native, DEVICE)
-        c = np.full((m, n), np.nan, np.float32)
+        c = np.full((m, n), np.nan, a.dtype)
         self.bases = {"c": self.here.upload(c), "scratch": self.here.allocate(self.plan.scratch_nbytes)}
         self.bases |= {name: self.here.upload(np.ascontiguousarray(x)) for name, x in zip("ab", stored, strict=True)}
         self.shape = m, n
@@ -74,13 +76,15 @@ class Plan:
         return bool(self.read(self.plan.steps[-1].arguments[-1], np.uint32, ()))
 
     def halves(self):
-        """Hi and lo of A, then of B, as they lie, padding and all."""
+        """Hi and lo of A, then of B, as they lie, padding and all: parts one after the other along M or N."""
         (step,) = [step for step in self.plan.steps if step.kernel.target == "sm_90a"]
-        sources = [self.sources[0]] * 2 + [self.sources[1]] * 2
-        return [
-            self.read(x, np.float16, (source.lines, padded(source.run)))
-            for x, source in zip(step.arguments[-4:], sources, strict=True)
-        ]
+        found = []
+        for x, source in zip(step.arguments[-4:], [self.sources[0]] * 2 + [self.sources[1]] * 2, strict=True):
+            lines, run, parts = source.lines, padded(source.run), source.num_parts
+            found.append(
+                self.read(x, np.float16, (lines * parts, run) if source.major == "k" else (lines, run * parts))
+            )
+        return found
 
     def close(self):
         for address in self.bases.values():
@@ -103,31 +107,41 @@ def planned():
 @pytest.mark.parametrize("alignment", [256, 4])
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 @pytest.mark.parametrize("case", ["normal", "graded", "decades", "subnormal", "empty_lines"])
-def test_passes_leave_the_halves(planned, case, majors, alignment):
+@TYPES
+def test_passes_leave_the_halves(planned, case, majors, alignment, dtype):
     case = next(each for each in CASES if each.__name__ == case)
-    a, b = draw(case, np.random.default_rng(3), *SHAPE)
-    plan = planned(a, b, majors, alignment)
+    a, b = draw(case, np.random.default_rng(3), *SHAPES[dtype], dtype)
+    plan = planned(a, b, majors, alignment * np.dtype(dtype).itemsize // 4 if alignment < 256 else alignment)
     plan.run()
     found = plan.halves()
-    expected = [*halves(a, 1), *halves(b, 0)]
-    for source, x, y in zip([plan.sources[0]] * 2 + [plan.sources[1]] * 2, found, expected, strict=True):
-        lines = y if (source.name == "a") == (source.major == "k") else y.T
-        assert np.array_equal(x[:, : source.run], lines)
-        if source.major == "k":
-            assert not x[:, source.run :].any()
+    # Both parts of an element are scaled as one: as if they were a row (column) of twice the length.
+    expected = [
+        np.split(half, source.num_parts, axis)
+        for source, x, axis in zip(plan.sources, (a, b), (1, 0), strict=True)
+        for half in halves(np.concatenate([x.real, x.imag][: source.num_parts], axis), axis)
+    ]
+    for source, stored, parts in zip([plan.sources[0]] * 2 + [plan.sources[1]] * 2, found, expected, strict=True):
+        planes = np.split(stored, source.num_parts, axis=0 if source.major == "k" else 1)
+        for plane, part in zip(planes, parts, strict=True):
+            lines = part if (source.name == "a") == (source.major == "k") else part.T
+            assert np.array_equal(plane[:, : source.run], lines)
+            if source.major == "k":
+                assert not plane[:, source.run :].any()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_guard_and_multiply_adds(planned, case):
-    a, b = draw(case, np.random.default_rng(4), *SHAPE)
+@TYPES
+def test_guard_and_multiply_adds(planned, case, dtype):
+    a, b = draw(case, np.random.default_rng(4), *SHAPES[dtype], dtype)
     plan = planned(a, b, ("k", "mn"))
     plan.run()
     name = case.__name__
     assert not (plan.is_unfit and name in FIT)
     assert plan.is_unfit or name not in UNFIT
-    result = plan.read(plan.plan.steps[-1].arguments[0], np.float32, plan.shape)
+    result = plan.read(plan.plan.steps[-1].arguments[0], dtype, plan.shape)
     if plan.is_unfit:
-        assert Reference(a, b).error(result) <= SHAPE[2]
+        reference = Reference(a, b)
+        assert reference.error(result) <= reference.depth
     else:
         assert np.isnan(result).all(), "multiply-adds worked although the guard is 0"
 
@@ -188,8 +202,10 @@ FINITE = [case for case in CASES if case.__name__ not in ("infinite", "nan", "ov
 
 
 @pytest.mark.parametrize("case", FINITE, ids=lambda case: case.__name__)
-def test_simulated_errors_are_below_those_of_multiply_adds(case):
-    a, b = draw(case, np.random.default_rng(5), 24, 24, 1024)
+@TYPES
+def test_simulated_errors_are_below_those_of_multiply_adds(case, dtype):
+    num_parts = np.dtype(dtype).itemsize // 4
+    a, b = embedded(*draw(case, np.random.default_rng(5), 24, 24 // num_parts, 1024 // num_parts, dtype))
     if is_unfit(a, b):
         assert case.__name__ not in FIT
         return
@@ -223,19 +239,21 @@ def test_assembles_cleanly(spec, said):  # noqa: F811
 
 @pytest.mark.hopper
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_against_float64(case):
+@TYPES
+def test_against_float64(case, dtype):
     rng = np.random.default_rng(8)
     for shape, transposed in zip(gemm_split_gpu.SHAPES, ((False, False), (True, True)), strict=True):
-        assert gemm_split_gpu.check(machine().backend, case, shape, transposed, rng, None)
+        assert gemm_split_gpu.check(machine().backend, case, shape, transposed, rng, None, dtype)
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 
 
-def test_workspace_is_that_of_the_operands():
-    matrices = Matrices(f32, (4096, 1), 256)
+@pytest.mark.parametrize("type_", [f32, c64], ids=str)
+def test_workspace_is_that_of_the_operands(type_):
+    matrices = Matrices(type_, (4096, 1), 256)
     plan = matmul.plan_split((4096, 4096), 4096, matrices, matrices, H200)
-    assert plan.scratch_nbytes <= 2 * 4096**2 * 4 * 1.001
+    assert plan.scratch_nbytes <= 2 * 4096**2 * type_.nbytes * 1.001
 
 
 @pytest.mark.parametrize(
