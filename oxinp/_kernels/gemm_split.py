@@ -63,8 +63,6 @@ class SplitGemmSpec:
         f32 or c64.
     cluster : int
         2.
-    takes_turns : bool
-        The warpgroups issue their products one after the other.
     """
 
     a_major: str
@@ -72,13 +70,12 @@ class SplitGemmSpec:
     has_pairs: bool
     type: Type = f32
     cluster: int = 2
-    takes_turns: bool = False
 
     @property
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        return f"gemm_split_{self.type}_{majors}{'_v2' if self.has_pairs else ''}{'_turns' if self.takes_turns else ''}"
+        return f"gemm_split_{self.type}_{majors}{'_v2' if self.has_pairs else ''}"
 
     @property
     def num_parts(self) -> int:
@@ -227,7 +224,6 @@ class _Consumption:
         consumer: Consumer,
     ) -> None:
         self.k, self.spec, self.tiles, self.operands, self.consumer = k, spec, tiles, operands, consumer
-        self.number = number
         self.first_row = number * ROWS
         self.queue = Queue(k)
         self.sums: Accumulator = self.queue.accumulator(WIDTH)
@@ -236,26 +232,12 @@ class _Consumption:
     def run(self, unscaling: _Unscaling) -> None:
         """Compute and store this block's tiles."""
         k, tiles = self.k, self.tiles
-        if self.spec.takes_turns:
-            with k.when(self.number != 0):
-                self.pass_turn()
         with tiles.each() as (row, column):
             for total in self.totals:
                 total.set(k.const(0.0, f32))
             with k.range(0, tiles.num_k):
                 self.multiply()
             unscaling.store(self.totals, row + self.first_row, column)
-        if self.spec.takes_turns:
-            with k.when(self.number == 0):
-                self.wait_turn()
-
-    def wait_turn(self) -> None:
-        """Let the other warpgroup issue its products first: while one adds to its totals, the other's are made."""
-        self.k.barrier(self.number + 1, NUM_CONSUMERS * WARPGROUP)
-
-    def pass_turn(self) -> None:
-        """Let the other warpgroup go on."""
-        self.k.emit("barrier_arrive", NUM_CONSUMERS - self.number, NUM_CONSUMERS * WARPGROUP, types=())
 
     def multiply(self) -> None:
         """Add the products of the next tiles to the totals."""
@@ -263,14 +245,10 @@ class _Consumption:
         for part in range(self.spec.num_parts):
             first = self.first_row + part * TILE_M if part else self.first_row
             self.sums.reset()
-            if self.spec.takes_turns:
-                self.wait_turn()
             with self.queue.group():
                 for a, b in TERMS:
                     left, right = self.operands[f"a_{a}"], self.operands[f"b_{b}"]
                     self.sums.multiply(left.rows(stage, first), right.rows(stage), STEPS, f16)
-            if self.spec.takes_turns:
-                self.pass_turn()
             self.queue.wait()
             if part == self.spec.num_parts - 1:
                 self.consumer.release()

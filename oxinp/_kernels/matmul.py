@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device, Launch
     from oxinp._kernels.steps import StepsPlan
 
-MIN_SPLIT_PRODUCTS = 1 << 29  # from which halves are faster than f32: the passes take as long as small products
+MIN_SPLIT_PRODUCTS = 1 << 30  # from which halves are faster than f32: the passes take as long as small products
 MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
-PROMOTION = 256  # of K: what f32 sums of more than that lose is more than cuBLAS's do
 MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
+# Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
+PROMOTION, PEER_SIDE = 256, 128
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
 SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
@@ -90,15 +91,15 @@ _HALVES = (
     Tiling(32, 32, 16, 16, 64, 4, 4, 0.2e12),
 )
 _TENSOR_COMPLEX = (
-    Tiling(128, 64, 32, 32, 8, 4, 1, 0.05e12),
-    Tiling(64, 64, 32, 32, 8, 4, 2, 0.05e12),
-    Tiling(64, 32, 32, 16, 8, 4, 2, 0.045e12),
-    Tiling(32, 32, 16, 16, 16, 4, 2, 0.04e12),
+    Tiling(128, 64, 32, 32, 8, 4, 1, 0.055e12),
+    Tiling(64, 64, 32, 32, 8, 4, 2, 0.054e12),
+    Tiling(64, 32, 32, 16, 8, 4, 2, 0.049e12),
+    Tiling(32, 32, 16, 16, 16, 4, 2, 0.046e12),
 )
 # By the bytes of a sum.
 _FMA = {
     4: (
-        Tiling(128, 128, 64, 64, 8, 4, 2, 0.18e12, alone=0.54),
+        Tiling(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
         Tiling(128, 128, 32, 64, 16, 3, 1, 0.14e12),
         Tiling(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
         Tiling(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
@@ -106,8 +107,7 @@ _FMA = {
         Tiling(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
     ),
     8: (
-        Tiling(64, 128, 32, 64, 8, 3, 2, 0.048e12, alone=0.63),
-        Tiling(64, 64, 32, 32, 8, 4, 3, 0.047e12, alone=0.5),
+        Tiling(64, 64, 32, 32, 8, 4, 3, 0.049e12, alone=0.5),
         Tiling(32, 32, 16, 16, 16, 3, 4, 0.03e12),
     ),
 }
@@ -347,10 +347,12 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     """Return the guarded kernel that multiplies large matrices by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = _both_majors(shape, depth, a, b)
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
-    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, (1, *shape, depth), device)
-    specs = [spec.in_tiles(tiling.cut()) for tiling in tilings_of(a.type, a.type, device)[1]]
-    spec = next(spec for spec in specs if gemm_any.is_legal(spec, device))
-    return gemm_any.plan(replace(spec, is_guarded=True), (*shape, depth), (shape[1], a_stride, b_stride))
+    problem = (1, *shape, depth)
+    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
+    tilings = [t for t in tilings_of(a.type, a.type, device)[1] if gemm_any.is_legal(spec.in_tiles(t.cut()), device)]
+    tiling = min(tilings, key=lambda t: (t.max_side > 0, _seconds(problem, t, 1, spec, device)))
+    spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
+    return gemm_any.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
 
 def _both_majors(shape: Sequence[int], depth: int, a: Matrices, b: Matrices) -> tuple[tuple[str, int], tuple[str, int]]:
@@ -410,9 +412,10 @@ def _spec(
     spec = AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
     if unit != "fma":
         return spec
-    _, m, n, depth = problem
+    count, m, n, depth = problem
     is_turned = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
-    promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION else 0
+    is_small = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
+    promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION and is_small else 0
     return replace(spec, is_turned=is_turned, promotion=promotion)
 
 

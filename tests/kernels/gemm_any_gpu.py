@@ -23,52 +23,27 @@ def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f6
     return AnyGemmSpec(type, type, type, a, b, 16, 16, unit, tile_m, tile_n, warp_m, warp_n, depth, stages)
 
 
-def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, promotion=0):
+def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, turned=False, promotion=0):
     """A Spec of multiply-adds."""
     plain = AnyGemmSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
-    return replace(plain, promotion=promotion)
+    return replace(plain, is_turned=turned, promotion=promotion)
 
 
 TIMED = [
     (tensor(128, 128, 64, 32, 16, 4), (1024, 2048, 4096, 8192)),
-    (tensor(128, 128, 64, 32, 32, 3), (4096,)),
     (tensor(64, 64, 32, 16, 32, 3), (512, 1024)),
     (tensor(32, 32, 16, 16, 32, 6), (256, 512)),
-    (fma(128, 128, 64, 64, 16, 3), (1024, 2048, 4096, 8192)),
-    (fma(128, 128, 64, 64, 16, 3, "mn", "mn"), (4096,)),
-    (fma(128, 128, 64, 64, 16, 3, "k", "k"), (4096,)),
-    (fma(128, 128, 64, 64, 8, 4), (2048, 4096)),
-    (fma(128, 128, 64, 64, 8, 5), (4096,)),
-    (fma(128, 128, 64, 64, 8, 4, promotion=256), (1024, 4096)),
-    (fma(128, 128, 64, 64, 16, 3, promotion=256), (4096,)),
-    (fma(128, 256, 64, 64, 16, 3, promotion=256), (4096,)),
-    (fma(64, 64, 32, 32, 16, 4, promotion=256), (512, 1024, 2048)),
-    (fma(128, 128, 64, 64, 32, 2), (4096,)),
-    (fma(128, 128, 32, 64, 16, 3), (2048, 4096)),
-    (fma(128, 256, 64, 64, 16, 3), (4096, 8192)),
-    (fma(256, 128, 64, 64, 8, 4), (4096,)),
-    (fma(128, 64, 64, 64, 16, 3), (2048, 4096)),
-    (fma(64, 64, 32, 32, 16, 4), (512, 1024, 2048)),
-    (fma(64, 64, 32, 32, 32, 3), (512, 1024)),
-    (fma(64, 64, 64, 64, 16, 4), (1024, 2048)),
-    (fma(64, 128, 32, 64, 8, 3, type=c64), (1024, 2048, 4096, 8192)),
-    (fma(64, 128, 32, 64, 8, 4, type=c64), (4096,)),
-    (fma(64, 128, 32, 64, 8, 3, type=c64, promotion=256), (4096,)),
-    (fma(64, 128, 32, 64, 16, 3, type=c64), (4096,)),
-    (fma(128, 128, 32, 64, 8, 3, type=c64), (4096,)),
-    (fma(64, 64, 32, 64, 8, 4, type=c64), (1024, 2048, 4096)),
-    (fma(64, 128, 32, 64, 8, 3, "mn", "mn", type=c64), (4096,)),
-    (fma(64, 64, 32, 32, 8, 4, type=c64), (1024, 4096)),
-    (fma(128, 64, 32, 32, 8, 3, "k", "k", type=c64), (4096,)),
+    (fma(128, 128, 64, 64, 8, 4, turned=True), (2048, 4096, 8192)),
+    (fma(128, 128, 64, 64, 8, 4, "mn", "mn"), (4096,)),
+    (fma(128, 128, 64, 64, 8, 4, "k", "k", turned=True), (4096,)),
+    (fma(64, 64, 32, 32, 16, 4, turned=True), (512, 1024)),
+    (fma(64, 64, 32, 32, 16, 4, turned=True, promotion=256), (512, 1024)),
+    (fma(64, 64, 32, 32, 8, 4, type=c64, turned=True), (1024, 2048, 4096, 8192)),
+    (fma(64, 64, 32, 32, 8, 4, "k", "k", type=c64, turned=True), (4096,)),
     (tensor(128, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024, 2048, 4096)),
-    (tensor(64, 128, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (4096,)),
-    (tensor(128, 64, 32, 32, 16, 3, type=c128, unit="tensor_shallow"), (4096,)),
-    (tensor(128, 64, 32, 32, 8, 4, "k", "k", type=c128, unit="tensor_shallow"), (4096,)),
-    (tensor(64, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024, 2048, 4096)),
-    (tensor(64, 64, 32, 32, 16, 3, type=c128, unit="tensor_shallow"), (4096,)),
-    (tensor(64, 64, 32, 16, 8, 4, type=c128), (1024, 4096)),
-    (tensor(64, 64, 32, 16, 16, 3, type=c128), (1024, 4096)),
-    (tensor(32, 32, 16, 16, 16, 4, type=c128), (256, 512, 1024)),
+    (tensor(64, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024,)),
+    (tensor(64, 32, 32, 16, 8, 4, type=c128, unit="tensor_shallow"), (512,)),
+    (tensor(32, 32, 16, 16, 16, 4, type=c128, unit="tensor_shallow"), (256, 512)),
 ]
 PEERS = (("float64", 8192), ("float32", 8192), ("complex64", 8192), ("complex128", 4096))  # the largest sides
 
@@ -133,7 +108,7 @@ def main(arguments):
             rate, worst = measure(backend, spec, size, rng)
             is_right &= worst <= 1
             name = f"{spec.unit} {spec.type} {spec.a_major}{spec.b_major} {spec.tile_m}x{spec.tile_n}x{spec.depth} "
-            name += f"warp {spec.warp_m}x{spec.warp_n} s{spec.num_stages}" + " promoted" * (spec.promotion > 0)
+            name += f"warp {spec.warp_m}x{spec.warp_n} s{spec.num_stages}" + " promoted" * bool(spec.promotion)
             write(f"{name:55s} {size:6d}: {rate:6.2f} TFLOP/s, error / bound {worst:.3f}")
     if options.peer:
         for dtype, largest in PEERS:

@@ -183,7 +183,7 @@ PLANNED = [
     for type_, acc in ((f64, f64), (f32, f32), (c64, c64), (c128, c128), (f16, f32))
     for majors in (("k", "mn"), ("k", "k"))
     for tiling in matmul.tilings_of(type_, acc, H200)[1]
-    for side in (64, 4096)
+    for side in (64, 1024, 4096)
     for planned in [
         matmul._spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), H200).in_tiles(tiling.cut())
     ]
