@@ -9,6 +9,7 @@ import argparse
 import importlib
 import statistics
 import sys
+from dataclasses import replace
 
 import numpy as np
 
