@@ -5,6 +5,7 @@ These run at once: how many elements a mask chooses, and whether an index is out
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
@@ -25,7 +26,6 @@ from oxinp._core.programs import on_device
 from oxinp._core.reduction_table import ANY, CUMSUM
 from oxinp._core.ufunc import wrap
 from oxinp._core.ufunc_object import OBJECTS
-from oxinp._kernels import gather as kernels
 from oxinp._runtime.memory import Buffer
 
 INT32 = np.dtype(np.int32)
@@ -143,7 +143,7 @@ def _run(layout: Layout, plan: tuple[Any, ...], operands: tuple[Handle, ...]) ->
     launch: Any = _LAUNCHERS.get(key)
     if launch is None:
         name, *arguments = plan
-        planned = getattr(kernels, name)(*arguments)
+        planned = getattr(importlib.import_module("oxinp._kernels.gather"), name)(*arguments)
         launch = backend.launcher(planned.kernel, planned.grid, 1 + len(operands), planned.constants)
         remember(_LAUNCHERS, key, launch)
     with schedule.LOCK:
