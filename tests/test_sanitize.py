@@ -6,7 +6,16 @@ import pytest
 from oxinp._kernels import gemm
 from tests.sanitize import programs
 
-LONG = {"functions_bi", "functions_u", "functions_f", "functions_c", "products", "reductions", "tensor_products"}
+LONG = {
+    "functions_bi",
+    "functions_u",
+    "functions_f",
+    "functions_c",
+    "products",
+    "reductions",
+    "tensor_products",
+    "triangular",
+}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from oxinp._runtime.cuda import open_backend
 
 
 class Driven:
-    """One GPU; the interface of `machine.Emulated`."""
+    """One GPU, or another backend; the interface of `machine.Emulated`."""
 
-    def __init__(self):
-        self.backend = open_backend()
+    def __init__(self, backend=None):
+        self.backend = open_backend() if backend is None else backend
         self._buffers = {}
 
     def allocate(self, nbytes):

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from oxinp._kernels import triangular
+from oxinp._kernels import gemm_grouped, triangular
+from oxinp._kernels.gemm_grouped import Group, Problem
 from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form
 from oxinp._kernels.matmul import Matrices
 from oxinp._kernels.triangular import System
@@ -120,4 +121,37 @@ def solution(machine, device, a, b, form, *, is_left=True, is_turned=False):
     return result
 
 
-__all__ = ["GENERAL", "HERMITIAN", "SYMMETRIC", "TRIANGULAR", "Form", "draw", "full", "product", "rank_k", "solution"]
+def grouped(machine, device, pairs):
+    """Products of pairs of C order matrices of one type, made by one launch."""
+    type_ = from_dtype(pairs[0][0].dtype)
+    held, problems = [], []
+    for a, b in pairs:
+        shape = a.shape[0], b.shape[1]
+        addresses = [machine.upload(x) for x in (np.full(shape, np.nan, a.dtype), a, b)]
+        problems.append(Problem(*addresses, (*shape, a.shape[1]), (shape[1], a.shape[1], shape[1])))
+        held += addresses
+    plan = gemm_grouped.plan(Group(type_, type_, type_), problems, device)
+    held.append(machine.upload(plan.table))
+    machine.launch(plan.launch, held[-1:])
+    results = [
+        machine.download(problem.c, a.itemsize * problem.shape[0] * problem.shape[1]).view(a.dtype)
+        for problem, (a, _) in zip(problems, pairs, strict=True)
+    ]
+    for address in held:
+        machine.free(address)
+    return [x.reshape(problem.shape[:2]) for x, problem in zip(results, problems, strict=True)]
+
+
+__all__ = [
+    "GENERAL",
+    "HERMITIAN",
+    "SYMMETRIC",
+    "TRIANGULAR",
+    "Form",
+    "draw",
+    "full",
+    "grouped",
+    "product",
+    "rank_k",
+    "solution",
+]

@@ -12,7 +12,10 @@ import numpy  # noqa: ICN001 - `np` is either, in a program
 
 import oxinp
 import oxinp._kernels
+from oxinp._core import placement
 from oxinp._core.ufunc_table import UFUNCS
+from tests.kernels.driven import Driven
+from tests.kernels.triangular_case import HERMITIAN, TRIANGULAR, Form, draw, full, grouped, product, solution
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 NUMBERS = DTYPES[1:]
@@ -159,6 +162,29 @@ def tensor_products(np):
     yield np.array(data((3072, 3000), "f8")) @ np.array(data((3000, 3072), "f8", 1))
 
 
+def triangular(np):
+    """Products and systems with matrices of which one triangle counts, and groups of products."""
+    x = np.array(data((1030, 40), "f8"))
+    yield x @ x.T
+    rng = numpy.random.default_rng(0)
+    here = Driven(placement.device())
+    for dtype in ("f4", "f8", "c8", "c16"):
+        a = draw(rng, dtype, 150, 150) / 150 + 2 * numpy.eye(150, dtype=dtype)
+        b = draw(rng, dtype, 150, 37)
+        for form in (Form(TRIANGULAR, is_lower=True), Form(TRIANGULAR, False, True, True)):
+            whole = full(a, form)
+            if np is numpy:
+                yield whole @ b
+                yield numpy.linalg.solve(whole, b)
+            else:
+                yield product(here, here.backend.capability, a, b, form)
+                yield solution(here, here.backend.capability, a, b, form)
+        hermitian = Form(HERMITIAN, is_lower=False)
+        yield full(a, hermitian) @ b if np is numpy else product(here, here.backend.capability, a, b, hermitian)
+    pairs = [[draw(rng, "f4", m, 33), draw(rng, "f4", 33, 2 * m)] for m in (70, 5)]
+    yield from [x @ y for x, y in pairs] if np is numpy else grouped(here, here.backend.capability, pairs)
+
+
 FAMILIES = [
     elementwise,
     in_place,
@@ -168,6 +194,7 @@ FAMILIES = [
     *map(functions_of, ("bi", "u", "f", "c")),
     products,
     tensor_products,
+    triangular,
 ]
 # Of the largest element: what tells a wrong kernel from a right one, no more. How exact they are, other tests say.
 ERRORS = {"e": 2e-2, "f": 1e-3, "d": 1e-9, "F": 1e-3, "D": 1e-9}
