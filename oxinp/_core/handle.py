@@ -18,6 +18,7 @@ from oxinp._core.layout import Layout, address_of
 from oxinp._core.placement import device
 from oxinp._core.programs import on_device, read
 from oxinp._core.storage import SHARED, Pin, Stale, Storage, Value, is_pinned, is_shared
+from oxinp._runtime import here
 
 
 class Handle:
@@ -143,11 +144,24 @@ def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
     return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
 
 
+def _await(storage: Storage) -> None:
+    """Wait for what a storage holds before the lock is taken: other threads have streams to queue on meanwhile."""
+    with schedule.LOCK:
+        value = storage.value
+        if value is None or storage.host is not None:
+            return
+        if not (value[0].is_copy and value[0].layout.size == 1):  # which `fetch` reads where it is
+            value = schedule.materialise(storage)
+    device().wait_until_written(value[1][0].ptr)
+
+
 def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
     """Return the host side of a storage, downloading it whole if it is only on the device.
 
     Of one whose device side others hold, it is a copy that is not kept.
     """
+    if here.are_several:
+        _await(storage)
     with schedule.LOCK:
         if storage.host is None:
             graph, leaves, mask = schedule.materialise(storage)
@@ -167,6 +181,8 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
 def fetch(handle: Handle) -> np.ndarray[Any, Any]:
     """Return a fresh NumPy array of what a handle reads, moving no more than that."""
     storage = handle._storage
+    if here.are_several:
+        _await(storage)
     with schedule.LOCK:
         if storage.host is not None:
             return host_view(handle).copy()

@@ -104,6 +104,10 @@ class Backend(Protocol):
         """
         ...
 
+    def wait_until_written(self, ptr: int, /) -> None:
+        """Wait for what is queued now and writes to memory at an address."""
+        ...
+
     def allocate(self, nbytes: int, /) -> Buffer:
         """Return memory, from the pool where it has some; its contents are undefined.
 

@@ -207,6 +207,19 @@ class CudaBackend:
             line.order(accesses, is_transfer=is_transfer)
             return line.handle
 
+    def wait_until_written(self, ptr: int) -> None:
+        """Wait for what is queued now and writes to memory at an address, if streams are told apart."""
+        if not here.are_several:
+            return
+        with TURN:
+            line = timeline.current(self)
+            if line.footprint is not None:  # a captured stream does nothing that could be waited for
+                return
+            line.order(((ptr, False),), is_transfer=True)
+            done = Event(self.context, has_timing=False)
+            done.record(line.handle)
+        done.synchronize()
+
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
         if array.nbytes:

@@ -94,6 +94,9 @@ class EmulatorBackend:
         del accesses
         return 0
 
+    def wait_until_written(self, ptr: int) -> None:
+        """Return: all work is done as soon as it is asked for."""
+
     def allocate(self, nbytes: int) -> Buffer:
         """Return memory, poisoned and uninitialised, exactly as long as asked for; see `Backend.allocate`."""
         buffer = self.pool.allocate(nbytes)

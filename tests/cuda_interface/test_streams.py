@@ -8,6 +8,7 @@ import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
+from oxinp._core import schedule
 from oxinp._runtime import here
 from tests.cuda_interface.evaluated import evaluated
 
@@ -176,3 +177,26 @@ def test_a_program_without_streams_pays_nothing(library, config):
     cuda.synchronize()
     assert not here.are_several
     assert not {"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"} & set(library.names())
+
+
+def test_others_queue_their_work_while_a_thread_waits_for_its_own(library, config):
+    config.offload_threshold = 0
+    x, free = evaluated(oxinp.zeros(1000) + 1), []
+
+    def synchronize(result, *_):
+        """See from another thread whether the lock can be had."""
+
+        def look():
+            free.append(schedule.LOCK.acquire(timeout=10))
+            schedule.LOCK.release()
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        return result
+
+    with cuda.Stream():
+        y = evaluated(x * 2)
+        library.do_cuEventSynchronize = synchronize
+        np.asarray(y)
+    assert free == [True]
