@@ -308,9 +308,12 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
         return None
     parts = len(a.type.parts)
-    if min(m, n, depth) * parts < split.MIN_EXTENT or m * n * depth * parts**2 < MIN_SPLIT_PRODUCTS:
+    if min(m, n, depth) * parts < split.MIN_EXTENT:
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
+    is_expected = m * n * depth * parts**2 >= MIN_SPLIT_PRODUCTS
+    if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
+        return None
     left, right = (
         split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment, x.type)
         for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
@@ -333,14 +336,34 @@ def plan_residues(
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
         return None
-    if min(m, n, depth) < ozaki.MIN_EXTENT or ozaki.expected_gain(a.type, m, n, depth) < MIN_RESIDUE_GAIN:
+    if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
+    is_expected = ozaki.expected_gain(a.type, m, n, depth) >= MIN_RESIDUE_GAIN
+    if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
+        return None
     left, right = (
         split.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
         for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
     )
     return ozaki.plan(a.type, left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
+
+
+class Way(NamedTuple):
+    """Whether faster units stand in for those of the operands' own type."""
+
+    is_emulated: bool
+
+
+def _is_emulated(
+    type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
+) -> bool:
+    """Whether that was measured to be faster near this problem; else whether it is expected to be."""
+    ways = (Way(is_emulated=True), Way(is_emulated=False))
+    default = Way(is_expected)
+    choice = Choice("matmul/way", (type.name,), majors, shape, Way, ways.__contains__, lambda: default, lambda: ways)
+    way: Way = decide(choice, device)
+    return way.is_emulated
 
 
 def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Launch:

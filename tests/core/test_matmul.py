@@ -4,7 +4,6 @@
 
 import dataclasses
 import operator
-from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -270,7 +269,7 @@ def splits(monkeypatch):
     plans, original = [], kernels.plan_split
 
     def plan_split(shape, depth, a, b, device):
-        hopper = SimpleNamespace(num_sms=device.num_sms, cc=(9, 0), max_shared_nbytes=device.max_shared_nbytes)
+        hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper)
         if plan is not None:
             plans.append(plan)
@@ -349,9 +348,7 @@ def residues(monkeypatch):
     plans, original = [], kernels.plan_residues
 
     def plan_residues(shape, depth, a, b, device, workspace):
-        hopper = SimpleNamespace(
-            num_sms=device.num_sms, cc=(9, 0), max_shared_nbytes=device.max_shared_nbytes, tuned=device.tuned
-        )
+        hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper, workspace)
         plans.append(plan)
         return plan and without_tensor_cores(plan)

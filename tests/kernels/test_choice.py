@@ -9,7 +9,7 @@ import pytest
 from oxinp._kernels import gemm_any, matmul
 from oxinp._kernels.choice import decide
 from oxinp._kernels.gemm_any import Cut
-from oxinp._kernels.matmul import Matrices
+from oxinp._kernels.matmul import Matrices, Way
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
 from tests.ptx.assembler import assemble
 
@@ -73,6 +73,23 @@ def test_decide_without_an_answer():
     plan(device)
     choice = device.asked[0]._replace(default=lambda: 3)
     assert decide(choice, SimpleNamespace(tuned=lambda _: None)) == 3
+
+
+@pytest.mark.parametrize(("type_", "side"), [(f32, 1100), (f64, 2600)], ids=str)
+def test_whether_faster_units_stand_in_is_a_choice(type_, side):
+    matrices = Matrices(type_, (side, 1), 256)
+
+    def steps(device):
+        return matmul.plan_steps((side, side), side, matrices, matrices, type_, device, "auto", 4 << 30)
+
+    device = Device()
+    default = steps(device) is not None
+    asked = [choice for choice in device.asked if choice.family == "matmul/way"]
+    assert [choice[1:4] for choice in asked] == [((type_.name,), ("k", "mn"), (side,) * 3)]
+    assert list(asked[0].candidates()) == [Way(True), Way(False)]
+    assert asked[0].default() == Way(default)
+    assert steps(Device({"is_emulated": True})) is not None
+    assert steps(Device({"is_emulated": False})) is None
 
 
 @pytest.mark.parametrize("type_", [f64, f32, f16, c64, c128, i64], ids=str)
