@@ -73,10 +73,11 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
     once; the tensor cores, which multiply them, cut partial sums off at 24 bits. On Hopper these multiply 8-bit
     integers and bool, too, and other large matrices where that errs as little: float32 and complex64 as halves, for
-    which as much memory is needed as for the operands (see `_kernels.split`), float64 and complex128 as bytes, for which it is up to
-    ``config.matmul_workspace`` (see `_kernels.ozaki`); products of float16 and bfloat16 in float32 are exact, and
-    their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation off, ``"tf32"`` has
-    float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is computed, and mirrored.
+    which as much memory is needed as for the operands (see `_kernels.split`), float64 and complex128 as bytes, for
+    which it is up to ``config.matmul_workspace`` (see `_kernels.ozaki`); products of float16 and bfloat16 in float32
+    are exact, and their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation off,
+    ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is computed, and
+    mirrored.
     """
     return _product_of(a._layout, b._layout, dtype).run(a, b)
 
