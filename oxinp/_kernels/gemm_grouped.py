@@ -78,6 +78,7 @@ class GroupedPlan(NamedTuple):
 
 
 @lru_cache(MAX_KERNELS)
+@retraceable
 def make(spec: AnyGemmSpec) -> Kernel:
     """Build the kernel of a Spec that is plain, without batches, chunks or guard."""
     return _Grouped(spec).build()

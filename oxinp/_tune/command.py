@@ -27,7 +27,8 @@ OLDER_SHARED_NBYTES = {(8, 0): 163 << 10}
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     options = _options(arguments)
-    names = options.family or list(FAMILIES)
+    # Sizes and layouts mean something else to every family.
+    names = options.family or (["matmul"] if options.sizes or options.layout else list(FAMILIES))
     try:
         chosen = list(problems(names, options.dtype, options.sizes, options.layout))
     except ValueError as error:
@@ -59,7 +60,12 @@ def _options(arguments: Sequence[str]) -> Any:
         "Ctrl-C ends the search and keeps what was found.",
     )
     add = parser.add_argument
-    add("--family", type=_list, default=[], help=f"what to tune: {', '.join(FAMILIES)} (default: all)")
+    add(
+        "--family",
+        type=_list,
+        default=[],
+        help=f"what to tune: {', '.join(FAMILIES)} (default: all; of given sizes, matmul)",
+    )
     add("--dtype", type=_list, default=[], help="NumPy's names, joined by commas (default: those that matter)")
     add("--sizes", type=_sizes, default=[], help="such as 1024,512x8192x512: N, or M x K x N, or COUNT x M x K x N")
     add(

@@ -126,6 +126,15 @@ def test_options_that_are_none():
     assert "tune   " in run("--help").stdout
 
 
+def test_sizes_alone_are_those_of_products(monkeypatch, config):
+    config.backend = "host"
+    asked = []
+    monkeypatch.setattr(command, "problems", lambda names, *_: asked.append(names) or ())
+    for arguments in ([], ["--sizes", "200"], ["--layout", "tn"], ["--family", "reduce", "--sizes", "20x30"]):
+        assert command.main(arguments) == 2
+    assert asked == [list(problems.FAMILIES), ["matmul"], ["matmul"], ["reduce"]]
+
+
 @pytest.mark.gpu
 def test_on_a_gpu(tmp_path, config):
     config.cache_dir = str(tmp_path)
