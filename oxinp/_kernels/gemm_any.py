@@ -269,6 +269,8 @@ class AnyGemm:
         number = self.number()
         matrix = number / self.per_matrix if self.splitter is not None else None
         tile = number - matrix * self.per_matrix if matrix is not None else number
+        if self.a.is_longest_last or self.b.is_longest_last:
+            tile = self.tiles_m * self.tiles_n - 1 - tile
         row, column = (index * size for index, size in zip(self.tile(tile), (spec.tile_m, spec.tile_n), strict=True))
         with self.inside(row, row + (spec.tile_m - 1), column, column + (spec.tile_n - 1)):
             self.multiply_tile(matrix, row, column)

@@ -198,6 +198,11 @@ class Panel:
             return begin, k.min(end, extent_start + self.extent)
         return k.max(begin, extent_start / self.spec.depth * self.spec.depth), end
 
+    @property
+    def is_longest_last(self) -> bool:
+        """Whether the tiles that take longest, which have to begin first, are those of the last rows or columns."""
+        return self.form.kind == TRIANGULAR and self.has_low_depths
+
     def complete(self, stage: Value, depth_start: Value) -> None:
         """Make the matrix of what this thread has copied of the tile from `depth_start` on."""
         form = self.form
