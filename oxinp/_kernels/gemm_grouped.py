@@ -18,6 +18,7 @@ from oxinp._kernels.gemm_any import AnyGemm, AnyGemmSpec, Cut, is_legal
 from oxinp._kernels.gemm_panel import Panel
 from oxinp._kernels.matmul import Matrices, tilings_of, widest_copy
 from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS, Launch, Work
+from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i64, u32, u64
 
