@@ -194,7 +194,7 @@ def reduce(
     source = value[0].dtype
     dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
     starts = initial is not NO_INITIAL
-    record = _record(row, value[0], axes, dtypes, keepdims=bool(keepdims), is_masked=is_masked, starts=starts)
+    record = _record(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
     if record.graph is None:
         raise Unsupported(record.reason)
     if out is not None and out._layout.shape != record.graph.layout.shape:
@@ -360,34 +360,28 @@ def _parameters(
 # -- recording ---------------------------------------------------------------------------------------------------------
 
 
-def _record(
-    row: ReductionRow,
-    chain: Graph,
-    axes: tuple[int, ...],
-    dtypes: Dtypes,
-    *,
-    keepdims: bool,
-    is_masked: bool,
-    starts: bool,
-) -> Record:
-    key = (row, chain, axes, dtypes, keepdims, is_masked, starts)
-    record = _RECORDS.get(key)
+class _Wanted(NamedTuple):
+    """What of a reduction its graph depends on: all but the values."""
+
+    row: ReductionRow
+    chain: Graph
+    axes: tuple[int, ...]
+    dtypes: Dtypes
+    keepdims: bool
+    is_masked: bool
+    starts: bool
+
+
+def _record(wanted: _Wanted) -> Record:
+    record = _RECORDS.get(wanted)
     if record is None:
-        record = _reduction_of(row, chain, axes, dtypes, keepdims=keepdims, is_masked=is_masked, starts=starts)
-        remember(_RECORDS, key, record)
+        record = _reduction_of(wanted)
+        remember(_RECORDS, wanted, record)
     return record
 
 
-def _reduction_of(
-    row: ReductionRow,
-    chain: Graph,
-    axes: tuple[int, ...],
-    dtypes: Dtypes,
-    *,
-    keepdims: bool,
-    is_masked: bool,
-    starts: bool,
-) -> Record:
+def _reduction_of(wanted: _Wanted) -> Record:
+    row, chain, axes, dtypes, keepdims, is_masked, starts = wanted
     shape = chain.layout.shape
     for needed in (chain.dtype, *dtypes):
         if needed not in DEVICE_TYPES:
