@@ -75,7 +75,7 @@ class _ScanRows(ScanKernel):
         self.thread = k.tid % spec.group
         self.has_row: Value | None = None
         self.width = min(spec.group, WARP)  # lanes that scan together
-        self.lane = k.lane % self.width
+        self.lane = k.lane if self.width == WARP else k.lane % self.width
         self.is_first_lane, self.is_last_lane = self.lane == 0, self.lane == self.width - 1
         if spec.group > WARP and self.has_results:
             self.meeting = k.shared(spec.op.acc, (2, spec.unroll * NUM_WARPS))
