@@ -1,5 +1,7 @@
 """Fused elementwise expressions and the stencil: one launch each, as fast as the bytes can move."""
 
+import numpy as np
+
 from asv_benchmarks import requirement
 from asv_benchmarks.case import DeviceCase, random_array
 
@@ -82,3 +84,27 @@ class Stencil(DeviceCase):
     def requirements(self, n):
         del n
         return (requirement.launches(1), requirement.share_of_limit(0.75))
+
+
+class ComplexFunction(DeviceCase):
+    """A function of complex numbers, some of which take hundreds of instructions."""
+
+    params = (("exp", "arcsin", "arccosh", "arctanh", "log1p", "power", "cube"), ("complex64", "complex128"), (2**26,))
+    quick_params = (("arcsin", "power"), ("complex64",), (2**10,))
+    param_names = ("function", "dtype", "n")
+
+    def inputs(self, function, dtype, n):
+        del function
+        real = {"complex64": "float32", "complex128": "float64"}[dtype]
+        x = 4 * (random_array((n, 2), real) - 1)
+        return [x.view(dtype)[:, 0], x[::-1].copy().view(dtype)[:, 0]]
+
+    def body(self, xp, arrays, function, dtype, n):
+        del dtype, n
+        x, y = arrays
+        if function == "power":
+            return xp.power(x, y)
+        return xp.power(x, 3) if function == "cube" else getattr(xp, function)(x)
+
+    def nbytes_moved(self, function, dtype, n):
+        return np.dtype(dtype).itemsize * n * (3 if function == "power" else 2)
