@@ -106,10 +106,10 @@ class CudaBackend:
             errors.OutOfMemory,
             make_arena=arena_maker(context, self.capability.total_nbytes),
         )
-        self.pool.owner = self
-        timeline.POOLS.add(self.pool)
         self.dying: deque[Stream] = deque()
         self._timelines: dict[int, Timeline] = {}
+        self.pool.owner = self
+        timeline.POOLS.add(self.pool)
         self._launching = _Launching()
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
         if here.are_several:
@@ -145,6 +145,10 @@ class CudaBackend:
             with TURN:
                 known = self._timelines.get(stream) or self._timelines.setdefault(stream, Timeline(self, stream))
         return known
+
+    def timelines(self) -> list[Timeline]:
+        """Return those of all streams that array work went to."""
+        return list(self._timelines.values())
 
     def close_stream(self, stream: Stream, *, keeps_memory: bool = False) -> Any:
         """Close a stream when its work is done.

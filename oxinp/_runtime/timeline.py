@@ -39,6 +39,10 @@ POOLS: WeakSet[Pool] = WeakSet()
 """Of all devices: any of them may have memory that a kernel uses."""
 
 
+_MAX_READERS = 8
+"""Readers of a block that are remembered before those that are closed are forgotten."""
+
+
 class Uses:
     """Who used a block of memory last.
 
@@ -155,9 +159,13 @@ class Timeline:
             self._wait(reader, time)
 
     def close(self) -> None:
-        """Note that its work is done, and that nobody has to wait for it any more."""
+        """Note that its work is done, and that nobody has to wait for it any more; under `TURN`."""
         self.is_closed = True
+        self._event = None
         self._seen.clear()
+        for pool in POOLS:
+            for other in pool.owner.timelines():
+                other._seen.pop(self, None)
 
     def _use(self, block: Block | _Elsewhere, *, writes: bool) -> None:
         uses = block.uses
@@ -167,6 +175,8 @@ class Timeline:
             self._wait(uses.writer, uses.time)
         if not writes:
             uses.readers[self] = self.now
+            if len(uses.readers) > _MAX_READERS:
+                uses.readers = {reader: time for reader, time in uses.readers.items() if not reader.is_closed}
             return
         if uses.readers:
             for reader, time in uses.readers.items():

@@ -10,6 +10,7 @@ import oxinp
 from oxinp import _runtime, cuda
 from oxinp._core import schedule
 from oxinp._runtime import here
+from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated
 
 # Streams and events
@@ -200,3 +201,18 @@ def test_others_queue_their_work_while_a_thread_waits_for_its_own(library, confi
         library.do_cuEventSynchronize = synchronize
         np.asarray(y)
     assert free == [True]
+
+
+def test_streams_that_are_gone_are_forgotten(library, config):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros(1000) + 1)
+    for _ in range(50):
+        with cuda.Stream() as stream:
+            y = evaluated(x + 2)
+        evaluated(y + 3)
+        stream.close()
+    backend = _runtime.current()
+    (line,) = backend.timelines()
+    assert len(line._seen) == 0
+    assert len(backend.pool.block_at(current.address_of(x).ptr).uses.readers) <= 9
+    assert library.count()["cuEventDestroy_v2"] >= 49
