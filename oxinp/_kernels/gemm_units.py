@@ -228,8 +228,9 @@ class TensorUnit:
 
     @classmethod
     def num_held(cls, spec: AnyGemmSpec) -> int:
-        """Elements of the operands that a lane holds at a time."""
-        return (spec.warp_m * cls.width + spec.warp_n * cls.height) // WARP
+        """Elements of the operands that a lane holds at a time, some more where both run along K: as seen."""
+        held = (spec.warp_m * cls.width + spec.warp_n * cls.height) // WARP
+        return held + (spec.warp_n // 16 if spec.a_major == spec.b_major == "k" else 0)
 
     def fragments(self, stage: Value, step: int) -> tuple[list[list[Value]], list[list[Value]]]:
         """What the lane feeds in for one step: of A by rows, of B by columns."""
