@@ -100,6 +100,8 @@ def one_stream(monkeypatch):
     schedule = importlib.import_module("oxinp._core.schedule")
     timeline = importlib.import_module("oxinp._runtime.timeline")
     monkeypatch.setattr(timeline._elsewhere, "uses", None)
+    for pool in tuple(timeline.POOLS):  # where each backend takes memory from: whatever changes it is undone
+        monkeypatch.setattr(pool.owner, "allocate", pool.owner.allocate)
     monkeypatch.setattr(here, "are_several", False)
     monkeypatch.setattr(here._Thread, "timeline", None, raising=False)
     monkeypatch.setattr(here, "thread", here._Thread())
