@@ -120,7 +120,7 @@ def sample():
         yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
 
 
-@pytest.mark.parametrize("spec", sample(), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
+@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
 def test_candidates_assemble_without_spills(spec, request, tmp_path):
     cache = getattr(request.config, "cache", None)
     log = assemble([gemm_any.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)
