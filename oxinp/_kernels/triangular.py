@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels import matmul, substitution
+from oxinp._kernels import matmul, substitution, whole_matrix
 from oxinp._kernels.epilogue import subtracted
 from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SYMMETRIC, WHOLE, Form
-from oxinp._kernels.matmul import Matrices, Variant
-from oxinp._kernels.steps import Argument, StepsPlan, step
+from oxinp._kernels.matmul import Matrices, Variant, contiguous
+from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, StepsPlan, step
 
 if TYPE_CHECKING:
     from oxinp._kernels.epilogue import Finish
@@ -95,6 +95,55 @@ def plan_product(
     variant = Variant(a_form=form, finish=finish) if is_left else Variant(b_form=form, finish=finish)
     plan: MatmulPlan = matmul.plan(shape, depth, *factors, square.type, square.type, device, variant)
     return plan
+
+
+def plan_by_whole(
+    shape: tuple[int, ...],
+    square: Matrices,
+    form: Form,
+    other: Matrices,
+    device: Device,
+    setting: str,
+    workspace_nbytes: int,
+    *,
+    is_left: bool = True,
+) -> StepsPlan:
+    """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` has faster units.
+
+    Parameters
+    ----------
+    shape, square, form, other, device, is_left
+        As for `plan_product`; bases are ``"a"`` and ``"b"`` in the order of the factors.
+    setting, workspace_nbytes
+        As for `matmul.plan_steps`.
+    """
+    order, type_ = shape[-2] if is_left else shape[-1], square.type
+    whole_shape = (*shape[:-2], order, order)
+    scratch, name = Scratch(), "a" if is_left else "b"
+    whole = scratch.take(math.prod(whole_shape) * type_.nbytes)
+    launch = whole_matrix.plan(whole_shape, square, form, device)
+    expanded = step(launch, (whole, *[Argument(name)] * whole_matrix.num_inputs(form)))
+    matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
+    factors = (matrices, other) if is_left else (other, matrices)
+    plan = matmul.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
+    if plan is None:
+        plan = _native(matmul.plan(shape, order, *factors, type_, type_, device))
+
+    def moved(argument: Argument) -> Argument:
+        if argument.base == name:
+            return argument._replace(base="scratch", offset=argument.offset + whole.offset)
+        return argument._replace(offset=argument.offset + scratch.nbytes * (argument.base == "scratch"))
+
+    steps = [each._replace(arguments=tuple(map(moved, each.arguments))) for each in plan.steps]
+    return StepsPlan((expanded, *steps), scratch.nbytes + plan.scratch_nbytes)
+
+
+def _native(plan: MatmulPlan) -> StepsPlan:
+    """The same as steps."""
+    c, scratch, a, b = map(Argument, ("c", "scratch", "a", "b"))
+    orders = [(c, a, b)] if len(plan.launches) == 1 else [(c, scratch, a, b), (c, scratch)]
+    steps = tuple(step(launch, order) for launch, order in zip(plan.launches, orders, strict=True))
+    return StepsPlan(steps, plan.scratch_nbytes)
 
 
 class System(NamedTuple):
@@ -219,4 +268,4 @@ def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -
     return turned, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
 
 
-__all__ = ["System", "plan_product", "plan_rank_k", "plan_solve", "transposed"]
+__all__ = ["System", "plan_by_whole", "plan_product", "plan_rank_k", "plan_solve", "transposed"]

@@ -20,6 +20,7 @@ from tests.kernels.triangular_case import (
     draw,
     full,
     product,
+    product_by_whole,
     rank_k,
     solution,
 )
@@ -84,6 +85,18 @@ def test_products_of_other_types_and_batches(dtype, form):
     found = product(machine(), DEVICE, a, b, form)
     for own, x, y in zip(found, a, b, strict=True):
         check_product(own, full(x, form), y)
+
+
+@pytest.mark.parametrize("is_left", BOOLS, ids=["right", "left"])
+@pytest.mark.parametrize("form", FORMS, ids=name_of)
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_products_by_way_of_the_whole_matrix(dtype, form, is_left):
+    rng = np.random.default_rng(9)
+    a, b = draw(rng, dtype, 2, 35, 35), draw(rng, dtype, *((2, 35, 7) if is_left else (2, 7, 35)))
+    a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
+    found = product_by_whole(machine(), DEVICE, a, b, form, is_left=is_left, is_turned=is_left)
+    for own, x, y in zip(found, np.where(np.isnan(a), 0, a), b, strict=True):
+        check_product(own, *((full(x, form), y) if is_left else (y, full(x, form))))
 
 
 @pytest.mark.parametrize("is_mirrored", BOOLS, ids=["half", "mirrored"])

@@ -90,6 +90,26 @@ def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
     return result
 
 
+def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=False):
+    """The same by way of the whole matrix."""
+    placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    c = np.full(b.shape, np.nan, b.dtype)
+    plan = triangular.plan_by_whole(
+        b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left
+    )
+    factors = (placed, other) if is_left else (other, placed)
+    scratch = machine.allocate(plan.scratch_nbytes)
+    bases = {"c": machine.upload(c), "scratch": scratch, "a": factors[0].address, "b": factors[1].address}
+    for step in plan.steps:
+        machine.launch(step, [bases[argument.base] + argument.offset for argument in step.arguments])
+    result = machine.download(bases["c"], c.nbytes).view(c.dtype).reshape(c.shape)
+    for x in factors:
+        x.close()
+    machine.free(bases["c"])
+    machine.free(scratch)
+    return result
+
+
 def rank_k(machine, device, a, *, is_turned=False, finish=None, extras=(), **options):
     """C of a product with its own transpose; NaN where nothing was written."""
     placed = Placed(machine, a, is_turned=is_turned)
@@ -152,6 +172,7 @@ __all__ = [
     "full",
     "grouped",
     "product",
+    "product_by_whole",
     "rank_k",
     "solution",
 ]

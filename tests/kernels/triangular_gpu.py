@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from oxinp._core.ops.matmul import _Steps
 from oxinp._kernels import triangular
 from oxinp._kernels.gemm_panel import SYMMETRIC, TRIANGULAR, Form
 from oxinp._kernels.matmul import Matrices
@@ -23,19 +24,22 @@ from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_gpu import time_ms, write
 
 LOWER = Form(TRIANGULAR, is_lower=True)
+WHOLE = "whole_"  # before the name of a product: by way of the whole matrix
+WORKSPACE_NBYTES = 1 << 32
 NUM_ROWS = 16  # of a result that are checked
 
 
 def flops(name, n, dtype):
     """Operations of one problem of n x n matrices."""
     whole = 2 * n**3 * (4 if dtype.kind == "c" else 1)
-    return whole if name in ("symm", "gram") else whole / 2
+    return whole if name.removeprefix(WHOLE) in ("symm", "gram") else whole / 2
 
 
 class Problem:
     """Operands on the device, launches, and the check of what they leave."""
 
     def __init__(self, backend, name, n, dtype, rng):
+        is_whole, name = name.startswith(WHOLE), name.removeprefix(WHOLE)
         self.backend, self.name, self.n, self.dtype = backend, name, n, dtype
         a, b = (self.draw(rng) for _ in range(2))
         if name == "trsm":
@@ -59,6 +63,14 @@ class Problem:
             right = left
         else:
             form = LOWER if name == "trmm" else Form(SYMMETRIC, is_lower=True)
+            if is_whole:
+                given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
+                plan = triangular.plan_by_whole((n, n), *given)
+                self.buffers.append(backend.allocate(plan.scratch_nbytes))
+                run = _Steps(backend, plan.steps)
+                self.steps = [(lambda *_: run(c, left, right, self.buffers[3].ptr), ())]
+                self.bases = ()
+                return
             plan = triangular.plan_product((n, n), matrices, form, matrices, capability)
         (launch,) = plan.launches
         arguments = [SimpleNamespace(base=i, offset=0) for i in range(3)]
@@ -70,7 +82,7 @@ class Problem:
         return (x + 1j * rng.standard_normal(x.shape, np.float32) if self.dtype.kind == "c" else x).astype(self.dtype)
 
     def upload(self):
-        for buffer, array in zip(self.buffers, (self.b, self.a, self.b), strict=True):
+        for buffer, array in zip(self.buffers[:3], (self.b, self.a, self.b), strict=True):
             self.backend.upload(buffer.ptr, array)
 
     def launch(self):
@@ -115,7 +127,7 @@ def measure_peer(name, n, dtype):
         "trmm": None,
         "symm": lambda: a @ b,
         "gram": lambda: a @ a.T,
-    }[name]
+    }[name.removeprefix(WHOLE)]
     if work is None:
         return float("nan")
     times = []
@@ -139,7 +151,9 @@ def main(arguments):
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 4096, 8192])
     parser.add_argument("--types", nargs="+", default=["f8", "f4", "c16", "c8"])
-    parser.add_argument("--names", nargs="+", default=["gram", "syrk", "symm", "trmm", "trsm"])
+    parser.add_argument(
+        "--names", nargs="+", default=["gram", "syrk", "symm", "whole_symm", "trmm", "whole_trmm", "trsm"]
+    )
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     for dtype in map(np.dtype, options.types):
