@@ -9,7 +9,7 @@ import pytest
 
 from oxinp._kernels import gemm_any, matmul
 from oxinp._kernels.gemm_any import AnyGemmSpec
-from oxinp._ptx.types import c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
+from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
 from tests.kernels import gemm_any_gpu
 from tests.kernels.machine import REQUIRE_GPU, machine
 from tests.ptx.assembler import assemble
@@ -209,3 +209,12 @@ def test_assembles_without_spills(spec, request, tmp_path):
     log = assemble([kernel], cache.mkdir("ptxas") if cache is not None else tmp_path)
     spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
     assert spills == [("0", "0", "0")]
+
+
+@pytest.mark.parametrize("cc", [(8, 0), (8, 9), (10, 0), (12, 0)], ids=str)
+@pytest.mark.parametrize("type_", [f16, bf16], ids=str)
+def test_halves_are_planned_on_tensor_cores_of_any_gpu(type_, cc):
+    device, matrices = Device(100, cc, 99 * 1024), matmul.Matrices(type_, (130, 1), 2)
+    assert matmul.plan_steps((64, 130), 130, matrices, matrices, type_, device, "auto", 0) is None
+    plan = matmul.plan((64, 130), 130, matrices, matrices, f32, type_, device)
+    assert f"mma.sync.aligned.m16n8k16.row.col.f32.{type_}" in plan.launches[0].kernel.ptx
