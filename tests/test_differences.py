@@ -272,6 +272,19 @@ def test_sums_of_float16():
     assert (numpy.asarray(np.array(a).sum(0)) == numpy.float16(2048 + 2047 / 2)).all()
 
 
+@backs("Products of float16 matrices are summed up in single precision")
+@pytest.mark.usefixtures("on_device")
+def test_products_of_float16():
+    a, b = (
+        numpy.random.default_rng(seed).random((n, m)).astype("f2") for seed, (n, m) in enumerate(((40, 500), (500, 24)))
+    )
+    exact = a.astype("f8") @ b.astype("f8")  # all terms are positive: their sum is that of magnitudes
+    x, y = np.array(a), np.array(b)
+    rounded = numpy.abs(numpy.asarray(x @ y) - exact)
+    assert (rounded <= exact * (2.0**-11 + 4 * 500 * 2.0**-24)).all()
+    assert (numpy.abs(numpy.asarray(np.matmul(x, y, dtype="f4")) - exact) <= exact * 500 * 2.0**-24).all()
+
+
 @backs("Means, variances and deviations of float16")
 def test_variances():
     a = numpy.full(LARGE * 2, 300, numpy.float16)
