@@ -145,7 +145,7 @@ def products(np):
 
 
 def tensor_products(np):
-    """Products large enough for Hopper's tensor cores: halves, bytes, f32 as halves and as tf32, f64 as bytes."""
+    """Products large enough for Hopper's tensor cores: halves, bytes, f32 and c64 as halves, f32 as tf32, f64 as bytes."""
     for dtype in ("f2", "i1", "u1"):
         yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))
         yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))
@@ -155,6 +155,7 @@ def tensor_products(np):
     # Twelve decades: the guard has the other kernel compute it.
     scales = 10.0 ** numpy.linspace(-6, 6, 1300)
     yield np.array((data((1300, 1300), "f4") * scales).astype("f4")) @ np.array(data((1300, 1300), "f4", 1))
+    yield np.array(data((1030, 1024), "c8")) @ np.array(data((1024, 1030), "c8", 1))
     # As bytes; the smaller workspace has C made in blocks.
     for workspace in (4 << 30, 1 << 28):
         with oxinp.config.override(matmul_workspace=workspace):
@@ -185,9 +186,24 @@ def triangular(np):
     yield from [x @ y for x, y in pairs] if np is numpy else grouped(here, here.backend.capability, pairs)
 
 
+def gathers(np):
+    """Elements by index and by mask, and masks filled."""
+    for dtype in ("?", "i2", "i4", "f8", "c16"):
+        x = np.array(data((501, 7), dtype))
+        places = np.array(numpy.random.default_rng(2).integers(-501, 501, 777))
+        mask = np.array(data((501, 7), "i4", 3) > 3)
+        yield x[places]
+        yield x[places % 7, places % 7]
+        yield np.take(x, places, axis=0)
+        yield x[mask]
+        x[mask] = 1
+        yield x
+
+
 FAMILIES = [
     elementwise,
     in_place,
+    gathers,
     copies,
     reductions,
     scans,
