@@ -145,7 +145,7 @@ def products(np):
 
 
 def tensor_products(np):
-    """Products large enough for Hopper's tensor cores: halves, bytes, f32 and c64 as halves, tf32, f64 and c128 as bytes."""
+    """Products large enough for the tensor cores: halves, bytes, f32 and c64 as halves, tf32, f64 and c128 as bytes."""
     for dtype in ("f2", "i1", "u1"):
         yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))
         yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))
