@@ -16,11 +16,10 @@ import math
 import os
 import time
 import warnings
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
 
 from oxinp._config import config
 
@@ -30,15 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["Database", "Found", "Question", "Row", "TuningWarning", "database"]
 
 FORMAT = 1
-MAX_DISTANCE = 1.0
-"""Doublings in all up to which a row says more than a planner knows by itself."""
+MAX_DISTANCE = 0.5
+"""Doublings in all up to which a row says more than a planner knows by itself: a product with half the columns has half
+the tiles, and would leave half the multiprocessors idle if it were cut alike."""
 
-LAYOUT_DISTANCE = 0.5
+LAYOUT_DISTANCE = 0.25
 """What another layout adds."""
 
 MAX_REMEMBERED = 4096
-_SAME_LAYOUT = [[0.0]]
-_ONES = np.ones(16)  # the sum over few rows as a product, which begins sooner than `sum`
 _SHIPPED = Path(__file__).with_name("measured")
 _LOCK_SECONDS = 10.0
 """A lock older than this has lost its owner: writing takes milliseconds."""
@@ -113,6 +111,10 @@ class Found(NamedTuple):
     source: str
 
 
+_Place = tuple[list[float], float, tuple[Row, str]]
+"""Logarithms of the extents, what another layout adds, and the row with its file."""
+
+
 class Database:
     """The choices for a compute capability; called with a `Question` it returns the fields of the answer, or None.
 
@@ -136,7 +138,7 @@ class Database:
         self._shipped = shipped
         self._directory: str | None = None
         self._rows: list[tuple[Row, str]] = []
-        self._tables: dict[tuple[Any, ...], tuple[Any, list[tuple[Row, str]]]] = {}
+        self._tables: dict[tuple[Any, ...], tuple[list[float], list[_Place]]] = {}
         self._answers: dict[tuple[Any, ...], dict[str, Any] | None] = {}
 
     def __call__(self, question: Question) -> Mapping[str, Any] | None:
@@ -168,15 +170,22 @@ class Database:
         """Return the nearest row, None where none is near."""
         if self._directory != config.cache_dir:
             self._read()
-        logs, rows = self._table(question)
-        if not rows:
-            return None
-        distances = logs - np.array([[math.log2(extent)] for extent in question.shape] + _SAME_LAYOUT)
-        np.abs(distances, distances)
-        totals = _ONES[: len(distances)].dot(distances)
-        nearest = totals.argmin()
-        distance = totals.item(nearest)
-        return None if distance > max_distance else Found(rows[nearest][0], distance, rows[nearest][1])
+        totals, places = self._table(question)
+        here = [*map(math.log2, question.shape)]
+        total = sum(here)
+        nearest: tuple[Row, str] | None = None
+        least = max_distance
+        # A row whose extents multiply to something far away is no nearer.
+        for i in range(bisect_left(totals, total - max_distance), bisect_right(totals, total + max_distance)):
+            logs, distance, pair = places[i]
+            for a, b in zip(logs, here, strict=True):
+                distance += a - b if a > b else b - a
+                if distance > least:
+                    break
+            else:
+                if nearest is None or distance < least:
+                    nearest, least = pair, distance
+        return None if nearest is None else Found(nearest[0], least, nearest[1])
 
     def store(self, rows: Iterable[Row]) -> Path:
         """Put rows into the user's file, in the place of those for the same problems; returns its path.
@@ -199,21 +208,18 @@ class Database:
         self._directory = None
         return path
 
-    def _table(self, question: Question) -> tuple[Any, list[tuple[Row, str]]]:
-        """The rows that could answer, and their places as columns: logarithms of extents, and what layouts add."""
+    def _table(self, question: Question) -> tuple[list[float], list[_Place]]:
+        """The rows that could answer, by the product of their extents, and the logarithms of these products."""
         key = question.family, question.key, question.layout, len(question.shape)
         known = self._tables.get(key)
         if known is None:
-            rows = [
-                pair
-                for pair in self._rows
-                if (pair[0].family, pair[0].key, len(pair[0].shape)) == (question.family, question.key, key[3])
-            ]
             places = [
-                [*map(math.log2, row.shape), LAYOUT_DISTANCE if row.layout != question.layout else 0.0]
-                for row, _ in rows
+                ([*map(math.log2, row.shape)], LAYOUT_DISTANCE * (row.layout != question.layout), (row, source))
+                for row, source in self._rows
+                if (row.family, row.key, len(row.shape)) == (question.family, question.key, key[3])
             ]
-            known = self._tables[key] = np.ascontiguousarray(np.array(places).T), rows
+            places.sort(key=lambda place: sum(place[0]))
+            known = self._tables[key] = [sum(logs) for logs, _, _ in places], places
         return known
 
     def _read(self) -> None:

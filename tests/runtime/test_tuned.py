@@ -88,7 +88,7 @@ def test_the_nearest_is_found(data):
 
 
 def test_another_layout_is_further_away(data):
-    data.store([row((1, 256, 256, 256), ("mn", "mn"), tile_m=5), row((1, 330, 256, 256), ("k", "mn"), tile_m=6)])
+    data.store([row((1, 256, 256, 256), ("mn", "mn"), tile_m=5), row((1, 290, 256, 256), ("k", "mn"), tile_m=6)])
     assert data(Question(shape=(1, 256, 256, 256))) == {"tile_m": 6}
     assert data(Question(layout=("mn", "mn"), shape=(1, 256, 256, 256))) == {"tile_m": 5}
     assert data.find(Question(layout=("mn", "k"), shape=(1, 256, 256, 256))).distance == tuned.LAYOUT_DISTANCE
