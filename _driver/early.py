@@ -38,13 +38,15 @@ def start(minimum_major: int) -> Callable[[], None] | None:
     """
     for name in FILE_NAMES.get(sys.platform, ()):
         with contextlib.suppress(OSError):
-            return _Start(ctypes.CDLL(name), minimum_major).finish
+            return _Start(name, minimum_major).finish
     return None
 
 
 class _Start:
-    def __init__(self, library: ctypes.CDLL, minimum_major: int) -> None:
-        self._library = library
+    def __init__(self, name: str, minimum_major: int) -> None:
+        self._library = ctypes.CDLL(name)
+        # Calls that return at once keep the interpreter: from a thread that imports it is had back after 5 ms only.
+        self._at_once = ctypes.PyDLL(name)
         self._minimum_major = minimum_major
         self._device = ctypes.c_int()
         self._has_context = False
@@ -52,11 +54,11 @@ class _Start:
         self._thread.start()
 
     def _run(self) -> None:
-        library, major, context = self._library, ctypes.c_int(), ctypes.c_void_p()
+        library, at_once, major, context = self._library, self._at_once, ctypes.c_int(), ctypes.c_void_p()
         self._has_context = not (
             library.cuInit(0)
-            or library.cuDeviceGet(ctypes.byref(self._device), 0)
-            or library.cuDeviceGetAttribute(ctypes.byref(major), _CC_MAJOR_ATTRIBUTE, self._device)
+            or at_once.cuDeviceGet(ctypes.byref(self._device), 0)
+            or at_once.cuDeviceGetAttribute(ctypes.byref(major), _CC_MAJOR_ATTRIBUTE, self._device)
             or major.value < self._minimum_major
             or library.cuDevicePrimaryCtxRetain(ctypes.byref(context), self._device)
         )

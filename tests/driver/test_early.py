@@ -28,7 +28,8 @@ class FakeDriver:
 @pytest.fixture
 def open_as(monkeypatch):
     def substitute(driver):
-        monkeypatch.setattr(early.ctypes, "CDLL", lambda _: driver)
+        for kind in ("CDLL", "PyDLL"):
+            monkeypatch.setattr(early.ctypes, kind, lambda _: driver)
         return driver
 
     monkeypatch.setattr(early.sys, "platform", "linux")
