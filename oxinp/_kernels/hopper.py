@@ -36,7 +36,7 @@ MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK_NBYTES = 512  # of K
 BARRIERS_NBYTES = 1024
 SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 4e-6  # beside their work, on the H200
-BYTES_PER_SECOND, CACHED_PER_SECOND = 4e12, 12e12  # from memory, and from the second-level cache to multiprocessors
+BYTES_PER_SECOND = 3e12
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
 
@@ -61,7 +61,6 @@ class Tiling(NamedTuple):
     cluster: int
     rate: float
     seconds: float
-    shared: str = "b"
 
 
 TILINGS = (
@@ -71,8 +70,6 @@ TILINGS = (
     Tiling(128, 6, 2, 6.7e12, 3.7e-6),
     Tiling(128, 6, 1, 6.7e12, 2.9e-6),
     Tiling(64, 8, 1, 4.4e12, 2.6e-6),
-    Tiling(128, 6, 2, 6.7e12, 3.7e-6, "a"),
-    Tiling(64, 8, 2, 4.4e12, 3.4e-6, "a"),
 )
 
 
@@ -238,12 +235,6 @@ class Product:
         self.acc = FORMS[type_].sums[0]
         self.m, self.n, self.depth, self.count = shape
 
-    @property
-    def nbytes(self) -> int:
-        """Of all three."""
-        operands = sum(source.num_matrices * source.lines * source.run for source in self.sources)
-        return operands * self.type.nbytes + self.count * self.m * self.n * self.out.nbytes
-
     def spec(self, cut: Cut) -> GemmSpec:
         """The kernel of a cut."""
         out = self.acc if cut.num_chunks > 1 else self.out
@@ -282,21 +273,18 @@ class Product:
         for tiling in TILINGS:
             num_chunks = 1
             while num_chunks <= MAX_CHUNKS:
-                cut = Cut(*tiling[:3], num_chunks, tiling.shared)
+                cut = Cut(*tiling[:3], num_chunks)
                 if self.is_legal(cut):
                     yield self.seconds(tiling, num_chunks), cut
                 num_chunks *= 2
 
     def seconds(self, tiling: Tiling, num_chunks: int) -> float:
         """What the model expects a cut to take."""
-        beside, above = (tiling.cluster, 1) if tiling.shared == "a" else (1, tiling.cluster)
-        height, width = gemm.TILE_M * above, tiling.tile_n * beside
-        pairs = -(-self.m // height) * -(-self.n // width) * self.count * num_chunks
+        height = gemm.TILE_M * tiling.cluster
+        pairs = -(-self.m // height) * -(-self.n // tiling.tile_n) * self.count * num_chunks
         waves = -(-pairs // (self.device.num_sms // tiling.cluster))
         chunk_nbytes = -(-self.depth * self.type.nbytes // (num_chunks * SWIZZLE_NBYTES)) * SWIZZLE_NBYTES
         seconds = waves * (SECONDS_PER_TILE + gemm.TILE_M * tiling.tile_n * chunk_nbytes / tiling.rate)
-        rows = min(height, self.m) + min(width, self.n)  # others are not read
-        seconds = max(seconds, pairs * rows * chunk_nbytes / CACHED_PER_SECOND, self.nbytes / BYTES_PER_SECOND)
         seconds += tiling.seconds
         if num_chunks > 1:
             seconds += SECONDS_PER_PASS
