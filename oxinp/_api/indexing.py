@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core import placement
 from oxinp._core.dtypes import BOOL
 from oxinp._core.exchange import holds_arrays
 from oxinp._core.expr import Unsupported
 from oxinp._core.ops import gather
 from oxinp._core.ops.copy import astype
 from oxinp._core.ops.shape import ravel
+from oxinp._core.ufunc import is_hosted
 
 
 def _taken(value: Any) -> Any:
@@ -31,6 +33,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     if out is not None or mode != "raise":
         raise Unsupported("an output, or indices that are never out of bounds")
     array, index = _taken(a), _taken(indices)
+    _check_placement(array, index)
     return gather.take(ravel(array), index) if axis is None else gather.take(array, index, axis)
 
 
@@ -40,6 +43,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     mask, array = _taken(condition), _taken(a)
     if out is not None or mask._layout.ndim != 1 or mask._layout.dtype != BOOL:
         raise Unsupported("an output, or conditions that are no vector of truth")
+    _check_placement(array, mask)
     array, axis = (ravel(array), 0) if axis is None else (array, axis)
     chosen = gather.flatnonzero(mask)
     if not chosen._layout.size:
@@ -53,6 +57,7 @@ def extract(condition: Any, arr: Any) -> Any:
     mask, array = _taken(condition), _taken(arr)
     if mask._layout.size != array._layout.size:
         raise Unsupported("what NumPy takes of arrays of other sizes")
+    _check_placement(array, mask)
     return gather.select(ravel(array), ravel(astype(mask, BOOL, copy_wanted=False)))
 
 
@@ -72,4 +77,11 @@ def _truth_of(value: Any) -> Any:
     array = _taken(value)
     if not array._layout.size:
         raise Unsupported("no elements")
+    _check_placement(array)
     return astype(array, BOOL, copy_wanted=False)
+
+
+def _check_placement(*arrays: Any) -> None:
+    """Raise Unsupported where NumPy is to do it: all arrays are small, and on the host."""
+    if is_hosted(arrays) and placement.is_host(max(array._layout.nbytes for array in arrays)):
+        raise Unsupported("small arrays on the host")

@@ -42,6 +42,17 @@ def test_long_ranges_are_made_on_the_device(config, stats, bounds):
     assert_same(x, numpy.arange(*bounds))
 
 
+def test_small_gathers_stay_on_the_host(config, stats):
+    config.offload_threshold = 65_536
+    host, index = numpy.arange(10.0), np.asarray(numpy.array([1, 2]))
+    assert_same(np.take(host, index), numpy.take(host, [1, 2]))
+    assert_same(np.compress(host > 5, np.asarray(host)), host[6:])
+    assert_same(np.extract(host > 5, np.asarray(host)), host[6:])
+    assert_same(np.flatnonzero(host), numpy.arange(1, 10))
+    assert_same(np.nonzero(host)[0], numpy.arange(1, 10))
+    assert stats().launches == 0
+
+
 def test_infinite_threshold_never_uses_the_device(config, stats):
     config.offload_threshold = float("inf")
     x = np.ones((1000, 1000))

@@ -158,7 +158,8 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
     if not is_known or (is_hosted((array, key)) and placement.is_host(array._layout.nbytes)):
         return False
     element = np.zeros(1, dtype)
-    element[0] = value
+    # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
+    element[:] = np.asarray(value) if isinstance(value, np.generic) else value
     assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
     return True
 
