@@ -216,7 +216,9 @@ def _rows(problem: _Problem) -> list[_Pass]:
     if num_units <= scan_rows.WARP * UNITS_PER_LANE:
         group = min(scan_rows.WARP, 1 << (max(num_units, 1) - 1).bit_length())
     count = 1
-    while count < scan_rows.MAX_UNROLL and count * group < num_units:
+    # Wide sums of more rounds do not fit into the registers of every architecture.
+    most = scan_rows.MAX_UNROLL * min(1, 64 / problem.op.acc.bits)
+    while count < most and count * group < num_units:
         count *= 2
     chunk = num_units
     wanted = BLOCKS_PER_SM * problem.num_sms // num_rows
