@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
     from oxinp._runtime.timeline import Timeline
 
+    Compute = Callable[[Storage, Value], Value]
+
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
@@ -43,33 +45,42 @@ LOCK = threading.RLock()
 
 
 RECORDERS: list[Callable[[Storage], object]] = []
-"""Called with each storage that becomes pending, by what made it so: they are on the path of every operation."""
+"""Called with each storage that becomes pending, by what made it so: they are on the path of every operation.
 
-WATCHERS: list[Callable[[Storage | None], object]] = []
-"""Called with a pending storage before it is computed, and with None after."""
+Each calls `prune` where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one that is called.
+"""
 
 
-def watch(record: Callable[[Storage], object], launch: Callable[[Storage | None], object]) -> None:
-    """Tell somebody, until the end of the process, which line's work a launch is: a recorder and a watcher."""
-    WATCHERS.append(launch)
+def watch(record: Callable[[Storage], object], around: Callable[[Compute], Compute]) -> None:
+    """Tell somebody, until the end of the process, which line's work a launch is.
+
+    Parameters
+    ----------
+    record : callable
+        One of the `RECORDERS`.
+    around : callable
+        Given what computes a pending storage, it returns what is called instead, which calls that.
+    """
+    global compute
+    compute = around(compute)
     _record(record)
 
 
 def _record(record: Callable[[Storage], object]) -> None:
     global room, make_room
     RECORDERS.append(record)
-    room, make_room = -1, _tell_recorders
+    room, make_room = -1, record if len(RECORDERS) == 1 else _tell_recorders
 
 
 def _tell_recorders(storage: Storage) -> None:
     for record in RECORDERS:
         record(storage)
-    if len(PENDING) > MAX_PENDING:
-        prune(storage)
 
 
 def _note_origin(storage: Storage) -> None:
     storage.origin = here.thread.timeline
+    if len(PENDING) > MAX_PENDING:
+        prune(storage)
 
 
 hooks.when_several.append(lambda: _record(_note_origin))
@@ -101,15 +112,7 @@ def materialise(storage: Storage) -> Value:
                 return materialise(storage)
         if not graph.nodes:
             return value  # type: ignore[no-any-return]
-        if not WATCHERS:
-            return _compute(storage, value)
-        for tell in WATCHERS:
-            tell(storage)
-        try:
-            return _compute(storage, value)
-        finally:
-            for tell in WATCHERS:
-                tell(None)
+        return compute(storage, value)
 
 
 def _compute(storage: Storage, value: Value) -> Value:
@@ -153,6 +156,9 @@ def _compute(storage: Storage, value: Value) -> Value:
     done: Value = (program.leaf, (buffer,), next_mask())
     storage.value = done
     return done
+
+
+compute: Compute = _compute  # or what `watch` put around it
 
 
 def _elsewhere(storage: Storage) -> Timeline | None:

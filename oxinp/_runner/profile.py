@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 
 from oxinp._core import schedule
-from oxinp._core.storage import Storage
+from oxinp._core.storage import Storage, Value
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters
 
@@ -118,7 +118,7 @@ class Profile:
         """Watch from now on."""
         self._began = time.perf_counter()
         counters.watch(self._count)
-        schedule.watch(self._recorder(), self._launch)
+        schedule.watch(self._recorder(), self._around)
         self._sampler.start()
 
     def stop(self) -> None:
@@ -135,30 +135,46 @@ class Profile:
 
     def _recorder(self) -> Callable[[Storage], None]:
         """Return what remembers the line of each storage that becomes pending: it is on the path of every operation."""
-        by_code, recorded = self._by_code, self._recorded
+        by_code, recorded, pending = self._by_code, self._recorded, schedule.PENDING
+        frame_of, room = sys._getframe, schedule.MAX_PENDING
 
         def record(storage: Storage) -> None:
-            frame = sys._getframe(3)  # beyond this one, what tells it, and the operator: where the user calls that
+            frame = frame_of(
+                2
+            )  # beyond this one and the operator: where the user calls that, unless others record, too
             try:
                 line = by_code[id(frame.f_code)][frame.f_lasti]  # type: ignore[index] # caught
             except (KeyError, TypeError):
                 line = self._line_at(frame) or self._elsewhere
             recorded[id(storage)] = line
+            if len(pending) > room:
+                schedule.prune(storage)
 
         return record
 
-    def _launch(self, storage: Storage | None) -> None:
+    def _around(self, compute: schedule.Compute) -> schedule.Compute:
         """Let what is counted while a pending storage is computed go to the line that recorded it."""
-        if storage is None:
-            self._launching.pop()
-        else:
-            self._launching.append((threading.get_ident(), self._recorded.pop(id(storage), None)))
+        launching, recorded, ident = self._launching, self._recorded, threading.get_ident
+
+        def compute_for_line(storage: Storage, value: Value) -> Value:
+            launching.append((ident(), recorded.pop(id(storage), None)))
+            try:
+                return compute(storage, value)
+            finally:
+                launching.pop()
+
+        return compute_for_line
 
     def _count(self, name: str, amount: int, work: tuple[int, int]) -> None:
         if self._launching:
             thread, line = self._launching[-1]
             if line is not None and thread == threading.get_ident():
-                line.count(name, amount, work)
+                if name == "launches":  # `Line.count`, spelled out: by far the most
+                    line.launches += amount
+                    line.flops += work[0]
+                    line.device_bytes += work[1]
+                else:
+                    line.count(name, amount, work)
                 return
         (self._line_at(sys._getframe(2)) or self._elsewhere).count(name, amount, work)
 

@@ -91,21 +91,23 @@ class WatchedStats(Stats):
 
 
 class WatchedLaunches:
-    """`stats` for one launcher while somebody watches, who is told what each of its launches does."""
+    """The launches of one launcher while somebody watches, who is told what each of them does.
 
-    __slots__ = ("_work",)
+    `stats` counts them, too.
+    """
+
+    __slots__ = ("_work", "launches")
+
+    launches: int
+    _work: tuple[int, int]
 
     def __init__(self, work: tuple[int, int]) -> None:
-        self._work = work
+        object.__setattr__(self, "_work", work)
+        object.__setattr__(self, "launches", 0)
 
-    @property
-    def launches(self) -> int:
-        """Kernel launches, of all launchers."""
-        return stats.launches
-
-    @launches.setter
-    def launches(self, value: int) -> None:
-        _set_launches(stats, value)
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        _set_launches(stats, stats.launches + 1)
         for tell in _watchers:
             tell("launches", 1, self._work)
 
