@@ -79,29 +79,24 @@ class Program(Case):
         return () if least is None else (requirement.ratio("numpy", least),)
 
 
-NUM_TURNS = 5  # of programs with and without the profile
-
-
 class ProfileCost(ValueCase):
     """A loop of short operations under ``--profile``: the time that the program prints, over that without.
 
     The least of several runs in turn of each: the speed of a shared host changes by more than the profile costs.
     """
 
-    params = (("heat_sink",), (256,), (5_000,))
-    quick_params = (("heat_sink",), (40,), (20,))
-    param_names = ("name", "size", "steps")
+    params = (("heat_sink",), (256,), (5_000,), (5,))
+    quick_params = (("heat_sink",), (40,), (20,), (1,))
+    param_names = ("name", "size", "steps", "turns")
     unit = "x"
     peers = ()
 
-    def measure(self, side, name, size, steps):
+    def measure(self, side, name, size, steps, turns):
         program = [str(FOLDER / f"{name}.py"), "--size", str(size), "--steps", str(steps), "--picture", ""]
         with tempfile.TemporaryDirectory() as folder:
             profile = f"--profile={Path(folder) / 'profile.json'}"
-            turns = [
-                [self.seconds(side, [*options, *program]) for options in ([], [profile])] for _ in range(NUM_TURNS)
-            ]
-        without, within = (min(seconds) for seconds in zip(*turns, strict=True))
+            taken = [[self.seconds(side, [*options, *program]) for options in ([], [profile])] for _ in range(turns)]
+        without, within = (min(seconds) for seconds in zip(*taken, strict=True))
         return within / without
 
     @staticmethod
@@ -113,6 +108,6 @@ class ProfileCost(ValueCase):
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         return float(re.search(r" in (\d+\.\d+) s$", done.stdout, re.MULTILINE)[1])
 
-    def requirements(self, name, size, steps):
-        del name, size, steps
+    def requirements(self, name, size, steps, turns):
+        del name, size, steps, turns
         return (requirement.at_most(1.1, "x"),)

@@ -3,30 +3,24 @@
 import copy
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from asv_benchmarks import compare, requirement, table
 from asv_benchmarks.case import Measurement, median
 
+MEASURED = Path(compare.__file__).parent / "baseline" / "h200.json"
 
-@pytest.fixture(scope="module")
-def quick_run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("compare") / "quick.json"
+
+def test_every_case_runs_and_measures_something(tmp_path):
+    path = tmp_path / "quick.json"
     status = compare.main(["--quick", "--rounds", "1", "--peers", "cupy,torch,numpy", "--json", str(path)])
-    return status, json.loads(path.read_text())
-
-
-def test_every_case_runs(quick_run):
-    status, result = quick_run
+    result = json.loads(path.read_text())
     errors = {name: case["errors"] for name, case in result["cases"].items() if case["errors"]}
     assert errors == {}
     assert status == 0
     assert set(result["cases"]) == {name for name, _, _ in compare.discover(quick=True)}
-
-
-def test_every_case_measures_something(quick_run):
-    _, result = quick_run
     for name, case in result["cases"].items():
         assert "oxinp" in case["sides"] or "oxinp" in case["left_out"], name
         assert all(math.isfinite(side["value"]) for side in case["sides"].values()), name
@@ -42,10 +36,9 @@ def test_filter_and_rounds(capsys):
     assert "elementwise" not in printed
 
 
-def test_table(quick_run, tmp_path):
-    _, result = quick_run
-    measured, page = tmp_path / "measured.json", tmp_path / "page.md"
-    measured.write_text(json.dumps(result))
+def test_table(tmp_path):
+    measured, page = MEASURED, tmp_path / "page.md"
+    result = json.loads(measured.read_text())
     page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
     table.main([str(measured), "--page", str(page)])
     written = page.read_text()

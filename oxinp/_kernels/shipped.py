@@ -286,7 +286,12 @@ FAMILIES: dict[type, Any] = {
 }
 
 
-def kernels() -> list[Kernel]:
-    """Return the kernels of all shipped Specs."""
-    specs = (*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs())
-    return [FAMILIES[type(spec)].make(spec) for spec in specs]
+def specs() -> list[Any]:
+    """Return all shipped Specs."""
+    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs()]
+
+
+def make(spec: Any) -> Kernel:
+    """The kernel of a shipped Spec."""
+    kernel: Kernel = FAMILIES[type(spec)].make(spec)
+    return kernel

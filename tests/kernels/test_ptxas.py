@@ -1,4 +1,7 @@
-"""Every shipped Spec assembles for every architecture that is claimed, and keeps its registers."""
+"""Shipped Specs assemble for every architecture that is claimed, and keep their registers.
+
+A quarter of them does here; all of them with OXINP_EVERY_SPEC=1, which takes longer than the rest of the suite.
+"""
 
 import re
 import tempfile
@@ -14,7 +17,7 @@ from oxinp._kernels.rows import RowsSpec
 from oxinp._kernels.scan_columns import ScanColumnsSpec
 from oxinp._kernels.scan_rows import ScanRowsSpec
 from oxinp._kernels.scanning import PREFIXED, TOTALS, WHOLE
-from tests.ptx.assembler import assemble
+from tests.ptx.assembler import assemble, sampled
 
 TARGETS = {"sm_80": "7.0", "sm_90": "7.8"}  # with the PTX versions that know them
 PER_MODULE = 24
@@ -33,7 +36,7 @@ def renamed(kernel, number, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_shipped_kernels_assemble_without_spills(target):
-    kernels = [renamed(kernel, i, target) for i, kernel in enumerate(shipped.kernels())]
+    kernels = [renamed(kernel, i, target) for i, kernel in enumerate(map(shipped.make, sampled(shipped.specs())))]
     modules = [kernels[i : i + PER_MODULE] for i in range(0, len(kernels), PER_MODULE)]
     with ThreadPoolExecutor(2) as pool:
         said = "".join(pool.map(lambda module: assemble(module, CACHE), modules))
@@ -61,7 +64,6 @@ def test_shipped_specs_cover_what_planning_can_choose():
         assert {spec.part for spec in specs if type(spec) is family} == {WHOLE, TOTALS, PREFIXED}
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
     assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {
-        (1, 1),
         (8, 1),
         (32, 1),
         (32, 4),
