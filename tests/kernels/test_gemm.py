@@ -16,7 +16,7 @@ from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
 from tests.kernels import gemm_gpu
 from tests.kernels.gemm_case import draw
 from tests.kernels.machine import machine
-from tests.ptx.assembler import assemble
+from tests.ptx.assembler import assemble, sampled
 
 
 def halves(type, out, a_major, b_major, *tiling):
@@ -97,7 +97,7 @@ def check_clean(log):
     assert spills == [("0", "0", "0")]
 
 
-@pytest.mark.parametrize("spec", dict.fromkeys(WGMMA_SPECS), ids=name_of)
+@pytest.mark.parametrize("spec", sampled(dict.fromkeys(WGMMA_SPECS)), ids=name_of)
 def test_wgmma_assembles_cleanly(spec, said):
     kernel = gemm.make(spec)
     assert kernel.target == "sm_90a"

@@ -1,6 +1,6 @@
 """Shipped Specs assemble for every architecture that is claimed, and keep their registers.
 
-A quarter of them does here; all of them with OXINP_EVERY_SPEC=1, which takes longer than the rest of the suite.
+An eighth of them does here; all of them with OXINP_EVERY_SPEC=1, which takes minutes more.
 """
 
 import re
