@@ -19,12 +19,12 @@ Per element of C and modulus: 2 K integer operations, one byte written.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm import CONSUMER_REGISTERS, NUM_CONSUMERS, PRODUCER_REGISTERS, ROWS, STEPS, TILE_M
+from oxinp._kernels.gemm_tiles import Tiles
 from oxinp._kernels.moduli import MODULI
 from oxinp._kernels.residues import GROUP, SPAN
 from oxinp._ptx import Builder, Kernel
@@ -36,8 +36,6 @@ from oxinp._ptx.types import i8, i32, i64, u8, u32
 from oxinp._ptx.wgmma import WARPGROUP, Queue, limit_registers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -149,36 +147,13 @@ def make(spec: ResidueGemmSpec) -> Kernel:
     return k.build()
 
 
-class _Tiles:
-    """The tiles of C of all moduli, and this block's share of them."""
+class _Tiles(Tiles):
+    """The tiles of C of all moduli, and where the planes of A, B and C lie."""
 
     def __init__(self, k: Builder, spec: ResidueGemmSpec, count: Pointer) -> None:
-        self.builder, self.spec = k, spec
-        names = ("num_m", "num_n", "num_k", "m", "a_lines", "b_lines")
-        self.num_m, self.num_n, self.num_k, self.m, self.a_lines, self.b_lines = (k.scalar(x, u32) for x in names)
-        self.count = k.cast(count[0], u32)
-        self.rank = k.special("cluster_ctarank") if spec.cluster > 1 else k.const(0, u32)
-
-    @contextmanager
-    def each(self) -> Iterator[tuple[Value, Value, Value]]:
-        """Run the block for this block's tiles: (plane, first row, first column)."""
-        k, cluster = self.builder, self.spec.cluster
-        # A cluster takes `cluster` tiles one above the other: counted as one here.
-        height = self.spec.band // cluster
-        num_m = self.num_m / cluster if cluster > 1 else self.num_m
-        first = k.ctaid / cluster if cluster > 1 else k.ctaid
-        stride = k.nctaid / cluster if cluster > 1 else k.nctaid
-        per_plane = num_m * self.num_n
-        with k.range(first, per_plane * (self.count * self.spec.num_parts), stride) as number:
-            plane = number / per_plane
-            tile = number - plane * per_plane
-            per_band = self.num_n * height
-            band = tile / per_band
-            inside = tile - band * per_band
-            rows = k.min(num_m - band * height, height)
-            n = inside / rows
-            m = (band * height + inside - n * rows) * cluster + self.rank
-            yield plane, m * TILE_M, n * self.spec.tile_n
+        super().__init__(k, spec.cluster, spec.tile_n, band=spec.band)
+        self.m, self.a_lines, self.b_lines = (k.scalar(name, u32) for name in ("m", "a_lines", "b_lines"))
+        self.num_slices = k.cast(count[0], u32) * spec.num_parts
 
 
 def _produce(
@@ -194,7 +169,8 @@ def _produce(
     b_map.prefetch()
     producer = Producer(pipeline)
     everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
-    with tiles.each() as (plane, row, column), k.range(0, tiles.num_k) as step:
+    with tiles.each_sliced() as (plane, row, column), k.range(0, tiles.num_k) as step:
+        assert plane is not None
         slot = producer.acquire()
         start = step * SPAN
         a_tile.load(a_map, slot, plane * tiles.a_lines + row, start)
@@ -218,7 +194,8 @@ def _consume(
     first_row = number * ROWS
     own_row = (thread >> 5) * 16 + ((thread >> 2) & 7)
     own_column = (thread & 3) * (GROUP // 4)
-    with tiles.each() as (plane, row, column):
+    with tiles.each_sliced() as (plane, row, column):
+        assert plane is not None
         sums.reset()
         with k.range(0, tiles.num_k) as step:
             stage = consumer.acquire()

@@ -18,12 +18,28 @@ SUPERTILE = 16  # tiles along M that are worked on together
 
 
 class Tiles:
-    """The tiles of C, `width` columns each, and this block's share of them."""
+    """The tiles of C, `width` columns each, and this block's share of them.
 
-    def __init__(self, k: Builder, cluster: int, width: int, *, is_sliced: bool = False, shared: str = "b") -> None:
-        self.builder, self.cluster, self.width, self.is_sliced = k, cluster, width, is_sliced
+    Attributes
+    ----------
+    num_slices : Value or None
+        How many such C there are, one after the other; None for one.
+    """
+
+    def __init__(
+        self,
+        k: Builder,
+        cluster: int,
+        width: int,
+        *,
+        is_sliced: bool = False,
+        shared: str = "b",
+        band: int = SUPERTILE,
+    ) -> None:
+        self.builder, self.cluster, self.width, self.band = k, cluster, width, band
         self.are_stacked = shared == "b"  # those of a cluster, else they are side by side
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
+        self.num_slices: Value | None = None
         if is_sliced:
             self.num_slices, self.num_chunks, self.chunk, self.a_moves, self.b_moves = (
                 k.scalar(name, u32) for name in ("num_slices", "num_chunks", "chunk", "a_moves", "b_moves")
@@ -42,14 +58,15 @@ class Tiles:
         k, cluster = self.builder, self.cluster
         # What a cluster takes is counted as one here.
         per_m, per_n = (cluster, 1) if self.are_stacked else (1, cluster)
-        height = SUPERTILE // per_m
+        height = self.band // per_m
         num_m = self.num_m / per_m if per_m > 1 else self.num_m
         num_n = self.num_n / per_n if per_n > 1 else self.num_n
         first = k.ctaid / cluster if cluster > 1 else k.ctaid
         stride = k.nctaid / cluster if cluster > 1 else k.nctaid
         per_slice = num_m * num_n
-        with k.range(first, per_slice * self.num_slices if self.is_sliced else per_slice, stride) as tile:
-            number = tile / per_slice if self.is_sliced else None
+        total = per_slice if self.num_slices is None else per_slice * self.num_slices
+        with k.range(first, total, stride) as tile:
+            number = None if self.num_slices is None else tile / per_slice
             of_slice = tile if number is None else tile - number * per_slice
             per_band = num_n * height
             band = of_slice / per_band
