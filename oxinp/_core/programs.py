@@ -20,11 +20,12 @@ from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
     from oxinp._core.storage import Value
+    from oxinp._kernels.problem import PassesPlan
     from oxinp._runtime.memory import Buffer
 
 _new = object.__new__
@@ -99,6 +100,56 @@ def _with_parts(leaves: tuple[Any, ...]) -> list[Any]:
         (entry.real, entry.imag) if type(entry) is complex else (getattr(entry, "ptr", entry),) for entry in leaves
     ]
     return list(chain.from_iterable(parts))
+
+
+class PassesProgram:
+    """What ends in a reduction or a scan, compiled for its layouts: one launch, or two that share a scratch buffer.
+
+    Parameters
+    ----------
+    graph : Graph
+    plan : PassesPlan
+    counts : sequence of int
+        Parameters of each launch that vary.
+    """
+
+    __slots__ = ("allocate", "arguments", "first", "leaf", "nbytes", "scratch_nbytes", "second", "version")
+
+    arrays_only = False  # what `schedule.materialise` may not spell out
+    version: int
+
+    def __init__(self, graph: Graph, plan: PassesPlan, counts: Sequence[int]) -> None:
+        backend = device()
+        self.leaf = leaf(graph.layout)
+        self.nbytes = graph.layout.nbytes
+        self.allocate = backend.allocate
+        self.scratch_nbytes = plan.scratch_nbytes
+        self.arguments, _ = arguments_of(graph)
+        first, *second = [
+            backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
+            for launch, count in zip(plan.launches, counts, strict=False)
+        ]
+        self.first = first
+        self.second: Any = second[0] if second else None
+
+    def run(self, leaves: tuple[Any, ...]) -> Buffer:
+        """Enqueue into a new Buffer."""
+        buffer = self.allocate(self.nbytes)
+        self.run_into(buffer.ptr, leaves)
+        return buffer
+
+    def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
+        """Enqueue into memory that is there."""
+        arguments = self.arguments(leaves)
+        if self.second is None:
+            self.first(ptr, *arguments)
+        else:
+            scratch = self.allocate(self.scratch_nbytes)
+            self.run_both(ptr, scratch.ptr, arguments)
+
+    def run_both(self, ptr: int, scratch: int, arguments: list[Any]) -> None:
+        """Enqueue the two launches, each with what it takes."""
+        raise NotImplementedError
 
 
 def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: Layout | None = None) -> Any:

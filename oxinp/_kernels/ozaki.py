@@ -43,7 +43,7 @@ from oxinp._ptx.types import f64, i32, i64, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.problem import Device, Launch
+    from oxinp._kernels.problem import Device, Launch, PassesPlan
     from oxinp._kernels.split import Source
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
@@ -177,7 +177,7 @@ class _Lines:
         """What the reductions need."""
         return max(reduction.scratch_nbytes for reduction in self.reductions)
 
-    def reduction(self, instr: Instr, op: ReduceOp) -> reduce.ReducePlan:
+    def reduction(self, instr: Instr, op: ReduceOp) -> PassesPlan:
         """The reduction along K, and over the parts of complex numbers."""
         source, width = self.source, len(self.type.parts)
         spread = (*(int(axis == source.scaled_axis) for axis in range(2)), 0)

@@ -183,6 +183,21 @@ class Launch(Frozen):
     work: Work = NO_WORK
 
 
+class PassesPlan(Frozen):
+    """How a reduction or a scan runs.
+
+    Attributes
+    ----------
+    launches : tuple of Launch
+        None where there is nothing to compute, one, or two that share a scratch buffer; `plan` says what they take.
+    scratch_nbytes : int
+        0 if there is one launch. Contents need not be kept or set.
+    """
+
+    launches: tuple[Launch, ...]
+    scratch_nbytes: int = 0
+
+
 class Nest(Frozen):
     """Loops, outermost first, over elements that operands address by strides.
 

@@ -23,6 +23,7 @@ from oxinp._kernels.problem import (
     Nest,
     Operand,
     Output,
+    PassesPlan,
     ScalarOperand,
     Work,
     collapse,
@@ -53,23 +54,6 @@ MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the dev
 SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
 SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # of larger accumulators its 64 registers hold two units' worth
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
-
-
-class ReducePlan(Frozen):
-    """How a reduction runs.
-
-    Attributes
-    ----------
-    launches : tuple of Launch
-        None where there is no result. One: its parameters are the output pointer and the inputs. Two: the first takes
-        the output pointer, the scratch pointer, then the inputs; the second the output, the scratch pointer, and those
-        last inputs that are parameters of the reduction.
-    scratch_nbytes : int
-        0 if there is one launch. Contents need not be kept or set.
-    """
-
-    launches: tuple[Launch, ...]
-    scratch_nbytes: int = 0
 
 
 class _Pass(NamedTuple):
@@ -149,7 +133,7 @@ def plan(
     device: Device,
     *,
     mask: int | None = None,
-) -> ReducePlan:
+) -> PassesPlan:
     """Return the kernels that reduce one value of a chain over some axes.
 
     Parameters
@@ -169,6 +153,13 @@ def plan(
     mask : int or None
         Number of the value, a `pred`, that says which elements count.
 
+    Returns
+    -------
+    PassesPlan
+        One launch takes the output pointer and the inputs. Of two, the first takes the output pointer, the scratch
+        pointer, then the inputs; the second the output, the scratch pointer, and those last inputs that are parameters
+        of `op`.
+
     Notes
     -----
     The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits. No
@@ -176,9 +167,9 @@ def plan(
     """
     kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
     if 0 in kept_shape:
-        return ReducePlan(())
+        return PassesPlan(())
     if 0 in shape:
-        return ReducePlan((_fill(kept_shape, inputs, op, output, device),))
+        return PassesPlan((_fill(kept_shape, inputs, op, output, device),))
     passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
     nbytes = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
     if nbytes >= MIN_TUNED_NBYTES:
@@ -191,7 +182,7 @@ def plan(
         Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=each_nbytes))
         for each, each_nbytes in zip(passes, moved, strict=True)
     )
-    return ReducePlan(launches, scratch_nbytes)
+    return PassesPlan(launches, scratch_nbytes)
 
 
 def _measured(first: _Pass, num_kept: int, size: int, device: Device) -> _Pass:

@@ -23,6 +23,7 @@ from oxinp._kernels.problem import (
     Launch,
     Nest,
     Operand,
+    PassesPlan,
     ScalarOperand,
     Work,
     collapse,
@@ -46,22 +47,6 @@ MAX_SERIAL = 16  # elements up to which a thread scans rows alone
 MIN_CHUNK = 32  # rows of a chunk of columns
 MAX_CHUNKS = 2048  # of columns, whose totals every thread joins alone
 UNITS_PER_LANE = 16  # of rows that a warp takes
-
-
-class ScanPlan(Frozen):
-    """How a scan runs.
-
-    Attributes
-    ----------
-    launches : tuple of Launch
-        None where there is no element. One: its parameters are the output pointer and the inputs. Two: those of the
-        first are the scratch pointer and the inputs, those of the second the output, the scratch pointer, the inputs.
-    scratch_nbytes : int
-        0 if there is one launch. Contents need not be kept or set.
-    """
-
-    launches: tuple[Launch, ...]
-    scratch_nbytes: int = 0
 
 
 class _Pass(NamedTuple):
@@ -129,7 +114,7 @@ def plan(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> ScanPlan:
+) -> PassesPlan:
     """Return the kernels that scan one value of a chain along an axis.
 
     Parameters
@@ -148,12 +133,18 @@ def plan(
         Must not overlap an input.
     device : Device
 
+    Returns
+    -------
+    PassesPlan
+        One launch takes the output pointer and the inputs. Of two, the first takes the scratch pointer and the inputs,
+        the second the output, the scratch pointer, the inputs.
+
     Notes
     -----
     The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits.
     """
     if 0 in shape:
-        return ScanPlan(())
+        return PassesPlan(())
     passes = choose(shape, axis, inputs, instrs, value, op, output, device)
     # The totals of chunks are few beside the elements, which each pass reads.
     read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
@@ -161,7 +152,7 @@ def plan(
         Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=read + nbytes))
         for each, nbytes in zip(passes, (*[0] * (len(passes) - 1), touched_nbytes(shape, [output])), strict=True)
     )
-    return ScanPlan(launches, sum(each.num_totals for each in passes) * op.acc.nbytes)
+    return PassesPlan(launches, sum(each.num_totals for each in passes) * op.acc.nbytes)
 
 
 def choose(

@@ -44,7 +44,7 @@ from oxinp._ptx.types import f16, f32, i32, i64, u32, u64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oxinp._kernels.problem import Device, Launch
+    from oxinp._kernels.problem import Device, Launch, PassesPlan
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -159,7 +159,7 @@ class _Passes:
         high = scratch.take(source.half_nbytes)
         self.halves = (high, scratch.take(max(source.half_nbytes, needed - source.half_nbytes)))
 
-    def maximum(self) -> reduce.ReducePlan:
+    def maximum(self) -> PassesPlan:
         """The reduction along K."""
         source = self.source
         operand, output = Operand(source.type, (source.pitch, 1), source.alignment), Operand(i32, (1,), ALIGNMENT)

@@ -22,7 +22,6 @@ from oxinp._core.expr import (
     Record,
     Unsupported,
     cast,
-    leaf,
     new_table,
     remember,
 )
@@ -30,12 +29,11 @@ from oxinp._core.fallback import user_frame
 from oxinp._core.handle import Handle, expression, host_view, writes_host
 from oxinp._core.layout import Layout, result_layout
 from oxinp._core.placement import device
-from oxinp._core.programs import arguments_of, inputs, instructions, operand
+from oxinp._core.programs import PassesProgram, arguments_of, inputs, instructions, operand
 from oxinp._core.reduction_table import ReductionRow, with_initial
 from oxinp._core.storage import Value
 from oxinp._core.ufunc import check_writeable, express, store, wrap_host, wrap_pending
 from oxinp._kernels.problem import ReduceOp
-from oxinp._runtime.memory import Buffer
 
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
@@ -62,27 +60,12 @@ class Reduction:
         return ReductionProgram(self, graph, graph.layout if target is None else target)
 
 
-class ReductionProgram:
-    """A reduction, compiled for its layouts: one launch, or two that share a scratch buffer."""
+class ReductionProgram(PassesProgram):
+    """A reduction, compiled for its layouts."""
 
-    __slots__ = (
-        "allocate",
-        "arguments",
-        "first",
-        "leaf",
-        "nbytes",
-        "num_inputs",
-        "scratch_nbytes",
-        "second",
-        "version",
-    )
-
-    arrays_only = False  # what `schedule.materialise` may not spell out
+    __slots__ = ("num_inputs",)
 
     def __init__(self, reduction: Reduction, graph: Graph, target: Layout) -> None:
-        backend = device()
-        self.leaf = leaf(graph.layout)
-        self.nbytes = graph.layout.nbytes
         kept = [axis for axis in range(len(reduction.shape)) if axis not in reduction.axes]
         output = operand(target)
         if target.ndim != len(kept):  # keepdims
@@ -95,38 +78,20 @@ class ReductionProgram:
             graph.result,
             reduction.op,
             output,
-            backend.capability,
+            device().capability,
             mask=reduction.mask,
         )
-        self.allocate = backend.allocate
-        self.scratch_nbytes = plan.scratch_nbytes
-        pointers = 1 + bool(plan.scratch_nbytes)
-        self.arguments, count = arguments_of(graph)
+        _, count = arguments_of(graph)
         parameters = graph.leaves[len(graph.leaves) - reduction.op.num_parameters :]
         num_parameters = sum(2 if dtype.kind == "c" else 1 for dtype in parameters)
         self.num_inputs = count - num_parameters
-        first, *second = [
-            backend.launcher(launch.kernel, launch.grid, pointers + count, launch.constants, launch.work)
-            for launch, count in zip(plan.launches, (count, num_parameters), strict=False)
-        ]
-        self.first = first
-        self.second = second[0] if second else None
+        pointers = 1 + bool(plan.scratch_nbytes)
+        super().__init__(graph, plan, (pointers + count, pointers + num_parameters))
 
-    def run(self, leaves: tuple[Any, ...]) -> Buffer:
-        """Enqueue into a new Buffer."""
-        buffer = self.allocate(self.nbytes)
-        self.run_into(buffer.ptr, leaves)
-        return buffer
-
-    def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
-        """Enqueue into memory that is there."""
-        arguments = self.arguments(leaves)
-        if self.second is None:
-            self.first(ptr, *arguments)
-        else:
-            scratch = self.allocate(self.scratch_nbytes)
-            self.first(ptr, scratch.ptr, *arguments)
-            self.second(ptr, scratch.ptr, *arguments[self.num_inputs :])
+    def run_both(self, ptr: int, scratch: int, arguments: list[Any]) -> None:
+        """Enqueue the reduction of chunks, and that of what they come to."""
+        self.first(ptr, scratch, *arguments)
+        self.second(ptr, scratch, *arguments[self.num_inputs :])
 
 
 def reduce(

@@ -11,17 +11,16 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES
-from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, leaf, new_table, remember
+from oxinp._core.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, new_table, remember
 from oxinp._core.handle import Handle, expression, host_view, writes_host
 from oxinp._core.layout import Layout, result_layout
 from oxinp._core.ops.shape import ravel
 from oxinp._core.placement import device
-from oxinp._core.programs import arguments_of, inputs, instructions, operand
+from oxinp._core.programs import PassesProgram, arguments_of, inputs, instructions, operand
 from oxinp._core.reduction_table import ScanRow
 from oxinp._core.ufunc import check_writeable, store, wrap_host, wrap_pending
 from oxinp._kernels.problem import ReduceOp
 from oxinp._kernels.reducers import scannable
-from oxinp._runtime.memory import Buffer
 
 _RECORDS = new_table()
 
@@ -42,17 +41,12 @@ class Scan:
         return ScanProgram(self, graph, graph.layout if target is None else target)
 
 
-class ScanProgram:
-    """A scan, compiled for its layouts: one launch, or two that share a scratch buffer."""
+class ScanProgram(PassesProgram):
+    """A scan, compiled for its layouts."""
 
-    __slots__ = ("allocate", "arguments", "first", "leaf", "nbytes", "scratch_nbytes", "second", "version")
-
-    arrays_only = False  # what `schedule.materialise` may not spell out
+    __slots__ = ()
 
     def __init__(self, scan: Scan, graph: Graph, target: Layout) -> None:
-        backend = device()
-        self.leaf = leaf(graph.layout)
-        self.nbytes = graph.layout.nbytes
         plan = importlib.import_module("oxinp._kernels.scan").plan(  # which only who scans pays for
             scan.shape,
             scan.axis,
@@ -61,33 +55,15 @@ class ScanProgram:
             graph.result,
             scan.op,
             operand(target),
-            backend.capability,
+            device().capability,
         )
-        self.allocate = backend.allocate
-        self.scratch_nbytes = plan.scratch_nbytes
-        self.arguments, count = arguments_of(graph)
-        first, *second = [
-            backend.launcher(launch.kernel, launch.grid, pointers + count, launch.constants, launch.work)
-            for launch, pointers in zip(plan.launches, (1, 2), strict=False)
-        ]
-        self.first = first
-        self.second = second[0] if second else None
+        _, count = arguments_of(graph)
+        super().__init__(graph, plan, (1 + count, 2 + count))
 
-    def run(self, leaves: tuple[Any, ...]) -> Buffer:
-        """Enqueue into a new Buffer."""
-        buffer = self.allocate(self.nbytes)
-        self.run_into(buffer.ptr, leaves)
-        return buffer
-
-    def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
-        """Enqueue into memory that is there."""
-        arguments = self.arguments(leaves)
-        if self.second is None:
-            self.first(ptr, *arguments)
-        else:
-            scratch = self.allocate(self.scratch_nbytes)
-            self.first(scratch.ptr, *arguments)
-            self.second(ptr, scratch.ptr, *arguments)
+    def run_both(self, ptr: int, scratch: int, arguments: list[Any]) -> None:
+        """Enqueue what finds the totals of chunks, and the scan that begins with them."""
+        self.first(scratch, *arguments)
+        self.second(ptr, scratch, *arguments)
 
 
 def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
