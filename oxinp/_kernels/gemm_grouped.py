@@ -16,8 +16,9 @@ import numpy as np
 
 from oxinp._kernels.gemm_any import AnyGemm, AnyGemmSpec, Cut, is_legal
 from oxinp._kernels.gemm_panel import Panel
-from oxinp._kernels.matmul import Matrices, tilings_of, widest_copy
+from oxinp._kernels.matmul import Matrices, widest_copy
 from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS, Launch, Work
+from oxinp._kernels.tiling import tilings_of
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i64, u32, u64
@@ -25,8 +26,8 @@ from oxinp._ptx.types import Type, i64, u32, u64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.matmul import Tiling
     from oxinp._kernels.problem import Device
+    from oxinp._kernels.tiling import Tiling
     from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 

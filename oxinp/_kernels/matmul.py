@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, split
 from oxinp._kernels.choice import Choice, decide
-from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
-from oxinp._kernels.gemm_panel import WHOLE, Form, copy_nbytes
 from oxinp._kernels.problem import Operand, ReduceOp, collapse
-from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64
+from oxinp._kernels.tiling import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
+from oxinp._kernels.variant import Variant, varied
+from oxinp._ptx.types import Type, c64, c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.problem import Device, Launch
     from oxinp._kernels.steps import StepsPlan
 
@@ -31,86 +30,6 @@ MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multi
 MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
 # Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
 PROMOTION, PEER_SIDE = 256, 128
-MAX_CHUNKS = 16  # one pass joins them
-MIN_CHUNK = 128  # of K
-SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
-BYTES_PER_SECOND = 3e12
-
-
-class Tiling(NamedTuple):
-    """A shape of `gemm_any` as the model knows it.
-
-    Attributes
-    ----------
-    tile_m, tile_n, warp_m, warp_n, depth, num_stages : int
-    blocks_per_sm : int
-    rate : float
-        Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
-    max_side : int
-        Largest M, N and K for which that holds, and only where there are tiles for all multiprocessors; 0: any.
-    alone : float
-        Share of the rate that a tile alone on a multiprocessor reaches.
-
-    Notes
-    -----
-    The rates were measured on the H200.
-    """
-
-    tile_m: int
-    tile_n: int
-    warp_m: int
-    warp_n: int
-    depth: int
-    num_stages: int
-    blocks_per_sm: int
-    rate: float
-    max_side: int = 0
-    alone: float = 1.0
-
-    def cut(self, num_chunks: int = 1) -> Cut:
-        """The tiling alone."""
-        return Cut(*self[:6], num_chunks)
-
-
-_TENSOR = (
-    Tiling(128, 128, 64, 32, 16, 4, 1, 0.222e12),  # 32 deep it spills where both operands run along K
-    Tiling(128, 64, 32, 32, 32, 4, 1, 0.182e12),
-    Tiling(64, 64, 32, 16, 32, 3, 2, 0.178e12),
-    Tiling(64, 32, 32, 16, 32, 4, 2, 0.15e12),
-    Tiling(32, 32, 16, 16, 32, 4, 3, 0.13e12),
-    # Batches of small matrices: few threads each, and as many of them at a time as possible.
-    Tiling(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
-    Tiling(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
-)
-_TENSOR_SM80 = (Tiling(128, 128, 64, 32, 16, 3, 1, 0.08e12), Tiling(64, 64, 32, 32, 16, 3, 2, 0.07e12))
-_HALVES = (
-    Tiling(128, 256, 64, 64, 32, 3, 1, 0.9e12),
-    Tiling(128, 128, 64, 32, 32, 4, 1, 0.75e12),
-    Tiling(128, 128, 64, 64, 32, 3, 2, 0.8e12),
-    Tiling(64, 64, 32, 32, 32, 4, 3, 0.5e12),
-    Tiling(32, 32, 16, 16, 64, 4, 4, 0.2e12),
-)
-_TENSOR_COMPLEX = (
-    Tiling(128, 64, 32, 32, 8, 4, 1, 0.055e12),
-    Tiling(64, 64, 32, 32, 8, 4, 2, 0.054e12),
-    Tiling(64, 32, 32, 16, 8, 4, 2, 0.049e12),
-    Tiling(32, 32, 16, 16, 16, 4, 2, 0.046e12),
-)
-# By the bytes of a sum.
-_FMA = {
-    4: (
-        Tiling(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
-        Tiling(128, 128, 32, 64, 16, 3, 1, 0.14e12),
-        Tiling(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
-        Tiling(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
-        Tiling(32, 32, 16, 32, 32, 3, 4, 0.06e12),
-        Tiling(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
-    ),
-    8: (
-        Tiling(64, 64, 32, 32, 8, 4, 3, 0.049e12, alone=0.5),
-        Tiling(32, 32, 16, 16, 16, 3, 4, 0.03e12),
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,27 +39,6 @@ class Matrices:
     type: Type
     strides: tuple[int, ...]
     alignment: int
-
-
-class Variant(NamedTuple):
-    """What is special about a product: what is stored of A and B, what is written of C, and what becomes of the sums.
-
-    Attributes
-    ----------
-    a_form, b_form, c_form : Form
-        See `gemm_any.AnyGemmSpec`.
-    is_mirrored_out : bool
-    finish : Finish, optional
-    c_strides : tuple of int, optional
-        Of C, in elements, the last one 1; in C order unless given.
-    """
-
-    a_form: Form = WHOLE
-    b_form: Form = WHOLE
-    c_form: Form = WHOLE
-    is_mirrored_out: bool = False
-    finish: Finish | None = None
-    c_strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +100,7 @@ def plan(
     problem = (math.prod(loops), m, n, depth)
     spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
-    spec, constants = _varied(spec, variant, moves)
+    spec, constants = varied(spec, variant, moves)
     cut = _cut(spec, problem, device, may_split=spec.is_plain and variant.c_strides is None)
     is_split = cut.num_chunks > 1
     spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
@@ -373,7 +271,7 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     problem = (1, *shape, depth)
     spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
     tilings = [t for t in tilings_of(a.type, a.type, device)[1] if gemm_any.is_legal(spec.in_tiles(t.cut()), device)]
-    tiling = min(tilings, key=lambda t: (t.max_side > 0, _seconds(problem, t, 1, spec, device)))
+    tiling = min(tilings, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
     spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
     return gemm_any.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
@@ -409,18 +307,6 @@ def widest_copy(matrices: Matrices, strides: Sequence[int]) -> int:
     return 0
 
 
-def tilings_of(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
-    """Return what multiplies, and the tilings that the model knows of it."""
-    is_hopper = device.cc >= (9, 0)
-    if type is f64 and acc is f64:
-        return ("tensor", _TENSOR) if is_hopper else ("tensor_sm80", _TENSOR_SM80)
-    if type in (f16, bf16) and acc is f32:
-        return "tensor_halves", _HALVES
-    if acc is c128:
-        return "tensor_shallow" if is_hopper else "tensor_sm80", _TENSOR_COMPLEX
-    return "fma", _FMA[max(4, acc.nbytes)]
-
-
 def _spec(
     type: Type,
     acc: Type,
@@ -442,25 +328,9 @@ def _spec(
     return replace(spec, is_turned=is_turned, promotion=promotion)
 
 
-def _varied(spec: AnyGemmSpec, variant: Variant, moves: Sequence[Sequence[int]]) -> tuple[AnyGemmSpec, tuple[int, ...]]:
-    """The Spec of a variant, and the constants of its epilogue, whose arrays have these strides."""
-    epilogue, constants = (None, ()) if variant.finish is None else bind(variant.finish, moves)
-    spec = replace(
-        spec,
-        a_copy=copy_nbytes(variant.a_form, spec.type, spec.a_copy),
-        b_copy=copy_nbytes(variant.b_form, spec.type, spec.b_copy),
-        a_form=variant.a_form,
-        b_form=variant.b_form,
-        c_form=variant.c_form,
-        is_mirrored_out=variant.is_mirrored_out,
-        epilogue=epilogue,
-    )
-    return spec, constants
-
-
 def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True) -> Cut:
     """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
-    counts = tuple(_counts(problem[3])) if may_split else (1,)
+    counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
 
     def is_legal(cut: Cut) -> bool:
         return gemm_any.is_legal(spec.in_tiles(cut), device) and (
@@ -469,9 +339,9 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
 
     def ranked() -> list[Cut]:
         _, tilings = tilings_of(spec.type, spec.acc, device)
-        allowed = [t for t in tilings if is_legal(t.cut()) and _is_meant(t, problem, device)]
+        allowed = [t for t in tilings if is_legal(t.cut()) and is_meant(t, problem, device)]
         ways = [
-            (_seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
+            (seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
             for tiling in allowed
             for num_chunks in counts
         ]
@@ -487,39 +357,3 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
     choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, lambda: ranked()[0], candidates)
     cut: Cut = ranked()[0] if spec.is_half else decide(choice, device)
     return cut
-
-
-def _is_meant(tiling: Tiling, problem: tuple[int, int, int, int], device: Device) -> bool:
-    """Whether a tiling's rate was measured on problems like this one."""
-    if not tiling.max_side:
-        return True
-    count, m, n, depth = problem
-    tiles = count * -(-m // tiling.tile_m) * -(-n // tiling.tile_n)
-    return max(m, n, depth) <= tiling.max_side and tiles >= device.num_sms * tiling.blocks_per_sm
-
-
-def _counts(depth: int) -> Iterator[int]:
-    """Yield the numbers of chunks that are worth a thought."""
-    num_chunks = 1
-    while num_chunks == 1 or (num_chunks <= MAX_CHUNKS and depth >= MIN_CHUNK * num_chunks):
-        yield num_chunks
-        num_chunks *= 2
-
-
-def _seconds(
-    problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, spec: AnyGemmSpec, device: Device
-) -> float:
-    count, m, n, depth = problem
-    rows, columns = -(-m // tiling.tile_m), -(-n // tiling.tile_n)
-    # Of a triangle, half of the tiles, and those on the diagonal whole.
-    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_half else rows * columns
-    tiles *= count * num_chunks
-    slots = device.num_sms * tiling.blocks_per_sm
-    # The last wave runs as fast as its blocks have multiprocessors for themselves.
-    full, rest = divmod(tiles, slots)
-    waves = max(full * tiling.blocks_per_sm + -(-rest // device.num_sms), 1 / tiling.alone)
-    steps = -(-depth // (num_chunks * tiling.depth)) + tiling.num_stages
-    seconds = waves * tiling.tile_m * tiling.tile_n * steps * tiling.depth / tiling.rate
-    if num_chunks > 1:
-        seconds += SECONDS_PER_PASS + 2 * num_chunks * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
-    return seconds

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels import matmul, substitution, whole_matrix
 from oxinp._kernels.epilogue import subtracted
 from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SYMMETRIC, WHOLE, Form
-from oxinp._kernels.matmul import Matrices, Variant, contiguous
+from oxinp._kernels.matmul import Matrices, contiguous
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, StepsPlan, step
+from oxinp._kernels.variant import Variant
 
 if TYPE_CHECKING:
     from oxinp._kernels.epilogue import Finish

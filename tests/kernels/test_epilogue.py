@@ -7,8 +7,9 @@ import pytest
 
 from oxinp._kernels import matmul
 from oxinp._kernels.epilogue import Finish, scaled, subtracted
-from oxinp._kernels.matmul import Matrices, Variant
+from oxinp._kernels.matmul import Matrices
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
+from oxinp._kernels.variant import Variant
 from oxinp._ptx.types import c64, f16, f32, f64, i32, i64
 from tests.kernels.machine import machine
 

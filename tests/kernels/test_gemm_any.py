@@ -9,6 +9,7 @@ import pytest
 
 from oxinp._kernels import gemm_any, matmul
 from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels.tiling import tilings_of
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
 from tests.kernels import gemm_any_gpu
 from tests.kernels.machine import REQUIRE_GPU, machine
@@ -182,7 +183,7 @@ PLANNED = [
     planned
     for type_, acc in ((f64, f64), (f32, f32), (c64, c64), (c128, c128), (f16, f32))
     for majors in (("k", "mn"), ("k", "k"))
-    for tiling in matmul.tilings_of(type_, acc, H200)[1]
+    for tiling in tilings_of(type_, acc, H200)[1]
     for side in (64, 1024, 4096)
     for planned in [
         matmul._spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), H200).in_tiles(tiling.cut())
@@ -198,7 +199,7 @@ def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
     for side in (32, 64, 96):
         problem = (count, side, side, side)
         cut = matmul._cut(matmul._spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200)
-        small = [tiling.cut() for tiling in matmul.tilings_of(type_, type_, H200)[1] if tiling.max_side]
+        small = [tiling.cut() for tiling in tilings_of(type_, type_, H200)[1] if tiling.max_side]
         assert (cut in small) == (count > 1 and side <= 64)
 
 

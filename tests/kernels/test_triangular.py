@@ -10,6 +10,7 @@ from oxinp._kernels import matmul, substitution, triangular
 from oxinp._kernels.epilogue import scaled
 from oxinp._kernels.gemm_panel import WHOLE
 from oxinp._kernels.substitution import SubstitutionSpec
+from oxinp._kernels.variant import Variant
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.machine import machine
 from tests.kernels.triangular_case import (
@@ -220,6 +221,6 @@ def test_substitutions_assemble_without_spills(spec, request, tmp_path):
 @pytest.mark.parametrize(("form", "c_form", "type_"), sampled(PRODUCTS), ids=str)
 def test_products_assemble_without_spills(form, c_form, type_, request, tmp_path):
     matrices = matmul.Matrices(type_, (256, 1), 16)
-    variant = matmul.Variant(a_form=form, c_form=c_form, is_mirrored_out=True, finish=scaled(type_, (256, 1)))
+    variant = Variant(a_form=form, c_form=c_form, is_mirrored_out=True, finish=scaled(type_, (256, 1)))
     plan = matmul.plan((256, 256), 256, matrices, matrices, type_, type_, DEVICE, variant)
     check_assembled(plan.launches[0].kernel, request, tmp_path)
