@@ -44,8 +44,15 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 def _dot(a: Any, b: Any) -> Any:
     if a._layout.ndim == 0 or b._layout.ndim == 0:
-        return a * b
+        return _scaled(a, b)
     return matmul.dot(a, b) if a._layout.ndim > 1 and b._layout.ndim > 2 else GUFUNC_OBJECTS["matmul"](a, b)
+
+
+def _scaled(a: Any, b: Any) -> Any:
+    """Return the product with a scalar, of which zeros have NumPy's sign: BLAS adds vectors and matrices to +0."""
+    product = a * b
+    by_blas = 0 < np.ndim(product) <= 2 and product.size > 1 and product.dtype.char in "fdFD"
+    return product + 0.0 if by_blas else product
 
 
 @implements("inner")
@@ -53,7 +60,7 @@ def inner(a: Any, b: Any, /) -> Any:
     """See `numpy.inner`."""
     a, b = _checked(a, b)
     if a._layout.ndim == 0 or b._layout.ndim == 0:
-        return a * b
+        return _scaled(a, b)
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
     if b._layout.ndim > 1 and a._layout.ndim > 1:
         return _dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))

@@ -14,6 +14,7 @@ from oxinp._kernels import matmul as kernels
 from oxinp._kernels import ozaki, split, triangular
 from oxinp._kernels.steps import StepsPlan
 from oxinp._kernels.triangular import plan_rank_k
+from tests.comparator import assert_same
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [
@@ -445,3 +446,13 @@ def test_a_matrix_by_its_own_transpose_is_computed_by_half(shape, dtype, monkeyp
         found = numpy.asarray(left @ right)
         numpy.testing.assert_allclose(found, expected, rtol=0, atol=numpy.abs(expected).max() * bound(dtype, shape[-1]))
     assert len(planned) == 3
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (2, 2), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("name", ["dot", "inner"])
+def test_zeros_of_products_with_a_scalar_have_numpys_sign(name, dtype, shape):
+    ones, zero = numpy.full(shape, -1, dtype), numpy.zeros((), dtype)
+    for operands in ((zero, ones), (ones, zero)):
+        got = getattr(np, name)(*map(np.asarray, operands))
+        assert_same(got, getattr(numpy, name)(*operands))
