@@ -13,6 +13,7 @@ import dataclasses
 import importlib
 import itertools
 import json
+import math
 import pathlib
 import pkgutil
 import platform
@@ -179,6 +180,18 @@ def regressions(cases, meta, baseline, fail_above):
     return worse
 
 
+def means(cases):
+    """Return a sentence per area: the geometric mean, over its cases, of the time of the fastest peer over ours."""
+    ratios = {}
+    for name, case in cases.items():
+        if case["ratios"]:
+            ratios.setdefault(name.split(".")[0], []).append(min(case["ratios"].values()))
+    return [
+        f"{area}: {math.exp(sum(map(math.log, of)) / len(of)):.2f}x the fastest peer, geometric mean of {len(of)} cases"
+        for area, of in ratios.items()
+    ]
+
+
 def line(row, peers):
     """Return one line of the table."""
 
@@ -259,6 +272,7 @@ def main(argv=None):
             print(f"    {side_name}: {error}", flush=True)
         failed = failed or "oxinp" in row.errors
         cases[name] = as_json(row)
+    print("", *means(cases), sep="\n")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"meta": meta, "cases": cases}, indent=1) + "\n")
