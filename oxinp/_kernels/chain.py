@@ -133,7 +133,8 @@ class Chain(Frozen):
 class Spot:
     """One operand at one element.
 
-    `place` is a moved `Pointer`; for kind INDEX the flat index; for BROADCAST and SCALAR the value.
+    `place` is a moved `Pointer`; for kind INDEX the flat index; for BROADCAST and SCALAR, and
+    where it is held, the value.
     """
 
     __slots__ = ("operand", "place")
@@ -154,15 +155,21 @@ class Spot:
 
     def load(self, width: int) -> Sequence[Value]:
         """Values of `width` elements along the innermost loop."""
-        kind = self.operand.spec.kind
-        if kind in {BROADCAST, SCALAR}:
+        kind, innermost = self.operand.spec.kind, self.operand.ndim - 1
+        if kind == INDEX:
+            k = self.operand.k
+            return tuple(k.cast(self.moved(innermost, i).place, self.operand.spec.type) for i in range(width))
+        if not isinstance(self.place, Pointer):
             return (self.place,) * width
         if kind == OUTER:
             return tuple(self.place.load(0)) * width
-        if kind == INDEX:
-            k, innermost = self.operand.k, self.operand.ndim - 1
-            return tuple(k.cast(self.moved(innermost, i).place, self.operand.spec.type) for i in range(width))
+        if kind == STRIDED:
+            return tuple(value for i in range(width) for value in self.moved(innermost, i).place.load(0))
         return tuple(self.place.load(0, width=width))
+
+    def held(self) -> Spot:
+        """The spot with its value read, if that is the same for all elements along the innermost loop."""
+        return Spot(self.operand, self.load(1)[0]) if self.operand.spec.kind == OUTER else self
 
     def store(self, values: Sequence[Value]) -> None:
         """Store consecutive elements (one, but where the kind is UNIT)."""
@@ -228,6 +235,10 @@ class Position:
             [spot.moved(loop, amount) for spot in self.inputs],
             [spot.moved(loop, amount) for spot in self.outputs],
         )
+
+    def held(self) -> Position:
+        """The position with the values read that all elements along the innermost loop share."""
+        return Position(self.bound, [spot.held() for spot in self.inputs], self.outputs)
 
     def load(self, width: int = 1) -> list[Sequence[Value]]:
         """Values of every input for `width` elements along the innermost loop."""

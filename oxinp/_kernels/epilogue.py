@@ -37,6 +37,21 @@ class Finish(NamedTuple):
     instrs: tuple[Instr, ...]
     result: int
 
+    @property
+    def arrays(self) -> list[Operand]:
+        """The inputs that lie in memory."""
+        return [x for x in self.inputs if isinstance(x, Operand)]
+
+    def types(self, sums: Type) -> list[Type]:
+        """Of every value; the first one is of the type of the sums."""
+        return [sums, *(x.type for x in self.inputs), *(instr.type for instr in self.instrs)]
+
+    def along(self, strides: Sequence[tuple[int, ...]]) -> Finish:
+        """The same of arrays with these strides."""
+        moving = iter(strides)
+        inputs = [x.replace(strides=next(moving)) if isinstance(x, Operand) else x for x in self.inputs]
+        return self._replace(inputs=tuple(inputs))
+
 
 class Epilogue(NamedTuple):
     """What a kernel's code depends on of a `Finish`: its chain, which has no outputs, and the number of the result."""
@@ -45,7 +60,9 @@ class Epilogue(NamedTuple):
     result: int
 
 
-def bind(finish: Finish, strides: Sequence[Sequence[int]]) -> tuple[Epilogue, tuple[int, ...]]:
+def bind(
+    finish: Finish, strides: Sequence[Sequence[int]], *, is_paired: bool = False
+) -> tuple[Epilogue, tuple[int, ...]]:
     """Return the epilogue, and the values of the parameters that `BoundEpilogue` declares behind its inputs.
 
     Parameters
@@ -53,22 +70,29 @@ def bind(finish: Finish, strides: Sequence[Sequence[int]]) -> tuple[Epilogue, tu
     finish : Finish
     strides : sequence of sequences of int
         Of every array among the inputs along the loops of C, of which the last two are rows and columns.
+    is_paired : bool
+        Two elements of a row are read at a time, the first of them at an even column.
     """
     moving = iter(strides)
     ndim = len(strides[0]) if strides else 2
     still = (0,) * ndim
     steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in finish.inputs)
-    specs = tuple(OperandSpec(x.type, _kind(x, own)) for x, own in zip(finish.inputs, steps, strict=True))
+    specs = tuple(
+        OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(finish.inputs, steps, strict=True)
+    )
     chain = Chain(specs, finish.instrs, (), ndim, 64)
     return Epilogue(chain, finish.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
 
 
-def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...]) -> str:
+def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_paired: bool) -> str:
     if isinstance(operand, ScalarOperand):
         return SCALAR
     if not any(strides):
         return BROADCAST
-    return UNIT if strides[-1] == 1 else OUTER if strides[-1] == 0 else STRIDED
+    if strides[-1] == 0:
+        return OUTER
+    are_pairs = operand.alignment % (2 * operand.type.nbytes) == 0 and not any(step % 2 for step in strides[:-1])
+    return UNIT if strides[-1] == 1 and (are_pairs or not is_paired) else STRIDED
 
 
 class BoundEpilogue:
@@ -86,10 +110,10 @@ class BoundEpilogue:
             position = position.moved(loop, self.k.cast(index, i64))
         return position
 
-    def finished(self, total: Value, position: Position, out: Type) -> Value:
-        """What is written of a sum."""
-        loaded = [values[0] for values in position.load()]
-        return self.k.cast(self._bound.evaluate([total, *loaded])[self._result], out)
+    def finished(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
+        """What is written of sums beside each other, for which a position has `loaded` the inputs."""
+        elements = [[total, *(values[i] for values in loaded)] for i, total in enumerate(totals)]
+        return [self.k.cast(self._bound.evaluate(element)[self._result], out) for element in elements]
 
 
 def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Finish:

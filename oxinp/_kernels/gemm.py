@@ -21,23 +21,27 @@ Per element of C: 2 K flops; per 128 x tile_n tile, (128 + tile_n) K operand ele
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
+from oxinp._kernels.gemm_store import Direct, Finisher
 from oxinp._kernels.gemm_tiles import TILE_M, Tiles
+from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
-from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, i64, pred, u8, u32
-from oxinp._ptx.wgmma import FORMS, WARPGROUP, Accumulator, Queue, Totals, limit_registers
+from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32
+from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals, limit_registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
+    from oxinp._ptx.wgmma import Accumulator
 
 NUM_CONSUMERS = 2
 ROWS = TILE_M // NUM_CONSUMERS  # of C that one consumer owns
@@ -68,7 +72,7 @@ class GemmSpec(NamedTuple):
     type : Type
         Of the operands: a key of `OUTS`; f32 is rounded to tf32.
     out : Type
-        Of the result: that of the sums, or `type`; see `OUTS`.
+        Of the result: that of the sums, or `type`; see `OUTS`. With an epilogue any but complex ones.
     a_major, b_major : str
         The contiguous axis of each: ``"k"`` or ``"mn"``; types that are not of 16 bits have ``"k"`` only.
     tile_n : int
@@ -85,6 +89,8 @@ class GemmSpec(NamedTuple):
     is_promoted : bool
         Sums of a tile of K are added to totals, rounded: the units cut off what they add to sums, of e4m3 and e5m2
         below 2**-13 of the largest term. Takes twice the registers.
+    epilogue : Epilogue, optional
+        What becomes of the sums. If C is stored by bulk copies its inputs are read in pairs.
     """
 
     type: Type
@@ -98,10 +104,11 @@ class GemmSpec(NamedTuple):
     is_bulk: bool = True
     is_promoted: bool = False
     shared: str = "b"
+    epilogue: Epilogue | None = None
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
-        if self.out not in OUTS.get(self.type, ()):
+        if self.type not in OUTS or (self.out not in OUTS[self.type] if self.epilogue is None else self.out.is_complex):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
         if self.tile_n not in (64, 128, 192, 256) or (self.is_bulk and self.tile_n * self.out.nbytes % DEPTH_NBYTES):
             raise ValueError(f"tile_n is 64, 128, 192 or 256 and rows of it 128 bytes, not {self.tile_n}")
@@ -144,19 +151,21 @@ class GemmSpec(NamedTuple):
             + "_direct" * (not self.is_bulk)
             + "_promoted" * self.is_promoted
             + "_a" * (self.shared == "a")
+            + "_finished" * (self.epilogue is not None)
         )
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
 
-@cache
+@lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: GemmSpec) -> Kernel:
     """The kernel of a Spec.
 
     Parameters of the kernel: tensor maps of C (if stored directly, a pointer), A and B, of three axes if sliced, the
-    first one the slices' of C and the matrices' of A and B; then as u32 the tiles along M, N (clusters are whole) and
-    K, all at least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B
-    differ between matrices (1) or not (0); if stored directly, M and N.
+    first one the slices' of C and the matrices' of A and B; the epilogue's, see `BoundEpilogue`; then as u32 the tiles
+    along M, N (clusters are whole) and K, all at least 1; if sliced, the number of slices, chunks per matrix, tiles of
+    K per chunk, and whether A and B differ between matrices (1) or not (0); with an epilogue, or if stored directly, M
+    and N.
     """
     spec.check()
     k = Builder(
@@ -169,6 +178,7 @@ def make(spec: GemmSpec) -> Kernel:
     rank = 3 if spec.is_sliced else 2
     c: TensorMap | Pointer = TensorMap(k, "c_map", rank) if spec.is_bulk else k.pointer("c", spec.out, "w")
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
+    epilogue = BoundEpilogue(k, spec.epilogue) if spec.epilogue is not None else None
     tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, shared=spec.shared)
     a, b = (
         OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, num_parts)
@@ -177,7 +187,7 @@ def make(spec: GemmSpec) -> Kernel:
         )
     )
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
-    extents = () if spec.is_bulk else tuple(k.scalar(name, u32) for name in ("m", "n"))
+    extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warpgroup = k.shfl_idx(k.tid >> 7, 0)
 
@@ -192,8 +202,13 @@ def make(spec: GemmSpec) -> Kernel:
         if isinstance(c, TensorMap):
             result = ResultTile(k, spec.out, NUM_CONSUMERS, number, thread)
         else:
-            result = _Direct(k, extents, thread)
-        _consume(k, spec, tiles, Consumer(pipeline, thread), a, b, partial(result.store, c), number)
+            result = Direct(k, extents, thread)
+        finisher = epilogue and Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
+
+        def store(sums: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
+            result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
+
+        _consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
         result.close()
     pipeline.close()
     return k.build()
@@ -264,35 +279,6 @@ def _consume(
         store(totals or sums, row + first_row, column, () if slice_number is None else (slice_number,))
 
 
-class _Direct:
-    """The way of an accumulator's rows out to matrices in C order at any address."""
-
-    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value) -> None:
-        self.builder, (self.m, self.n) = k, extents
-        self._row, self._column = (thread >> 5) * 16 + ((thread >> 2) & 7), (thread & 3) * 2
-
-    def store(
-        self, c: Pointer, accumulator: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...] = ()
-    ) -> None:
-        """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out."""
-        k = self.builder
-        n = k.cast(self.n, i64)
-        base = c.at(k.cast(outer[0], i64) * k.cast(self.m, i64) * n) if outer else c
-        pairs = accumulator.pairs()
-        for half in range(2):
-            own_row = row + self._row + 8 * half
-            line = base.at(k.cast(own_row, i64) * n).at(k.cast(column + self._column, i64))
-            room = self.n - k.min(column + self._column, self.n)
-            with k.when(own_row < self.m):
-                for i, j, *values in pairs:
-                    for shift, value in enumerate(values) if i == half else ():
-                        with k.when(room > 8 * j + shift):
-                            line.store(8 * j + shift, [k.cast(value, c.type)])
-
-    def close(self) -> None:
-        """Nothing is under way."""
-
-
 class Stack(NamedTuple):
     """Slices: how many matrices, how far apart in bytes those of A and B are (0: there is one), chunks of K of each."""
 
@@ -303,7 +289,7 @@ class Stack(NamedTuple):
 
 
 class GemmLaunch(NamedTuple):
-    """How to launch: parameters are the encoded maps of C, A and B, then the constants.
+    """How to launch: parameters are the encoded maps of C, A and B, the epilogue's inputs, then the constants.
 
     Where there is no map of C, its address.
     """
@@ -323,6 +309,7 @@ def plan(
     num_sms: int,
     strides_nbytes: tuple[int, int, int] | None = None,
     stack: Stack | None = None,
+    epilogue_constants: tuple[int, ...] = (),
 ) -> GemmLaunch:
     """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them.
 
@@ -337,6 +324,8 @@ def plan(
         other unless given. Base addresses have to be multiples of 16, too.
     stack : Stack, optional
         Of a Spec that is sliced. Slices of C follow each other, those of a matrix first.
+    epilogue_constants : tuple of int
+        What `epilogue.bind` gives beside the epilogue, whose first loop is that over slices if there are some.
 
     Raises
     ------
@@ -358,7 +347,7 @@ def plan(
     a_box, b_box = spec.boxes()
     num_m, num_n = -(-m // (TILE_M * above)) * above, -(-n // (spec.tile_n * beside)) * beside
     num_k = -(-depth // spec.depth)
-    constants: tuple[int, ...] = (num_m, num_n, num_k)
+    constants: tuple[int, ...] = (*epilogue_constants, num_m, num_n, num_k)
     slices, moves = (1, 1, 1), (0, 0, 0)  # of C, A and B
     if stack is not None:
         chunk = -(-num_k // stack.num_chunks)
@@ -384,7 +373,7 @@ def plan(
             described(1, type, a_shape, a_stride, a_box),
             described(2, type, b_shape, b_stride, b_box),
         ),
-        constants if spec.is_bulk else (*constants, m, n),
+        constants if spec.is_bulk and spec.epilogue is None else (*constants, m, n),
         slices[0],
     )
 

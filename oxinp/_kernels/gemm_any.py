@@ -401,7 +401,8 @@ class AnyGemm:
         k, out = self.k, self.spec.out
         if beside is None or self.epilogue is None:
             return k.cast(total, out)
-        return self.epilogue.finished(total, beside.moved(self.spec.num_batch + 1, k.cast(column, i64)), out)
+        position = beside.moved(self.spec.num_batch + 1, k.cast(column, i64))
+        return self.epilogue.finished([total], position.load(), out)[0]
 
     def store_image(self, c: Pointer, row: Value, column: Value, value: Value) -> None:
         """Store the mirror image of an element."""

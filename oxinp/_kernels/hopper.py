@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels import elementwise, gemm, reduce
 from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm import GemmSpec, Stack
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work, touched_nbytes
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx.tile import ResultTile
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
@@ -25,6 +26,7 @@ from oxinp._ptx.wgmma import FORMS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.problem import Device
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
@@ -146,7 +148,7 @@ class Source(NamedTuple):
         return self.num_c if self.distance else 1
 
 
-def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
+def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None = None) -> StepsPlan | None:
     """Launches of C = A @ B in C order; None where others are to be asked.
 
     Parameters
@@ -154,8 +156,11 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
     a, b : Source
         Of one type, a key of `MULTIPLIED`.
     out : Type
-        Of C.
+        Of C; with a finish, of the product as it would be without: sums are the same.
     device : Device
+    finish : Finish, optional
+        What becomes of the sums, and of which type C is. Its parameters are ``"in0"`` and so on. Strides of its arrays
+        are those along matrices, if there are several, rows and columns. None where the product would be cut along K.
     """
     type_ = MULTIPLIED.get(a.type)
     if device.cc != ARCHITECTURE or type_ is None or out not in gemm.OUTS[type_]:
@@ -175,7 +180,11 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
-    readable = Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device)
+    readable = Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, finish)
+    if finish is not None and (
+        any(x.is_complex for x in finish.types(readable.acc)) or not readable.is_legal(readable.choose())
+    ):
+        return None
     steps += readable.steps((Argument("c"), pointers[0], pointers[1]), scratch)
     return StepsPlan(tuple(steps), scratch.nbytes)
 
@@ -226,18 +235,37 @@ class Product:
     sources : tuple of Source
     shape : (m, n, depth, count)
     device : Device
+    finish : Finish, optional
     """
 
     def __init__(
-        self, type_: Type, out: Type, sources: tuple[Source, Source], shape: tuple[int, int, int, int], device: Device
+        self,
+        type_: Type,
+        out: Type,
+        sources: tuple[Source, Source],
+        shape: tuple[int, int, int, int],
+        device: Device,
+        finish: Finish | None = None,
     ) -> None:
         self.type, self.out, self.sources, self.device = type_, out, sources, device
         self.acc = FORMS[type_].sums[0]
         self.m, self.n, self.depth, self.count = shape
+        self.finish, self.epilogue = finish, None
+        self.epilogue_constants: tuple[int, ...] = ()
+        self.written = out  # the type of C
+        if finish is not None:
+            self.written = finish.types(self.acc)[finish.result]
+            self.epilogue, self.epilogue_constants = bind(
+                finish, [x.strides for x in finish.arrays], is_paired=self.is_bulk(self.written)
+            )
+
+    def is_bulk(self, out: Type) -> bool:
+        """Whether rows of C begin where bulk copies write."""
+        return self.n * out.nbytes % ALIGN == 0
 
     def spec(self, cut: Cut) -> GemmSpec:
         """The kernel of a cut."""
-        out = self.acc if cut.num_chunks > 1 else self.out
+        out = self.acc if cut.num_chunks > 1 else self.written
         return GemmSpec(
             self.type,
             out,
@@ -247,17 +275,18 @@ class Product:
             cut.num_stages,
             cut.cluster,
             is_sliced=self.count > 1 or cut.num_chunks > 1,
-            is_bulk=self.n * out.nbytes % ALIGN == 0,
+            is_bulk=self.is_bulk(out),
             # As good as chains of f32 multiply-adds.
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
             shared=cut.shared,
+            epilogue=self.epilogue,
         )
 
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device."""
         spec = self.spec(cut)
         most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
-        if not 1 <= cut.num_chunks <= most:
+        if not 1 <= cut.num_chunks <= most or (self.finish is not None and cut.num_chunks > 1):
             return False
         try:
             spec.check()
@@ -292,7 +321,13 @@ class Product:
         return seconds
 
     def choose(self) -> Cut:
-        """The cut that was measured to be best near this problem, or that the model expects to take the least time."""
+        """The cut that was measured to be best near this problem, or that the model expects to take the least time.
+
+        With a finish that of the product without, which need not be legal here.
+        """
+        if self.finish is not None:
+            shape = (self.m, self.n, self.depth, self.count)
+            return Product(self.type, self.out, self.sources, shape, self.device).choose()
         key = (self.type.name, self.out.name)
         layout = (self.sources[0].major, self.sources[1].major)
         shape = (self.count, self.m, self.n, self.depth)
@@ -325,13 +360,19 @@ class Product:
         if spec.is_sliced:
             stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, cut.num_chunks)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
-        launch = gemm.plan(spec, self.m, self.n, self.depth, self.device.num_sms, strides, stack)
+        launch = gemm.plan(
+            spec, self.m, self.n, self.depth, self.device.num_sms, strides, stack, self.epilogue_constants
+        )
         if cut.num_chunks > 1:
             c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
         arguments = [
             pointer._replace(map=described) for pointer, described in zip((c, *pointers[1:]), launch.maps, strict=True)
         ]
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
+        if self.finish is not None:
+            arguments += [Argument(f"in{i}") for i in range(len(self.finish.inputs))]
+            shape = (self.count, self.m, self.n) if spec.is_sliced else (self.m, self.n)
+            read += touched_nbytes(shape, self.finish.arrays)
         written = self.count * max(1, cut.num_chunks) * self.m * self.n * spec.out.nbytes
         work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
         yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, work)

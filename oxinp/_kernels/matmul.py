@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, split
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
-from oxinp._kernels.problem import Operand, ReduceOp, collapse
+from oxinp._kernels.problem import Operand, ReduceOp, collapse, touched_nbytes
 from oxinp._kernels.tiling import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
 from oxinp._kernels.variant import Variant, varied
 from oxinp._ptx.types import Type, c64, c128, f32, f64
@@ -22,6 +22,7 @@ from oxinp._ptx.types import Type, c64, c128, f32, f64
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.problem import Device, Launch
     from oxinp._kernels.steps import StepsPlan
 
@@ -89,7 +90,7 @@ def plan(
     *batch, m, n = shape
     variant = variant or Variant()
     c_strides = variant.c_strides or contiguous(shape)
-    arrays = [x.strides for x in variant.finish.inputs if isinstance(x, Operand)] if variant.finish is not None else []
+    arrays = [x.strides for x in variant.finish.arrays] if variant.finish is not None else []
     nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
     loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
     steps = nest.strides if loops else ((),) * len(nest.strides)
@@ -114,6 +115,9 @@ def plan(
         cut.num_chunks,
         constants,
     )
+    if variant.finish is not None:
+        nbytes = first.work.nbytes + touched_nbytes(shape, variant.finish.arrays)
+        first = first.replace(work=first.work._replace(nbytes=nbytes))
     if not is_split:
         return MatmulPlan((first,))
     size = math.prod(shape)
@@ -139,8 +143,11 @@ def plan_steps(
     device: Device,
     setting: str,
     workspace_nbytes: int,
+    finish: Finish | None = None,
 ) -> StepsPlan | None:
     """Return the launches that multiply on faster units than `plan` knows; None where that is to be asked.
+
+    With a `finish` one launch, see `hopper.plan`; None also where those units need more.
 
     Parameters
     ----------
@@ -150,7 +157,11 @@ def plan_steps(
         ``config.matmul``.
     workspace_nbytes : int
         ``config.matmul_workspace``.
+    finish : Finish, optional
     """
+    if finish is not None:
+        is_multiplied = a.type is not f32 or setting == "tf32"
+        return plan_hopper(shape, depth, a, b, out, device, finish) if is_multiplied else None
     if a.type in (f64, c128):
         return None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
     if a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
@@ -159,21 +170,42 @@ def plan_steps(
 
 
 def plan_hopper(
-    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, out: Type, device: Device
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    out: Type,
+    device: Device,
+    finish: Finish | None = None,
 ) -> StepsPlan | None:
-    """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`."""
+    """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
+
+    With a `finish`, see `hopper.plan`.
+    """
     *batch, m, n = shape
     if a.type is not b.type:
         return None
-    nest = collapse(batch, [contiguous(shape)[:-2], a.strides[:-2], b.strides[:-2]])
+    arrays = [x.strides for x in finish.arrays] if finish is not None else []
+    nest = collapse(batch, [x[:-2] for x in (contiguous(shape), a.strides, b.strides, *arrays)])
     sources = [
         _source(name, x, major, (extent, depth), nest.shape, moves)
         for name, x, extent, major, moves in zip(
-            "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:], strict=True
+            "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:3], strict=True
         )
     ]
-    plan = digits.plan if a.type in digits.UNSIGNED else hopper.plan
-    return plan(sources[0], sources[1], out, device)
+    if finish is None:
+        plan = digits.plan if a.type in digits.UNSIGNED else hopper.plan
+        return plan(sources[0], sources[1], out, device)
+    moves = nest.strides[3:] if math.prod(nest.shape) > 1 else ((),) * len(arrays)
+    if a.type in digits.UNSIGNED or not all(_is_regular(own, nest.shape) for own in moves):
+        return None
+    finish = finish.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
+    return hopper.plan(sources[0], sources[1], out, device, finish)
+
+
+def _is_regular(moves: tuple[int, ...], batch: tuple[int, ...]) -> bool:
+    """Whether loops move on as a single one would."""
+    return all(moves[i] == moves[i + 1] * batch[i + 1] for i in range(len(moves) - 1))
 
 
 def _source(
@@ -189,8 +221,7 @@ def _source(
     lines, run = extents if major[0] == "k" else reversed(extents)
     if num_c == 1 or not any(moves):
         moves = (0,)
-    is_regular = all(moves[i] == moves[i + 1] * batch[i + 1] for i in range(len(moves) - 1))
-    distance, others = (moves[-1], ((), ())) if is_regular else (max(map(abs, moves)), (batch, moves))
+    distance, others = (moves[-1], ((), ())) if _is_regular(moves, batch) else (max(map(abs, moves)), (batch, moves))
     return hopper.Source(name, x.type, major[0], lines, run, major[1], distance, num_c, x.alignment, *others)
 
 

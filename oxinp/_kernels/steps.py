@@ -18,7 +18,10 @@ ALIGNMENT = 256
 
 
 class Argument(NamedTuple):
-    """A parameter at launch: an address `offset` bytes from ``"c"``, ``"scratch"``, ``"a"`` or ``"b"``, or a map."""
+    """A parameter at launch: an address `offset` bytes from ``"c"``, ``"scratch"``, ``"a"`` or ``"b"``, or a map.
+
+    ``"in0"`` and so on are inputs of a finish: addresses or values.
+    """
 
     base: str
     offset: int = 0

@@ -15,11 +15,14 @@ from oxinp._ptx.types import Type, u32
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.mbarrier import Slot
     from oxinp._ptx.wgmma import Accumulator, Totals
 
 WARPGROUP = 128  # threads
+Pair = tuple[int, int, Value, Value]  # (i, j) and two sums of an accumulator, see `wgmma.Accumulator`
 ATOM_ROWS = 8
 ATOM_NBYTES = ATOM_ROWS * SWIZZLE_NBYTES
 STEP_NBYTES = 32  # of K that one wgmma consumes, whatever the type
@@ -216,10 +219,11 @@ class ResultTile:
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
+        finish: Callable[[list[Pair]], list[Pair]] | None = None,
     ) -> None:
-        """Convert 64 rows of sums and store them from element (`row`, `column`) on; what is outside is left out.
+        """Finish and convert 64 rows of sums, and store what is inside the array from element (`row`, `column`) on.
 
-        `outer` is the element along the axes before those two.
+        `outer` is the element along the axes before those two; `finish` is given the pairs of a box.
         """
         k, per_box = self.builder, self._columns // 8
         pairs = accumulator.pairs()
@@ -232,7 +236,7 @@ class ResultTile:
             with k.when(is_first):
                 wait_stores(k, 0 if is_repeated else self.NUM_BUFFERS - 1)
             k.barrier(self._barrier, WARPGROUP)
-            for i, j, *values in box:
+            for i, j, *values in box if finish is None else finish(box):
                 place = self._places[j % per_box].offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES)
                 place.store(0, [k.cast(value, self.type) for value in values])
             publish_shared(k)

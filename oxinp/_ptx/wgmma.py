@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from oxinp._ptx import isa
 from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
-from oxinp._ptx.tile import WARPGROUP, OperandView
+from oxinp._ptx.tile import WARPGROUP, OperandView, Pair
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u64
-from oxinp._ptx.value import Value, Var
+from oxinp._ptx.value import Var
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
@@ -230,7 +230,7 @@ class Accumulator:
         landed = self._landed_in
         return landed is None or not (landed.is_open or _contains(landed, self._issued_in))
 
-    def pairs(self) -> list[tuple[int, int, Value, Value]]:
+    def pairs(self) -> list[Pair]:
         """Return the thread's sums: (i, j, first, second), see the class.
 
         Raises
@@ -270,7 +270,7 @@ class Totals:
         for total, value in zip(self._registers, values, strict=True):
             total.set(total + value)
 
-    def pairs(self) -> list[tuple[int, int, Value, Value]]:
+    def pairs(self) -> list[Pair]:
         """Return the thread's totals as `Accumulator.pairs` does."""
         totals = [total.get() for total in self._registers]
         return [(i % 2, i // 2, totals[2 * i], totals[2 * i + 1]) for i in range(len(totals) // 2)]

@@ -276,11 +276,18 @@ class _Joined:
 
 
 _BASES = {"c": 0, "a": 1, "b": 2, "scratch": 3}
+
+
+def _base(name: str) -> int:
+    """Where an argument's base stands among the parameters of a call."""
+    return len(_BASES) + int(name[2:]) if name.startswith("in") else _BASES[name]
+
+
 MAX_MAPS = 256  # of an argument: memory comes back to the same few addresses
 
 
 class _Steps:
-    """Launches whose arguments are addresses in C, A, B or scratch, or tensor maps of such."""
+    """Launches whose arguments are addresses in C, A, B or scratch, or tensor maps of such, or a finish's inputs."""
 
     __slots__ = ("backend", "launches")
 
@@ -290,16 +297,16 @@ class _Steps:
         for step in steps:
             launch = backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants, step.work)
             arguments: list[tuple[int, int, MapSpec | None, dict[int, bytes]]] = [
-                (_BASES[base], offset, spec, {}) for base, offset, spec in step.arguments
+                (_base(base), offset, spec, {}) for base, offset, spec in step.arguments
             ]
             self.launches.append((launch, arguments))
 
-    def __call__(self, c: int, a: int, b: int, scratch: int = 0) -> None:
-        bases = (c, a, b, scratch)
+    def __call__(self, c: int, a: int, b: int, scratch: int = 0, inputs: Sequence[Any] = ()) -> None:
+        bases = (c, a, b, scratch, *inputs)
         for launch, arguments in self.launches:
-            values: list[int | bytes] = []
+            values: list[Any] = []
             for number, offset, spec, maps in arguments:
-                address = bases[number] + offset
+                address = bases[number] + offset if offset else bases[number]
                 if spec is None:
                     values.append(address)
                 else:

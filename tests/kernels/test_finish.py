@@ -1,0 +1,184 @@
+"""Epilogues of the wgmma kernels: what they make of sums, on the emulator; kernels with them, planned and assembled.
+
+The tensor cores and the copy engine need Hopper, so the emulator is given sums that lie in memory, and a copy engine
+of a few lines. What the kernels write as a whole is checked there: `finish_gpu`.
+"""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels import gemm, matmul
+from oxinp._kernels.epilogue import BoundEpilogue, bind
+from oxinp._kernels.gemm import GemmSpec
+from oxinp._kernels.gemm_store import Direct, Finisher
+from oxinp._kernels.problem import Launch
+from oxinp._ptx import Builder, tile
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.tile import ResultTile
+from oxinp._ptx.types import f16, f32, i32, i64, u32
+from tests.kernels import finish_gpu
+from tests.kernels.finish_case import RECIPES, operands
+from tests.kernels.machine import Emulated, machine
+from tests.kernels.test_gemm import check_clean
+from tests.kernels.test_hopper import H200
+from tests.ptx.assembler import assemble, sampled
+
+ROWS = 64  # of sums in a warpgroup
+EMULATED = {name: recipe for name, recipe in RECIPES.items() if name != "tanh"}
+
+
+class Sums:
+    """What is in registers as `wgmma.Accumulator` has it: a matrix in memory, of 64 rows."""
+
+    def __init__(self, k, source, extent, thread):
+        self.k, self.source, self.extent, self.thread = k, source, extent, thread
+
+    def pairs(self):
+        row, column = (self.thread >> 5) * 16 + ((self.thread >> 2) & 7), (self.thread & 3) * 2
+        places = [(i, j) for j in range(self.extent // 8) for i in range(2)]
+        return [
+            (i, j, *self.source.at(self.k.cast((row + 8 * i) * self.extent + column + 8 * j, i64)).load(0, width=2))
+            for i, j in places
+        ]
+
+
+class CopyEngine:
+    """Stores boxes of 64 swizzled rows of 128 bytes, and leaves out what is outside of C."""
+
+    def __init__(self, k, c, extents):
+        self.k, self.c, (self.m, self.n) = k, c, extents
+
+    def store(self, position, source):
+        k, nbytes = self.k, self.c.type.nbytes
+        *outer, first_row, first = position
+        with k.range(k.const(0, u32), ROWS) as row, k.range(k.const(0, u32), 128 // nbytes) as column:
+            byte = column * nbytes ^ ((row & 7) << 4)
+            value = Pointer(k, source + row * 128 + byte, self.c.type, "shared").load(0)[0]
+            with k.when((first_row + row < self.m) & (first + column < self.n)):
+                line = first_row + row if not outer else outer[0] * self.m + first_row + row
+                self.c.at(k.cast(line * self.n + first + column, i64)).store(0, [value])
+
+
+def stored(recipe, sums, held, corner, extents, *, is_bulk):
+    """What a warpgroup writes into C, zeros elsewhere, of sums whose first is element `corner` of matrix 1 of 2."""
+    here, out = Emulated(), recipe.written
+    m, n = extents
+    finish = recipe.finish(m, n, 2)
+    epilogue, constants = bind(finish, [x.strides for x in finish.arrays], is_paired=is_bulk)
+    k = Builder("store", block=128)
+    c = k.pointer("c", out, "w")
+    source = k.pointer("sums", f32 if sums.dtype == np.float32 else i32, "r")
+    bound = BoundEpilogue(k, epilogue)
+    own = tuple(k.scalar(name, u32) for name in ("m", "n"))
+    row, column = (k.scalar(name, u32) for name in ("row", "column"))
+    outer = (k.const(1, u32),)
+    finisher = Finisher(bound, out, own, k.tid, 2 if is_bulk else 1).at(row, column, outer)
+    accumulator = Sums(k, source, sums.shape[1], k.tid)
+    if is_bulk:
+        result = ResultTile(k, out, 1, k.const(0, u32), k.tid)
+        result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finisher)
+    else:
+        Direct(k, own, k.tid).store(c, accumulator, row, column, outer, finisher)
+    addresses = [here.upload(x) for x in (np.zeros((2, m, n), out.dtype), sums, *held)]
+    scalars = [type.dtype.type(value).item() for type, value in recipe.scalars]
+    here.launch(Launch(k.build(), (1, 1, 1), (*constants, m, n, *corner)), [*addresses[:2], *addresses[2:], *scalars])
+    return here.download(addresses[0], 2 * m * n * out.nbytes).view(out.dtype).reshape(2, m, n)
+
+
+@pytest.fixture
+def no_engine(monkeypatch):
+    """Without the instructions that wait for the copy engine."""
+    for name in ("publish_shared", "commit_stores", "wait_stores"):
+        monkeypatch.setattr(tile, name, lambda *_, **__: None)
+
+
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize("corner", [(0, 0), (64, 32)], ids=["inside", "at the edge"])
+@pytest.mark.parametrize("is_bulk", [True, False], ids=["bulk", "direct"])
+@pytest.mark.parametrize("name", EMULATED)
+def test_what_is_stored_of_sums(name, is_bulk, corner):
+    recipe, rng = EMULATED[name], np.random.default_rng(2)
+    unit = 16 // recipe.written.nbytes
+    width = 128 // recipe.written.nbytes  # one box
+    m, n = (71, 32 + unit) if corner[1] else (130, 144)
+    n += not is_bulk
+    _, _, sums = operands(recipe.type, rng, ROWS, width, 16)
+    held = recipe.draw(rng, m, n, 2)
+    whole = np.zeros((2, m, n), sums.dtype)
+    rows, columns = (
+        slice(start, min(start + size, end)) for start, size, end in zip(corner, (ROWS, width), (m, n), strict=True)
+    )
+    whole[1, rows, columns] = sums[0, : rows.stop - rows.start, : columns.stop - columns.start]
+    expected = np.zeros((2, m, n), recipe.written.dtype)
+    expected[1, rows, columns] = recipe.expected(whole, held)[1, rows, columns]
+    found = stored(recipe, sums[0], held, corner, (m, n), is_bulk=is_bulk)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("name", RECIPES)
+def test_products_with_epilogues(name):
+    rng = np.random.default_rng(3)
+    for shape in finish_gpu.SHAPES[:-1]:
+        error = finish_gpu.check(machine().backend, RECIPES[name], shape, rng)
+        assert error is None or error <= RECIPES[name].ulp, shape
+
+
+def kernel_of(name, *, is_bulk=True, **fields):
+    """The kernel of a recipe in the tiles of a Spec."""
+    recipe = RECIPES[name]
+    finish = recipe.finish(512, 512)
+    epilogue, _ = bind(finish, [x.strides for x in finish.arrays], is_paired=is_bulk)
+    return gemm.make(
+        GemmSpec(recipe.type, recipe.written, b_major="k", epilogue=epilogue, is_bulk=is_bulk)._replace(**fields)
+    )
+
+
+KERNELS = [
+    *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh"}],
+    ("in f32", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
+    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
+    ("bias and relu", {"is_bulk": False, "tile_n": 192}),
+    ("bytes that wrap around", {"is_bulk": False, "tile_n": 128, "num_stages": 6, "is_sliced": True}),
+    ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_sliced": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "fields"), sampled(KERNELS), ids=str)
+def test_kernels_assemble_cleanly(name, fields, tmp_path):
+    log = assemble([kernel_of(name, **fields)], tmp_path)
+    check_clean(log)
+    assert "Used 168 registers" in log
+
+
+@pytest.mark.parametrize("shape", finish_gpu.SHAPES, ids=str)
+@pytest.mark.parametrize("name", RECIPES)
+def test_sums_are_those_of_the_product_without(name, shape):
+    recipe, backend = RECIPES[name], SimpleNamespace(capability=H200)
+    m, n, _, count = shape
+    (finished,) = finish_gpu.planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count)).steps
+    (plain,) = finish_gpu.planned(backend, recipe.type, recipe.out, shape).steps
+    names = [re.sub(r"_direct|_finished", "", step.kernel.name) for step in (finished, plain)]
+    assert names[0].split("_", 3)[3] == names[1].split("_", 3)[3]
+    assert finished.work.flops == plain.work.flops
+    sizes = {"row": n, "all": count * m * n, "second": count * m * n, "column": m, "one": 1}
+    read = sum(type.nbytes * sizes[kind] for type, kind in recipe.arrays)
+    resized = count * m * n * (recipe.written.nbytes - recipe.out.nbytes)
+    assert finished.work.nbytes - plain.work.nbytes == read + resized
+
+
+def test_where_there_is_no_epilogue():
+    recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
+    deep = (64, 64, 1 << 16, 1)  # cut along K
+    assert len(finish_gpu.planned(backend, f16, f16, deep).steps) > 1
+    assert finish_gpu.planned(backend, f16, f16, deep, recipe.finish(64, 64)) is None
+    assert finish_gpu.planned(backend, i64, i64, (512, 512, 1024, 1), RECIPES["bytes"].finish(512, 512)) is None
+    a, b = (matmul.Matrices(f16, (8000, 4000, *strides), 256) for strides in ((80, 1), (1, 80)))
+    finish = recipe.finish(40, 24)
+    uneven = finish.along([(7, 1000, 0, 1)])  # the bias's matrices do not follow each other
+    even = finish.along([(48, 24, 0, 1)])
+    plans = [matmul.plan_hopper((3, 2, 40, 24), 80, a, b, f16, H200, each) for each in (even, uneven)]
+    assert [plan is None for plan in plans] == [False, True]
