@@ -158,8 +158,8 @@ SETTINGS: tuple[Setting, ...] = (
         default=lambda: 4 << 30,
         check=_nbytes,
         legal="a whole number of bytes from 0 up",
-        meaning="device memory that a product of large float64 matrices may use on its way, beside that of the result; "
-        "what does not suffice has products made in their own type",
+        meaning="device memory that a product of large float64 or complex128 matrices may use on its way, beside the "
+        "result: less of it has them made part by part, and where that is slower, in their own type",
     ),
     Setting(
         name="memory_pool",

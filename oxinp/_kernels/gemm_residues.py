@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm import CONSUMER_REGISTERS, NUM_CONSUMERS, PRODUCER_REGISTERS, ROWS, STEPS, TILE_M
@@ -58,6 +59,8 @@ class ResidueGemmSpec:
         Rows of tiles that are worked on together.
     num_parts : int
         Planes per modulus.
+    is_added : bool
+        The products are added to what C is.
     """
 
     tile_n: int = 256
@@ -65,11 +68,13 @@ class ResidueGemmSpec:
     cluster: int = 2
     band: int = 16
     num_parts: int = 1
+    is_added: bool = False
 
     @property
     def name(self) -> str:
         """Entry name."""
-        return f"gemm_residues_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}_b{self.band}_p{self.num_parts}"
+        ways = f"s{self.num_stages}_c{self.cluster}_b{self.band}_p{self.num_parts}{'_added' * self.is_added}"
+        return f"gemm_residues_{TILE_M}x{self.tile_n}_{ways}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ def make(spec: ResidueGemmSpec) -> Kernel:
         min_blocks=1,
         cluster=spec.cluster if spec.cluster > 1 else None,
     )
-    c, count = k.pointer("c", u32, "w"), k.pointer("count", i32, "r")
+    c, count = k.pointer("c", u32, "rw" if spec.is_added else "w"), k.pointer("count", i32, "r")
     a_map, b_map = (TensorMap(k, name, 2) for name in ("a_map", "b_map"))
     tiles = _Tiles(k, spec, count)
     a = OperandTile(k, i8, TILE_M, SPAN, "k", spec.num_stages)
@@ -204,25 +209,54 @@ def _consume(
             queue.wait(1)
             with k.when(step > 0):
                 consumer.release()
+        place = _Place(k, tiles, c, plane, row + first_row + own_row, column + own_column)
+        before = place.load(spec.tile_n) if spec.is_added else {}
         queue.wait()
         consumer.release()
         reduction = _Reduction(k, plane / spec.num_parts)
-        rows = [row + first_row + own_row + 8 * i for i in range(2)]
-        lines = [
-            c.view(u8).at(
-                k.cast(plane, i64) * (k.cast(tiles.m, i64) * k.cast(tiles.b_lines, i64))
-                + k.cast(at, i64) * k.cast(tiles.b_lines, i64)
-                + k.cast(column + own_column, i64)
-            )
-            for at in rows
-        ]
         groups: dict[tuple[int, int], list[Value]] = {}
         for i, j, *values in sums.pairs():
             groups.setdefault((i, j * 8 // GROUP), []).extend(values)
-        for (i, group), values in groups.items():
-            words = _packed(k, [reduction.apply(value) for value in values])
-            with k.when((rows[i] < tiles.m) & (column + group * GROUP < tiles.b_lines)):
-                lines[i].offset_bytes(group * GROUP).view(u32).store(0, words)
+        for at, values in groups.items():
+            if spec.is_added:
+                values = [value + _byte(k, before[at], i) for i, value in enumerate(values)]  # noqa: PLW2901
+            with k.when(place.is_inside(*at)):
+                place.group(*at).store(0, _packed(k, [reduction.apply(value) for value in values]))
+
+
+class _Place:
+    """Where a thread's sums of a tile lie in C: in two rows, groups of 16 neighbours."""
+
+    def __init__(self, k: Builder, tiles: _Tiles, c: Pointer, plane: Value, row: Value, column: Value) -> None:
+        self.k, self.tiles, self.column = k, tiles, column
+        self.rows = [row + 8 * i for i in range(2)]
+        self.lines = [
+            c.view(u8).at(
+                k.cast(plane, i64) * (k.cast(tiles.m, i64) * k.cast(tiles.b_lines, i64))
+                + k.cast(at, i64) * k.cast(tiles.b_lines, i64)
+                + k.cast(column, i64)
+            )
+            for at in self.rows
+        ]
+
+    def group(self, i: int, number: int) -> Pointer:
+        """A group of a row."""
+        return self.lines[i].offset_bytes(number * GROUP).view(u32)
+
+    def is_inside(self, i: int, number: int) -> Value:
+        """Whether C has it."""
+        return (self.rows[i] < self.tiles.m) & (self.column + number * GROUP < self.tiles.b_lines)
+
+    def load(self, width: int) -> dict[tuple[int, int], list[Value]]:
+        """Words of what C is, per group of a tile of `width` columns."""
+        found = {}
+        for at in product(range(2), range(width // GROUP)):
+            words = [self.k.var(0, u32) for _ in range(4)]
+            with self.k.when(self.is_inside(*at)):
+                for word, loaded in zip(words, self.group(*at).load(0, 4), strict=True):
+                    word.set(loaded)
+            found[at] = [word.get() for word in words]
+        return found
 
 
 class _Reduction:
@@ -244,6 +278,11 @@ class _Reduction:
         # The quotient is one too small at times.
         rest = k.mad(k.mulhi(positive, self.reciprocal), self.negative, positive)
         return k.emit("min", rest, rest - self.p)
+
+
+def _byte(k: Builder, words: list[Value], i: int) -> Value:
+    """One of those that `_packed` puts there."""
+    return k.bitcast(k.prmt(words[i // 4], 0, 0x4440 | i % 4), i32)
 
 
 def _packed(k: Builder, values: list[Value]) -> list[Value]:

@@ -260,7 +260,7 @@ def plan_residues(
     shape, depth, a, b, device
         As for `plan`.
     workspace_nbytes : int
-        What residues may take.
+        Memory there is on the way.
     """
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
@@ -268,7 +268,7 @@ def plan_residues(
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
-    is_expected = ozaki.expected_gain(a.type, m, n, depth) >= MIN_RESIDUE_GAIN
+    is_expected = ozaki.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
     if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
         return None
     left, right = (

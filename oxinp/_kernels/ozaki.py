@@ -20,21 +20,25 @@ native kernel does the work. All kernels are launched, nobody waits for the flag
 Complex numbers are pairs of f64 in all this, a row being real parts and imaginary ones; three products per modulus make
 the four of parts, exactly, as integers do.
 
-Large products are made in blocks of C, as many as bring the planes of residues below the workspace that is allowed.
+Large products are made chunk by chunk along K, and C in blocks, as many as bring all memory below the workspace that
+is allowed. Sums of residues are residues of the sum: bits are those of the whole. For chunks C's planes are read and
+written once more each, for blocks lines are brought to bytes once more; the cut is the one expected to take the least
+time. K is also cut where sums would leave 32 bits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels import gemm_residues, reconstruct, reduce, residues
 from oxinp._kernels.gemm_residues import MAX_DEPTH, ResidueGemmSpec
+from oxinp._kernels.gemm_tiles import TILE_M
 from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.problem import Instr, Operand, ReduceOp, Work
 from oxinp._kernels.reconstruct import Residues
-from oxinp._kernels.residues import GROUP, ResidueSpec
+from oxinp._kernels.residues import GROUP, SPAN, ResidueSpec
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -54,8 +58,11 @@ MIN_EXTENT = 1024  # of M, N and K
 # bytes, and one of C on its way to residues and back; launches.
 NATIVE_RATE, BYTES_RATE = 28e12, 0.8e15
 SECONDS_PER_NUMBER, SECONDS_PER_RESULT, SECONDS_TO_LAUNCH = 13e-12, 18e-12, 40e-6
+SECONDS_PER_SUM, SECONDS_PER_PART = 10e-12, 10e-6  # for a number of C to be added to; for the launches of a part
+NUM_SMS, TILE = 132, (TILE_M, ResidueGemmSpec().tile_n)
 LEVELS = (1, 2, 5)  # elements are small below 2**-level of the root mean square
 FIELD = 21  # bits of a count
+MAX_TERMS = (1 << FIELD) - 1
 MIN_SHARE = 8  # one in so many terms has to be large
 ROOM = 8 * 2.0**-53  # times T: what |a| |b| / S may be
 LEAST, MOST = 2.0**-350, 2.0**350  # norms whose scales, and those of their products, f64 holds
@@ -106,25 +113,25 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
     device : Device
         Of compute capability 9.0.
     workspace_nbytes : int
-        Memory there is for residues.
+        Memory there is.
 
     Returns
     -------
     StepsPlan or None
-        None where the workspace does not suffice, K is too large for sums in 32 bits, or complex numbers do not lie at
-        multiples of 16 bytes.
+        None where the workspace does not suffice, K is too large for counts, or complex numbers do not lie at multiples
+        of 16 bytes.
     """
     depth = a.run if a.major == "k" else a.lines
-    spec = ResidueGemmSpec(num_parts=3 if type.is_complex else 1)
-    num_planes = len(MODULI) * spec.num_parts
-    cut = _cut(a.num_scales, b.num_scales, residues.padded(depth), workspace_nbytes // num_planes)
-    if cut is None or depth > MAX_DEPTH or min(a.alignment, b.alignment) % type.nbytes:
+    if depth * len(type.parts) > MAX_TERMS or min(a.alignment, b.alignment) % type.nbytes:
         return None
     scratch = Scratch()
     flag, count = scratch.take(u32.nbytes), scratch.take(i32.nbytes)
     lines = [_Lines(type, source, scratch, device) for source in (a, b)]
-    product = _Blocks(spec, (lines[0], lines[1]), depth, count, scratch, device, cut)
     partial = scratch.take(max(line.scratch_nbytes for line in lines))
+    cut = fitting(type, a.num_scales, b.num_scales, depth, workspace_nbytes - scratch.nbytes)
+    if cut is None:
+        return None
+    product = _Blocks((lines[0], lines[1]), count, scratch, device, cut)
     steps = [each for line in lines for each in line.steps(partial)]
     arguments = [argument for line in lines for argument in (line.squares, line.counts, line.exponents)]
     m, n = a.num_scales, b.num_scales
@@ -135,29 +142,75 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
     return StepsPlan(tuple(steps), scratch.nbytes)
 
 
-def expected_gain(type: Type, m: int, n: int, depth: int) -> float:
+def expected_gain(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> float:
     """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
-    products, width, parts = m * n * depth, len(type.parts), 3 if type.is_complex else 1
-    passes = (m + n) * depth * width * SECONDS_PER_NUMBER + m * n * parts * SECONDS_PER_RESULT
-    seconds = COUNTS[0] * parts * products / BYTES_RATE + passes + SECONDS_TO_LAUNCH
-    return products * width**2 / NATIVE_RATE / seconds
+    cut = fitting(type, m, n, depth, workspace_nbytes)
+    return 0 if cut is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / cut.seconds(type, m, n, depth)
 
 
-def _cut(m: int, n: int, pitch: int, room: int) -> tuple[int, int] | None:
-    """Rows and columns of the blocks of C whose planes have room: few blocks, of which many share a block of A."""
-    best = None
-    for num in range(1, -(-m // STEP) + 1):
-        rows = min(m, -(-m // (num * STEP)) * STEP)
-        columns = (room - rows * pitch) // (rows + pitch) // STEP * STEP
-        if columns <= 0:
-            continue
-        parts = -(-n // columns)
-        columns = min(n, -(-n // (parts * STEP)) * STEP)
-        # B is brought to bytes once for each block of rows, unless it stays.
-        cost = (num - 1 if parts > 1 else 0) * n + parts * num
-        if best is None or cost < best[0]:
-            best = (cost, rows, columns)
-    return None if best is None else best[1:]
+def _num_parts(type: Type) -> int:
+    """Planes per modulus."""
+    return 3 if type.is_complex else 1
+
+
+class Cut(NamedTuple):
+    """The blocks of C, and the chunks of K in bytes, that are multiplied at a time."""
+
+    rows: int
+    columns: int
+    chunk: int
+
+    @property
+    def lines(self) -> int:
+        """Columns, and what fills them up."""
+        return -(-self.columns // GROUP) * GROUP
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Bytes of planes of A, B and C."""
+        return self.rows * self.chunk, self.lines * self.chunk, self.rows * self.lines
+
+    def seconds(self, type: Type, m: int, n: int, depth: int) -> float:
+        """What the product is expected to take."""
+        above, beside, num = -(-m // self.rows), -(-n // self.columns), -(-depth // self.chunk)
+        parts = COUNTS[0] * _num_parts(type)
+        # The units work in waves of tiles.
+        waves = -(-(-(-self.rows // TILE[0]) * -(-self.columns // TILE[1]) * parts) // NUM_SMS)
+        share = self.rows * self.columns * parts / (waves * NUM_SMS * TILE[0] * TILE[1])
+        # A chunk of A stays while all of K fits, one of B while all of C does as well.
+        numbers = depth * (m * (beside if num > 1 else 1) + n * (above if num > 1 or beside > 1 else 1))
+        return (
+            parts * m * n * depth / (BYTES_RATE * share)
+            + numbers * len(type.parts) * SECONDS_PER_NUMBER
+            + _num_parts(type) * m * n * (SECONDS_PER_RESULT + (num - 1) * SECONDS_PER_SUM)
+            + SECONDS_TO_LAUNCH
+            + (above * beside * num - 1) * SECONDS_PER_PART
+        )
+
+
+def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> Cut | None:
+    """The cut that takes the least time of those whose planes have room."""
+    room = (workspace_nbytes - 3 * ALIGNMENT) // (len(MODULI) * _num_parts(type))
+    best: tuple[float, Cut] | None = None
+    for rows in _extents(m):
+        for columns in _extents(n):
+            lines = -(-columns // GROUP) * GROUP
+            most = min((room - rows * lines) // (rows + lines) // SPAN * SPAN, MAX_DEPTH)
+            if most <= 0:
+                continue
+            # As many chunks as there have to be, of the same size.
+            cut = Cut(rows, columns, residues.padded(-(-depth // -(-depth // most))))
+            seconds = cut.seconds(type, m, n, depth)
+            if best is None or seconds < best[0]:
+                best = seconds, cut
+            if cut == (m, n, residues.padded(depth)):
+                return cut
+    return None if best is None else best[1]
+
+
+def _extents(n: int) -> list[int]:
+    """What blocks may be, the largest first: parts that are alike, in steps of `STEP`."""
+    return list(dict.fromkeys(min(n, -(-n // (num * STEP)) * STEP) for num in range(1, -(-n // STEP) + 1)))
 
 
 class _Lines:
@@ -198,69 +251,96 @@ class _Lines:
             for launch in plan.launches[1:]:
                 yield step(launch, (output, *scratch))
 
-    def residues(self, planes: Argument, count: Argument, first: int, num: int, lines: int) -> Step:
-        """The bytes of `num` lines from line `first` on, in planes of `lines` lines."""
+    def residues(self, planes: Argument, count: Argument, block: _Block, plane_nbytes: int) -> Step:
+        """The bytes of the lines and the part of K that a block has of this operand."""
         source = self.source
-        start = first * (source.pitch if source.major == "k" else 1)
+        line, num = (block.column, block.columns) if source.name == "b" else (block.row, block.rows)
+        start = line * source.pitch + block.start if source.major == "k" else block.start * source.pitch + line
         spec = ResidueSpec(source.major, source.name == "b", self.type.is_complex)
-        launch = residues.plan(spec, num, self.depth, source.pitch, lines * residues.padded(self.depth))
-        exponents = self.exponents._replace(offset=self.exponents.offset + first * i32.nbytes)
+        launch = residues.plan(spec, num, block.depth, source.pitch, plane_nbytes, self.device.num_sms)
+        exponents = self.exponents._replace(offset=self.exponents.offset + line * i32.nbytes)
         return step(launch, (planes, Argument(source.name, start * self.type.nbytes), exponents, count))
+
+
+class _Block(NamedTuple):
+    """Some rows and columns of C, and a part of K."""
+
+    row: int
+    rows: int
+    column: int
+    columns: int
+    start: int
+    depth: int
 
 
 @dataclass(slots=True)
 class _Blocks:
-    """The blocks of C, one after the other in the same memory."""
+    """The blocks of C, chunk by chunk, one after the other in the same memory."""
 
-    spec: ResidueGemmSpec
     lines: tuple[_Lines, _Lines]
-    depth: int
     count: Argument
     scratch: Scratch
     device: Device
-    cut: tuple[int, int]
+    cut: Cut
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         a, b = self.lines
-        m, n = a.source.num_scales, b.source.num_scales
-        rows, columns = self.cut
-        pitch, lines = residues.padded(self.depth), -(-columns // GROUP) * GROUP
-        sizes = (rows * pitch, lines * pitch, rows * lines)
-        num_planes = len(MODULI) * self.spec.num_parts
-        planes = [self.scratch.take(num_planes * size) for size in sizes]
-        for row in range(0, m, rows):
-            yield a.residues(planes[0], self.count, row, min(rows, m - row), rows)
-            for column in range(0, n, columns):
-                extents = (min(rows, m - row), min(columns, n - column))
-                if row == 0 or columns < n:
-                    yield b.residues(planes[1], self.count, column, extents[1], lines)
-                launch = gemm_residues.plan(
-                    self.spec, (extents[0], rows), (extents[1], lines), pitch, num_planes, self.device.num_sms
-                )
-                maps = (planes[0]._replace(map=launch.a_map), planes[1]._replace(map=launch.b_map))
-                work = self.work(*extents, pitch)
-                yield Step(launch.kernel, launch.grid, (planes[2], self.count, *maps), launch.constants, work)
-                yield from self.back(planes[2], (row, column), extents, lines)
+        m, n, depth = a.source.num_scales, b.source.num_scales, a.depth
+        num_planes = len(MODULI) * _num_parts(a.type)
+        planes = [self.scratch.take(num_planes * size) for size in self.cut.sizes]
+        held: list[tuple[int, int] | None] = [None, None]  # what of A and B is there
+        for row, rows in _parts(m, self.cut.rows):
+            for column, columns in _parts(n, self.cut.columns):
+                for start, run in _parts(depth, self.cut.chunk):
+                    block = _Block(row, rows, column, columns, start, run)
+                    wanted = [(row, start), (column, start)]
+                    for i, line_count in enumerate((self.cut.rows, self.cut.lines)):
+                        if wanted[i] != held[i]:
+                            yield self.lines[i].residues(
+                                planes[i], self.count, block, line_count * residues.padded(run)
+                            )
+                    held = [*wanted]
+                    yield self.multiplied(planes, block, num_planes)
+                yield from self.back(planes[2], block)
 
-    def work(self, rows: int, columns: int, pitch: int) -> Work:
-        """What the products of a block do, with as few moduli as may be."""
-        is_complex = self.lines[0].type.is_complex
-        nbytes = COUNTS[0] * self.spec.num_parts * (rows * pitch + columns * pitch + rows * columns)
-        return Work((8 if is_complex else 2) * rows * columns * self.depth, nbytes)
+    def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> Step:
+        """The products of a block, added to those of the chunks before."""
+        type_ = self.lines[0].type
+        spec = ResidueGemmSpec(num_parts=_num_parts(type_), is_added=block.start > 0)
+        launch = gemm_residues.plan(
+            spec,
+            (block.rows, self.cut.rows),
+            (block.columns, self.cut.lines),
+            residues.padded(block.depth),
+            num_planes,
+            self.device.num_sms,
+        )
+        maps = (planes[0]._replace(map=launch.a_map), planes[1]._replace(map=launch.b_map))
+        # With as few moduli as may be.
+        nbytes = COUNTS[0] * spec.num_parts * ((block.rows + block.columns) * block.depth + block.rows * block.columns)
+        work = Work((8 if type_.is_complex else 2) * block.rows * block.columns * block.depth, nbytes)
+        return Step(launch.kernel, launch.grid, (planes[2], self.count, *maps), launch.constants, work)
 
-    def back(self, planes: Argument, start: tuple[int, int], extents: tuple[int, int], pitch: int) -> Iterator[Step]:
-        """The way of a block of C, from an element on, out of its planes: a launch for each number of moduli."""
+    def back(self, planes: Argument, block: _Block) -> Iterator[Step]:
+        """The way of a block of C out of its planes: a launch for each number of moduli."""
         n, type_ = self.lines[1].source.num_scales, self.lines[0].type
         exponents = [
             each.exponents._replace(offset=each.exponents.offset + first * i32.nbytes)
-            for each, first in zip(self.lines, start, strict=True)
+            for each, first in zip(self.lines, (block.row, block.column), strict=True)
         ]
-        result = Argument("c", (start[0] * n + start[1]) * type_.nbytes)
-        source = Residues(*extents, pitch, extents[0] * pitch)
+        result = Argument("c", (block.row * n + block.column) * type_.nbytes)
+        pitch = self.cut.lines
+        source = Residues(block.rows, block.columns, pitch, block.rows * pitch)
         for count in COUNTS:
             launch = reconstruct.plan(count, source, n, self.device.num_sms, is_complex=type_.is_complex)
             yield step(launch, (result, planes, *exponents, self.count))
+
+
+def _parts(extent: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield where parts begin, and how long they are."""
+    for start in range(0, extent, most):
+        yield start, min(most, extent - start)
 
 
 @cache
@@ -344,4 +424,4 @@ def _set_exponent(k: Builder, exponents: Pointer, line: Value, squares: Value, l
     exponents[line] = k.shr(exponent, 1)
 
 
-__all__ = ["MIN_EXTENT", "expected_gain", "make_guard", "plan"]
+__all__ = ["MAX_TERMS", "MIN_EXTENT", "Cut", "expected_gain", "fitting", "make_guard", "plan"]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 WARP = 32
 NUM_WARPS = 8
 SPAN = 128  # of K that a warp takes at a time
-CHUNK = 16  # of these, one after the other
+MAX_CHUNK = 16  # of these, one after the other
+BLOCKS_PER_SM = 8
 GROUP = 64  # lines that are spread among themselves
 TURN = 0x80808080  # bytes 0 to 255 to signed ones, 128 less
 TOP = 1 << 63
@@ -78,17 +79,18 @@ class ResidueSpec:
         return 2 if self.is_complex else 1
 
 
-def plan(spec: ResidueSpec, lines: int, depth: int, pitch: int, plane_nbytes: int) -> Launch:
+def plan(spec: ResidueSpec, lines: int, depth: int, pitch: int, plane_nbytes: int, num_sms: int) -> Launch:
     """Launch for `lines` lines of `depth` elements; `pitch` is from one run of the source to the next.
 
     Parameters are the pointers to the planes, to the source, to the exponents of the lines and to the number of
     moduli (i32; 0: nothing is done), then the constants.
     """
     wide = NUM_WARPS if spec.major == "k" else WARP // spec.width
-    num_spans = padded(depth) // SPAN
-    grid = (-(-lines // wide), -(-num_spans // CHUNK), 1)
+    num_spans, across = padded(depth) // SPAN, -(-lines // wide)
+    chunk = max(1, min(MAX_CHUNK, num_spans * across // (num_sms * BLOCKS_PER_SM)))
+    grid = (across, -(-num_spans // chunk), 1)
     work = Work(0, lines * depth * (spec.width * f64.nbytes + spec.num_parts * COUNTS[0]))
-    return Launch(make(spec), grid, (pitch, plane_nbytes // 4, lines, depth), work)
+    return Launch(make(spec), grid, (pitch, plane_nbytes // 4, lines, depth, chunk), work)
 
 
 def padded(depth: int) -> int:
@@ -110,11 +112,11 @@ def make(spec: ResidueSpec) -> Kernel:
     planes, x = k.pointer("planes", u32, "w"), k.pointer("x", f64, "r")
     exponents, count_at = k.pointer("exponents", i32, "r"), k.pointer("count", i32, "r")
     pitch, plane_words = k.scalar("pitch", i64), k.scalar("plane_words", i64)
-    lines, depth = k.scalar("lines", u32), k.scalar("depth", u32)
+    lines, depth, chunk = (k.scalar(name, u32) for name in ("lines", "depth", "chunk"))
     count = count_at[0]
     num_spans = (depth + (SPAN - 1)) / SPAN
-    first = k.ctaid.y * CHUNK
-    last = k.where(count > 0, k.min(num_spans, first + CHUNK), 0)
+    first = k.ctaid.y * chunk
+    last = k.where(count > 0, k.min(num_spans, first + chunk), 0)
     warp = k.tid / WARP
     own = _Line(k, spec, planes, exponents, num_spans, plane_words, count)
     if spec.major == "k":

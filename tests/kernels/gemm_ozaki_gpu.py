@@ -2,8 +2,8 @@
 
 First for data of every sort the largest error, in units of 2**-53 |A| |B|, of what `matmul` computes, beside that of
 chains of fused multiply-adds; the bits have to be the same twice. Then rates, from device events around all launches of
-a product, operands random. ``--peer`` adds CuPy's. Ends with status 1 if an error is above that of multiply-adds, or if
-the guard let the wrong kernel work.
+a product, operands random. ``--peer`` adds CuPy's, ``--workspaces`` compares sizes of the workspace instead. Ends with
+status 1 if an error is above that of multiply-adds, or if the guard let the wrong kernel work.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import importlib
 import sys
 import time
 from collections import Counter
+from functools import partial
 
 import numpy as np
 
@@ -24,13 +25,17 @@ from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw
 
 SHAPE = (1100, 1031, 1909)
 SIZES = {np.float64: [2048, 3072, 4096, 6144, 8192, 16384], np.complex128: [1024, 2048, 4096, 8192]}
+WORKSPACES = [4 << 30, 1 << 30, 1 << 28]
+DEEP = (2048, 2048, 1 << 17)
 FLAG, COUNT = 0, 64  # words of the workspace
 
 
 class ResidueRun(Run):
     """One product on the device, its launches prepared."""
 
-    plan = staticmethod(matmul.plan_residues)
+    def __init__(self, backend, a, b, transposed=(False, False), workspace_nbytes=4 << 30):
+        self.plan = partial(matmul.plan_residues, workspace_nbytes=workspace_nbytes)
+        super().__init__(backend, a, b, transposed)
 
 
 def read(run):
@@ -95,6 +100,68 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     return error <= other
 
 
+def measure_workspaces(backend, shape, rng, cupy, dtype):
+    """Print a line for each size of the workspace; whether all of it is right, and the same."""
+    a, b = draw(CASES[0], rng, *shape, dtype)
+    m, n, depth = shape
+    flops = (8 if a.dtype.kind == "c" else 2) * m * n * depth
+    reference = Reference(
+        a, b, *[np.sort(rng.choice(extent, num, replace=False)) for extent, num in ((m, 16), (n, 32))]
+    )
+    first, is_right = None, True
+    for nbytes in WORKSPACES:
+        run = ResidueRun(backend, a, b, workspace_nbytes=nbytes)
+        run.fetch()
+        rate = flops / time_ms(backend, run.launch, 5) * 1e-9
+        result = run.fetch()
+        first = result if first is None else first
+        is_same = np.array_equal(first, result)
+        taken = run.buffers["scratch"].nbytes
+        is_right &= is_same and taken <= nbytes
+        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki.fitting, ozaki.expected_gain))
+        verdict = "same bits" if is_same else "OTHER BITS"
+        write(
+            f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
+            f"{len(run.launches)} launches, parts of {tuple(cut)}, {taken / nbytes:.3f} taken, {verdict}"
+        )
+    native = flops / time_ms(backend, run.launch_native, 2) * 1e-9
+    error, other = reference.error(first), reference.error(run.fetch())
+    peer = ""
+    if cupy is not None:
+        run = None
+        x, y = cupy.asarray(a), cupy.asarray(b)
+        peer = f", cupy {flops / peer_ms(cupy, x, y) * 1e-9:.1f}, error {reference.error((x @ y).get()):.3f}"
+    write(f"{a.dtype!s:10s} {shape!s:22s} error {error:.3f}; native {native:.1f}, error {other:.3f}{peer}")
+    return is_right and error <= other
+
+
+def peer_ms(cupy, a, b, num=3):
+    """What CuPy's product takes, the best of some."""
+    out = a @ b
+    times = []
+    for _ in range(num):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        cupy.matmul(a, b, out=out)
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(begin, end))
+    return min(times)
+
+
+def check_deep(backend, rng):
+    """Whether a product of integers is exact where sums of bytes' products would leave 32 bits; prints a line."""
+    shape, depth = (1100, 1060), 140_001
+    a, b = (rng.integers(-(2**14), 2**15, extents) for extents in ((shape[0], depth), (depth, shape[1])))
+    run = ResidueRun(backend, a.astype(np.float64), b.astype(np.float64))
+    run.fetch()
+    run.launch()
+    rows, columns = slice(None, None, 97), slice(None, None, 89)
+    is_right = np.array_equal(run.fetch()[rows, columns], a[rows] @ b[:, columns])
+    write(f"integers {shape}, K {depth}, {read(run)[1]} moduli: {'exact' if is_right else 'WRONG'}")
+    return is_right
+
+
 def peer_rate(dtype, size):
     """CuPy's, in TFLOP/s."""
     rate = measure_peer(dtype, size)
@@ -108,12 +175,18 @@ def main(arguments):
     parser.add_argument("--dtypes", nargs="*", default=[dtype.__name__ for dtype in SIZES], help="float64, complex128")
     parser.add_argument("--least", type=int, default=1, help="the smallest size that is measured")
     parser.add_argument("--most", type=int, default=1 << 20, help="the largest size that is measured")
+    parser.add_argument("--workspaces", action="store_true", help="only compare sizes of the workspace, and large K")
     options = parser.parse_args(arguments)
     backend, rng = open_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
     matmul.MIN_RESIDUE_GAIN = 0
     is_right = True
+    if options.workspaces:
+        is_right &= check_deep(backend, rng)
+        for shape, dtype in ((8192,) * 3, np.float64), (DEEP, np.float64), ((4096,) * 3, np.complex128):
+            is_right &= measure_workspaces(backend, shape, rng, cupy, dtype)
+        SIZES.clear()
     for dtype, sizes in SIZES.items():
         if dtype.__name__ not in options.dtypes:
             continue

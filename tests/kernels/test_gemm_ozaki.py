@@ -64,6 +64,7 @@ class Plan:
         c, count, a, b = step.arguments
         m, a_lines, b_lines = step.constants[3:]
         num_parts = 3 if self.dtype.kind == "c" else 1
+        is_added = step.kernel.name.endswith("_added")
         for number in range(self.read(count, np.int32, ()) * num_parts):
             p = MODULI[number // num_parts]
             planes = []
@@ -72,7 +73,10 @@ class Plan:
                 place = x._replace(offset=x.offset + number * lines * pitch)
                 planes.append(self.read(place, np.int8, (lines, pitch)))
             result = multiply(planes[0][:m], planes[1], b_lines, p)
-            self.here.memory.write(self.bases[c.base] + c.offset + number * m * b_lines, result)
+            place = c._replace(offset=c.offset + number * m * b_lines)
+            if is_added:
+                result = ((self.read(place, np.uint8, result.shape).astype(int) + result) % p).astype(np.uint8)
+            self.here.memory.write(self.bases[c.base] + place.offset, result)
             self.num_products += 1
 
     def read(self, argument, dtype, shape):
@@ -149,15 +153,55 @@ def test_every_layout_gives_the_same_bits(planned, majors, dtype):
     assert np.array_equal(*[plan.result for plan in plans])
 
 
-def test_blocks_give_the_same_bits(planned):
-    rng = np.random.default_rng(5)
-    a, b = rng.standard_normal((270, 512)), rng.standard_normal((512, 280))
-    whole, parts = planned(a, b), planned(a, b, ("k", "mn"), 16 * (2 * 256 * 512 + 256 * 256))
+# What there is room for, C being 100 x 70 and K 300: all of C and most of K, then less; how many products that makes.
+ROOMS = {
+    "chunks": ((100, 70, 256), 2, ("k", "mn")),
+    "small chunks": ((100, 70, 128), 3, ("mn", "k")),
+    "blocks": ((64, 70, 384), 2, ("k", "k")),
+    "blocks and chunks": ((64, 64, 256), 2 * 2 * 2, ("mn", "mn")),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("room", ROOMS)
+def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
+    cut, num_products, majors = ROOMS[room]
+    monkeypatch.setattr(ozaki, "fitting", lambda *_: ozaki.Cut(*cut))
+    a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
+    parts = planned(a, b, majors)
+    monkeypatch.undo()
+    whole = planned(a, b)
     for plan in (whole, parts):
         plan.run()
-    assert whole.num_products < parts.num_products == 4 * COUNTS[0]
+    per_modulus = COUNTS[0] * (3 if dtype is np.complex128 else 1)
+    assert (whole.num_products, parts.num_products) == (per_modulus, num_products * per_modulus)
     assert np.array_equal(whole.result, parts.result)
-    assert parts.plan.scratch_nbytes < 16 * (2 * 256 * 512 + 256 * 256) + 2**17
+
+
+def test_depth_whose_sums_would_leave_32_bits(planned):
+    rng, depth = np.random.default_rng(5), gemm_residues.MAX_DEPTH + 100
+    a, b = rng.integers(2**18, 2**19, (2, depth)), rng.integers(2**7, 2**8, (depth, 1))
+    plan = planned(a.astype(float), b.astype(float))
+    plan.run()
+    assert plan.num_products == 2 * COUNTS[0]
+    assert np.array_equal(plan.result, a @ b)
+
+
+@pytest.mark.parametrize("is_fit", [True, False])
+def test_smallest_workspace(planned, monkeypatch, is_fit):
+    monkeypatch.setattr(ozaki, "STEP", 64)
+    a, b = draw(CASES[0], np.random.default_rng(5), 70, 66, 200)
+    if not is_fit:
+        a[3, 190] = np.inf
+    workspace_nbytes = 16 * (2 * 64 * 128 + 64 * 64) + 2**14
+    plan = planned(a, b, ("k", "mn"), workspace_nbytes)
+    plan.run()
+    assert plan.plan.scratch_nbytes <= workspace_nbytes
+    assert plan.is_unfit != is_fit
+    assert plan.num_products == (2 * 2 * 2 * COUNTS[0] if is_fit else 0)
+    whole = planned(a, b)
+    whole.run()
+    assert np.array_equal(plan.result, whole.result)
 
 
 def test_integers_are_exact(planned):
@@ -192,7 +236,7 @@ def test_residues(major, is_spread, count):
     planes = np.zeros((len(MODULI), num_lines, residues.padded(depth)), np.int8)
     arrays = (planes, source, exponents, np.array([count], np.int32))
     pointers = [here.upload(array) for array in arrays]
-    launch = residues.plan(residues.ResidueSpec(major, is_spread), lines, depth, source.shape[1], planes[0].size)
+    launch = residues.plan(residues.ResidueSpec(major, is_spread), lines, depth, source.shape[1], planes[0].size, 1)
     here.launch(launch, pointers)
     found = here.download(pointers[0], planes.nbytes).view(np.int8).reshape(planes.shape)
     numbers = np.rint(np.ldexp(x, exponents[:, None])).astype(np.int64)
@@ -275,18 +319,53 @@ def test_what_is_planned(shape, type_, cc, is_planned):
 def test_workspace_and_depth_that_do_not_suffice():
     source = [Source(name, "k", 4096, 4096, 4096, 256) for name in "ab"]
     assert ozaki.plan(f64, *source, None, DEVICE, 1 << 20) is None
-    deep = [Source(name, "k", 1024, (1 << 16) + 1, 1 << 17, 256) for name in "ab"]
+    deep = [Source(name, "k", 1024, ozaki.MAX_TERMS + 1, 1 << 22, 256) for name in "ab"]
     assert ozaki.plan(f64, *deep, None, DEVICE, 1 << 40) is None
 
 
-@pytest.mark.parametrize(
-    "shape", [(16384, 16384, 16384), (1024, 60000, 8192), (60000, 1024, 65536), (4096, 4096, 4096)]
-)
-def test_blocks_fit_the_workspace(shape):
+SHAPES = [
+    (16384, 16384, 16384),
+    (8192, 8192, 8192),
+    (1024, 60000, 8192),
+    (60000, 1024, 65536),
+    (2048, 2048, 131072),
+    (1025, 1337, 1_000_000),
+]
+
+
+@pytest.mark.parametrize("workspace_nbytes", [4 << 30, 1 << 30, 256 << 20, 32 << 20])
+@pytest.mark.parametrize("type_", [f64, c128], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     m, n, depth = shape
-    rows, columns = ozaki._cut(m, n, depth, (4 << 30) // 16)
-    assert 16 * (rows * depth + columns * depth + rows * columns) <= 4 << 30
-    assert -(-m // rows) * -(-n // columns) <= 3 * 16 * (m * depth + n * depth + m * n) / (4 << 30) + 1
+    sources = [Source("a", "k", m, depth, depth, 256), Source("b", "mn", depth, n, n, 256)]
+    launch = SimpleNamespace(kernel=None, grid=(1, 1, 1), constants=())
+    plan = ozaki.plan(type_, *sources, launch, DEVICE, workspace_nbytes)
+    assert plan.scratch_nbytes <= workspace_nbytes
+    cut = ozaki.fitting(type_, m, n, depth, workspace_nbytes)
+    assert cut.chunk <= gemm_residues.MAX_DEPTH
+    # The planes take most of it, unless all of them fit.
+    planes = 16 * (3 if type_.is_complex else 1) * sum(cut.sizes)
+    is_whole = cut[:2] == (m, n) and cut.chunk in (residues.padded(depth), gemm_residues.MAX_DEPTH)
+    assert is_whole or planes >= workspace_nbytes // 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "workspace_nbytes", "cut"),
+    [
+        ((8192, 8192, 8192), 4 << 30, (8192, 8192, 8192)),
+        ((2048, 2048, 131072), 4 << 30, (2048, 2048, 43776)),
+        ((2048, 2048, 131072), 8 << 30, (2048, 2048, 65536)),
+    ],
+)
+def test_depth_is_cut_first(shape, workspace_nbytes, cut):
+    assert ozaki.fitting(f64, *shape, workspace_nbytes) == cut
+
+
+def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
+    gains = [ozaki.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)]
+    assert gains == sorted(gains, reverse=True)
+    assert gains[1] > matmul.MIN_RESIDUE_GAIN > gains[2] > gains[3] == 0
 
 
 @pytest.mark.hopper
@@ -296,7 +375,7 @@ def test_against_twice_the_precision(case, monkeypatch):
     assert gemm_ozaki_gpu.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
-SPECS = [ResidueGemmSpec(), ResidueGemmSpec(num_parts=3)]
+SPECS = [ResidueGemmSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)

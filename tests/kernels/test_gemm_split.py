@@ -15,6 +15,7 @@ from oxinp._kernels.gemm_split import DEPTH, SplitGemmSpec
 from oxinp._kernels.halves import padded
 from oxinp._kernels.matmul import Matrices
 from oxinp._kernels.split import Source
+from oxinp._kernels.steps import ALIGNMENT
 from oxinp._ptx.types import c64, f32, from_dtype
 from tests.kernels import gemm_split_gpu
 from tests.kernels.machine import machine
@@ -144,6 +145,23 @@ def test_guard_and_multiply_adds(planned, case, dtype):
         assert reference.error(result) <= reference.depth
     else:
         assert np.isnan(result).all(), "multiply-adds worked although the guard is 0"
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024, 1024), (1031, 1100, 1909), (1024, 60000, 2048), (8192,) * 3], ids=str)
+@pytest.mark.parametrize("majors", MAJORS, ids=str)
+@TYPES
+def test_workspace_is_the_operands_and_twelve_bytes_per_line(shape, majors, dtype):
+    m, n, depth = shape
+    type_ = from_dtype(np.dtype(dtype))
+    sources = [
+        Source(name, major, *((lines, depth) if major == "k" else (depth, lines)), 1 << 16, 256, type_)
+        for name, major, lines in zip("ab", majors, (m, n), strict=True)
+    ]
+    launch = SimpleNamespace(kernel=None, grid=(1, 1, 1), constants=())
+    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
+    plan = split.plan(*sources, launch, device)
+    operands = sum(x.lines * (-(-x.run // 8) * 8) * type_.nbytes for x in sources)
+    assert plan.scratch_nbytes <= operands + 12 * (m + n) + 9 * ALIGNMENT
 
 
 def truncated(x, unit):
