@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, split
+from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, residue_cut, split
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse, touched_nbytes
@@ -268,7 +268,7 @@ def plan_residues(
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
     (a_major, a_stride), (b_major, b_stride) = _both_majors((m, n), depth, a, b)
-    is_expected = ozaki.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
+    is_expected = residue_cut.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
     if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
         return None
     left, right = (

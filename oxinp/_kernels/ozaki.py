@@ -32,13 +32,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels import gemm_residues, reconstruct, reduce, residues
-from oxinp._kernels.gemm_residues import MAX_DEPTH, ResidueGemmSpec
-from oxinp._kernels.gemm_tiles import TILE_M
+from oxinp._kernels import gemm_residues, reconstruct, reduce, residue_cut, residues
+from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.problem import Instr, Operand, ReduceOp, Work
 from oxinp._kernels.reconstruct import Residues
-from oxinp._kernels.residues import GROUP, SPAN, ResidueSpec
+from oxinp._kernels.residue_cut import num_parts
+from oxinp._kernels.residues import ResidueSpec
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -54,12 +54,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of M, N and K
-# As measured on the H200: multiply-adds per second, native and of bytes; what a number of A or B takes on its way to
-# bytes, and one of C on its way to residues and back; launches.
-NATIVE_RATE, BYTES_RATE = 28e12, 0.8e15
-SECONDS_PER_NUMBER, SECONDS_PER_RESULT, SECONDS_TO_LAUNCH = 13e-12, 18e-12, 40e-6
-SECONDS_PER_SUM, SECONDS_PER_PART = 10e-12, 10e-6  # for a number of C to be added to; for the launches of a part
-NUM_SMS, TILE = 132, (TILE_M, ResidueGemmSpec().tile_n)
 LEVELS = (1, 2, 5)  # elements are small below 2**-level of the root mean square
 FIELD = 21  # bits of a count
 MAX_TERMS = (1 << FIELD) - 1
@@ -68,7 +62,6 @@ ROOM = 8 * 2.0**-53  # times T: what |a| |b| / S may be
 LEAST, MOST = 2.0**-350, 2.0**350  # norms whose scales, and those of their products, f64 holds
 FLOOR = 2.0**-400  # smaller elements count as this large, so that their squares are not lost
 BLOCK = 1024
-STEP = 256  # of rows and columns of C that blocks are multiples of
 
 
 def _square(k: Builder, x: Value) -> Value:
@@ -128,7 +121,7 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
     flag, count = scratch.take(u32.nbytes), scratch.take(i32.nbytes)
     lines = [_Lines(type, source, scratch, device) for source in (a, b)]
     partial = scratch.take(max(line.scratch_nbytes for line in lines))
-    cut = fitting(type, a.num_scales, b.num_scales, depth, workspace_nbytes - scratch.nbytes)
+    cut = residue_cut.fitting(type, a.num_scales, b.num_scales, depth, workspace_nbytes - scratch.nbytes)
     if cut is None:
         return None
     product = _Blocks((lines[0], lines[1]), count, scratch, device, cut)
@@ -140,77 +133,6 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
     return StepsPlan(tuple(steps), scratch.nbytes)
-
-
-def expected_gain(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> float:
-    """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
-    cut = fitting(type, m, n, depth, workspace_nbytes)
-    return 0 if cut is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / cut.seconds(type, m, n, depth)
-
-
-def _num_parts(type: Type) -> int:
-    """Planes per modulus."""
-    return 3 if type.is_complex else 1
-
-
-class Cut(NamedTuple):
-    """The blocks of C, and the chunks of K in bytes, that are multiplied at a time."""
-
-    rows: int
-    columns: int
-    chunk: int
-
-    @property
-    def lines(self) -> int:
-        """Columns, and what fills them up."""
-        return -(-self.columns // GROUP) * GROUP
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Bytes of planes of A, B and C."""
-        return self.rows * self.chunk, self.lines * self.chunk, self.rows * self.lines
-
-    def seconds(self, type: Type, m: int, n: int, depth: int) -> float:
-        """What the product is expected to take."""
-        above, beside, num = -(-m // self.rows), -(-n // self.columns), -(-depth // self.chunk)
-        parts = COUNTS[0] * _num_parts(type)
-        # The units work in waves of tiles.
-        waves = -(-(-(-self.rows // TILE[0]) * -(-self.columns // TILE[1]) * parts) // NUM_SMS)
-        share = self.rows * self.columns * parts / (waves * NUM_SMS * TILE[0] * TILE[1])
-        # A chunk of A stays while all of K fits, one of B while all of C does as well.
-        numbers = depth * (m * (beside if num > 1 else 1) + n * (above if num > 1 or beside > 1 else 1))
-        return (
-            parts * m * n * depth / (BYTES_RATE * share)
-            + numbers * len(type.parts) * SECONDS_PER_NUMBER
-            + _num_parts(type) * m * n * (SECONDS_PER_RESULT + (num - 1) * SECONDS_PER_SUM)
-            + SECONDS_TO_LAUNCH
-            + (above * beside * num - 1) * SECONDS_PER_PART
-        )
-
-
-def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> Cut | None:
-    """The cut that takes the least time of those whose planes have room."""
-    room = (workspace_nbytes - 3 * ALIGNMENT) // (len(MODULI) * _num_parts(type))
-    best: tuple[float, Cut] | None = None
-    for rows in _extents(m):
-        for columns in _extents(n):
-            lines = -(-columns // GROUP) * GROUP
-            most = min((room - rows * lines) // (rows + lines) // SPAN * SPAN, MAX_DEPTH)
-            if most <= 0:
-                continue
-            # As many chunks as there have to be, of the same size.
-            cut = Cut(rows, columns, residues.padded(-(-depth // -(-depth // most))))
-            seconds = cut.seconds(type, m, n, depth)
-            if best is None or seconds < best[0]:
-                best = seconds, cut
-            if cut == (m, n, residues.padded(depth)):
-                return cut
-    return None if best is None else best[1]
-
-
-def _extents(n: int) -> list[int]:
-    """What blocks may be, the largest first: parts that are alike, in steps of `STEP`."""
-    return list(dict.fromkeys(min(n, -(-n // (num * STEP)) * STEP) for num in range(1, -(-n // STEP) + 1)))
 
 
 class _Lines:
@@ -281,13 +203,13 @@ class _Blocks:
     count: Argument
     scratch: Scratch
     device: Device
-    cut: Cut
+    cut: residue_cut.Cut
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         a, b = self.lines
         m, n, depth = a.source.num_scales, b.source.num_scales, a.depth
-        num_planes = len(MODULI) * _num_parts(a.type)
+        num_planes = len(MODULI) * num_parts(a.type)
         planes = [self.scratch.take(num_planes * size) for size in self.cut.sizes]
         held: list[tuple[int, int] | None] = [None, None]  # what of A and B is there
         for row, rows in _parts(m, self.cut.rows):
@@ -307,7 +229,7 @@ class _Blocks:
     def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> Step:
         """The products of a block, added to those of the chunks before."""
         type_ = self.lines[0].type
-        spec = ResidueGemmSpec(num_parts=_num_parts(type_), is_added=block.start > 0)
+        spec = ResidueGemmSpec(num_parts=num_parts(type_), is_added=block.start > 0)
         launch = gemm_residues.plan(
             spec,
             (block.rows, self.cut.rows),
@@ -424,4 +346,4 @@ def _set_exponent(k: Builder, exponents: Pointer, line: Value, squares: Value, l
     exponents[line] = k.shr(exponent, 1)
 
 
-__all__ = ["MAX_TERMS", "MIN_EXTENT", "Cut", "expected_gain", "fitting", "make_guard", "plan"]
+__all__ = ["MAX_TERMS", "MIN_EXTENT", "make_guard", "plan"]

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from oxinp._kernels import matmul, ozaki
+from oxinp._kernels import matmul, residue_cut
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_any_gpu import measure_peer
@@ -89,7 +89,7 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     parts = Counter()
     for name, launch in run.launches:
         parts[name] += time_ms(backend, launch, 3) * 1e3
-    expected = ozaki.expected_gain(from_dtype(dtype), size, size, size)
+    expected = residue_cut.expected_gain(from_dtype(dtype), size, size, size)
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
     write(
@@ -118,7 +118,7 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
         is_same = np.array_equal(first, result)
         taken = run.buffers["scratch"].nbytes
         is_right &= is_same and taken <= nbytes
-        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki.fitting, ozaki.expected_gain))
+        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (residue_cut.fitting, residue_cut.expected_gain))
         verdict = "same bits" if is_same else "OTHER BITS"
         write(
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_any, gemm_residues, matmul, ozaki, reconstruct, residues
+from oxinp._kernels import gemm_any, gemm_residues, matmul, ozaki, reconstruct, residue_cut, residues
 from oxinp._kernels.gemm_any import AnyGemmSpec
 from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
@@ -166,7 +166,7 @@ ROOMS = {
 @pytest.mark.parametrize("room", ROOMS)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
     cut, num_products, majors = ROOMS[room]
-    monkeypatch.setattr(ozaki, "fitting", lambda *_: ozaki.Cut(*cut))
+    monkeypatch.setattr(residue_cut, "fitting", lambda *_: residue_cut.Cut(*cut))
     a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
     parts = planned(a, b, majors)
     monkeypatch.undo()
@@ -189,7 +189,7 @@ def test_depth_whose_sums_would_leave_32_bits(planned):
 
 @pytest.mark.parametrize("is_fit", [True, False])
 def test_smallest_workspace(planned, monkeypatch, is_fit):
-    monkeypatch.setattr(ozaki, "STEP", 64)
+    monkeypatch.setattr(residue_cut, "STEP", 64)
     a, b = draw(CASES[0], np.random.default_rng(5), 70, 66, 200)
     if not is_fit:
         a[3, 190] = np.inf
@@ -342,7 +342,7 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     launch = SimpleNamespace(kernel=None, grid=(1, 1, 1), constants=())
     plan = ozaki.plan(type_, *sources, launch, DEVICE, workspace_nbytes)
     assert plan.scratch_nbytes <= workspace_nbytes
-    cut = ozaki.fitting(type_, m, n, depth, workspace_nbytes)
+    cut = residue_cut.fitting(type_, m, n, depth, workspace_nbytes)
     assert cut.chunk <= gemm_residues.MAX_DEPTH
     # The planes take most of it, unless all of them fit.
     planes = 16 * (3 if type_.is_complex else 1) * sum(cut.sizes)
@@ -359,11 +359,13 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     ],
 )
 def test_depth_is_cut_first(shape, workspace_nbytes, cut):
-    assert ozaki.fitting(f64, *shape, workspace_nbytes) == cut
+    assert residue_cut.fitting(f64, *shape, workspace_nbytes) == cut
 
 
 def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
-    gains = [ozaki.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)]
+    gains = [
+        residue_cut.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)
+    ]
     assert gains == sorted(gains, reverse=True)
     assert gains[1] > matmul.MIN_RESIDUE_GAIN > gains[2] > gains[3] == 0
 
