@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.timeline import Timeline
 
     Compute = Callable[[Storage, Value], Value]
+    Write = Callable[[Storage, Layout, Value, Storage | None], None]
 
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
@@ -51,18 +52,24 @@ Each calls `prune` where there are more than `MAX_PENDING` in `PENDING`, for it 
 """
 
 
-def watch(record: Callable[[Storage], object], around: Callable[[Compute], Compute]) -> None:
+def watch(
+    record: Callable[[Storage], object],
+    around_compute: Callable[[Compute], Compute],
+    around_write: Callable[[Write], Write],
+) -> None:
     """Tell somebody, until the end of the process, which line's work a launch is.
 
     Parameters
     ----------
     record : callable
         One of the `RECORDERS`.
-    around : callable
-        Given what computes a pending storage, it returns what is called instead, which calls that.
+    around_compute, around_write : callable
+        Given what computes a pending storage, or writes to a part of one, it returns what is called instead, which
+        calls that. What writes is called by a function of ours that is called by one of ours.
     """
-    global compute
-    compute = around(compute)
+    global compute, write
+    compute = around_compute(compute)
+    write = around_write(write)
     _record(record)
 
 
@@ -244,7 +251,7 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
         return program.leaf, program.run(leaves)
 
 
-def write(storage: Storage, layout: Layout, value: Value, source: Storage | None = None) -> None:
+def _write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
     """Write an expression into part of a storage that is on the device.
 
     Parameters
@@ -288,6 +295,9 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
             source.value = (programs.copying(written.layout, layout.dtype), leaves, mask)
             if mask & SHARED:
                 materialise(source)
+
+
+write: Write = _write  # or what `watch` put around it
 
 
 def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:

@@ -1,9 +1,13 @@
 """What each line of the program cost: its time, and the launches, copies and fallbacks that it caused.
 
-Counts are exact: whoever counts tells the profile, which looks for the user's line on the stack. A pending result is
-remembered with the line that recorded it, and so is the launch that computes it, whichever line needs its value. Time
-is sampled by a thread that looks every so often where the program's threads are, so that lines which launch nothing
-cost nothing to watch.
+Counts are exact: whoever counts tells the profile, which looks for the user's line on the stack. A pending storage
+keeps the line that recorded it, and the launch that computes it goes there, whichever line needs its value. Time is
+sampled by a thread that looks every so often where the program's threads are, so that lines which launch nothing cost
+nothing to watch.
+
+What is done at each operation is to find the offset of the instruction that the user's code is at, and at each launch
+to add to the counts of the line that is at work. Frames between are passed over, since to look at one makes it an
+object.
 """
 
 from __future__ import annotations
@@ -12,16 +16,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from threading import get_ident
 from types import CodeType, FrameType
+from typing import Any
 
 from oxinp._core import schedule
+from oxinp._core.layout import Layout
 from oxinp._core.storage import Storage, Value
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters
 
 __all__ = ["Line", "Profile"]
 
-INTERVAL = 0.004  # seconds between two samples
+LEAST_INTERVAL, MOST_INTERVAL = 0.002, 0.02  # seconds between two samples; each stops the program for a moment
+SHARE = 0.01  # of the time so far, which the interval grows with
 
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
 
@@ -75,13 +83,8 @@ class Line:
         self.h2d_bytes = self.d2h_bytes = self.num_h2d = self.num_d2h = 0
         self.fallbacks: dict[str, int] = {}
 
-    def count(self, name: str, amount: int, work: tuple[int, int]) -> None:
+    def count(self, name: str, amount: int) -> None:
         """Add what `counters.watch` tells of."""
-        if name == "launches":
-            self.launches += amount
-            self.flops += work[0]
-            self.device_bytes += work[1]
-            return
         if not amount:
             self.fallbacks[name] = self.fallbacks.get(name, 0) + 1
             return
@@ -90,6 +93,27 @@ class Line:
             self.num_h2d += 1
         elif name == "d2h_bytes":
             self.num_d2h += 1
+
+
+class _Lines(dict[int, Line]):
+    """The lines of a code object by the offsets of its instructions: a frame would find its line's number slowly.
+
+    Parameters
+    ----------
+    code : CodeType
+    known : dict
+        Lines by file and number, of all code.
+    """
+
+    def __init__(self, code: CodeType, known: dict[tuple[str, int], Line]) -> None:
+        self.code = code
+        self.known = known
+
+    def __missing__(self, offset: int) -> Line:
+        numbers = [number for start, end, number in self.code.co_lines() if start <= offset < end]
+        place = self.code.co_filename, (numbers and numbers[0]) or self.code.co_firstlineno
+        line = self[offset] = self.known.setdefault(place, Line(*place))
+        return line
 
 
 class Profile:
@@ -104,11 +128,10 @@ class Profile:
     def __init__(self) -> None:
         self.seconds = 0.0
         self._lines: dict[tuple[str, int], Line] = {}
-        # By code and instruction, since a frame finds its line's number slowly; None for code that is not the user's.
-        self._by_code: dict[int, dict[int, Line] | None] = {}
+        self._by_code: dict[int, _Lines | None] = {}  # by the code's id, since its hash is slow; None where not users'
         self._codes: list[CodeType] = []  # kept, for their ids are the keys
-        self._recorded: dict[int, Line] = {}  # by the id of the pending storage, the latest that had it
-        self._launching: list[tuple[int, Line | None]] = []  # thread and line of each, the innermost last
+        self._latest: tuple[CodeType | None, Any] = (None, None)  # of the user's: mostly the one that comes again
+        self._working: tuple[int, Line | None] = (0, None)  # the thread that computes or writes, and for which line
         self._elsewhere = Line("", 0)
         self._stopped = False
         self._began = 0.0
@@ -117,8 +140,8 @@ class Profile:
     def start(self) -> None:
         """Watch from now on."""
         self._began = time.perf_counter()
-        counters.watch(self._count)
-        schedule.watch(self._recorder(), self._around)
+        counters.watch(self._count, self._around_launch)
+        schedule.watch(self._recorder(), self._around_compute, self._around_write)
         self._sampler.start()
 
     def stop(self) -> None:
@@ -135,78 +158,101 @@ class Profile:
 
     def _recorder(self) -> Callable[[Storage], None]:
         """Return what remembers the line of each storage that becomes pending: it is on the path of every operation."""
-        by_code, recorded, pending = self._by_code, self._recorded, schedule.PENDING
-        frame_of, room = sys._getframe, schedule.MAX_PENDING
+        frame_of, pending, room = sys._getframe, schedule.PENDING, schedule.MAX_PENDING
 
         def record(storage: Storage) -> None:
-            frame = frame_of(
-                2
-            )  # beyond this one and the operator: where the user calls that, unless others record, too
-            try:
-                line = by_code[id(frame.f_code)][frame.f_lasti]  # type: ignore[index] # caught
-            except (KeyError, TypeError):
-                line = self._line_at(frame) or self._elsewhere
-            recorded[id(storage)] = line
+            # Beyond this one and the operator: where the user calls that, if no scalar is an operand.
+            frame = frame_of(2)
+            code, lines = self._latest
+            storage.line = lines[frame.f_lasti] if frame.f_code is code else self._line_at(frame)
             if len(pending) > room:
                 schedule.prune(storage)
 
         return record
 
-    def _around(self, compute: schedule.Compute) -> schedule.Compute:
+    def _around_compute(self, compute: schedule.Compute) -> schedule.Compute:
         """Let what is counted while a pending storage is computed go to the line that recorded it."""
-        launching, recorded, ident = self._launching, self._recorded, threading.get_ident
 
         def compute_for_line(storage: Storage, value: Value) -> Value:
-            launching.append((ident(), recorded.pop(id(storage), None)))
+            outer = self._working
+            self._working = get_ident(), getattr(storage, "line", None)
             try:
                 return compute(storage, value)
             finally:
-                launching.pop()
+                self._working = outer
 
         return compute_for_line
 
-    def _count(self, name: str, amount: int, work: tuple[int, int]) -> None:
-        if self._launching:
-            thread, line = self._launching[-1]
-            if line is not None and thread == threading.get_ident():
-                if name == "launches":  # `Line.count`, spelled out: by far the most
-                    line.launches += amount
-                    line.flops += work[0]
-                    line.device_bytes += work[1]
-                else:
-                    line.count(name, amount, work)
-                return
-        (self._line_at(sys._getframe(2)) or self._elsewhere).count(name, amount, work)
+    def _around_write(self, write: schedule.Write) -> schedule.Write:
+        """Let what is counted while a part of a storage is written go to the line that writes it."""
+        frame_of = sys._getframe
 
-    def _line_at(self, frame: FrameType | None) -> Line | None:
+        def write_for_line(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
+            outer = self._working
+            self._working = get_ident(), self._line_at(frame_of(3))  # beyond this one and two that are not the user's
+            try:
+                write(storage, layout, value, source)
+            finally:
+                self._working = outer
+
+        return write_for_line
+
+    def _count(self, name: str, amount: int) -> None:
+        thread, line = self._working
+        if line is None or thread != get_ident():
+            line = self._line_at(sys._getframe(2))
+        line.count(name, amount)
+
+    def _around_launch(self, launch: Callable[..., None], work: tuple[int, int]) -> Callable[..., None]:
+        """Let launches go to the line whose pending storage they compute, else to the one that the program is at."""
+        flops, nbytes = work
+        frame_of = sys._getframe
+
+        def launch_for_line(*varying: Any) -> None:
+            launch(*varying)
+            thread, line = self._working
+            if line is None or thread != get_ident():
+                line = self._line_at(frame_of(2))  # beyond this one and what launches, which is not the user's
+            line.launches += 1
+            line.flops += flops
+            line.device_bytes += nbytes
+
+        return launch_for_line
+
+    def _line_at(self, frame: FrameType | None) -> Line:
         """Return the user's innermost line, from a frame outwards."""
+        latest, lines = self._latest
         while frame is not None:
             code = frame.f_code
-            try:
-                offsets = self._by_code[id(code)]
-            except KeyError:
-                offsets = self._by_code[id(code)] = {} if is_users_file(code.co_filename) else None
-                self._codes.append(code)
-            if offsets is not None:
-                line = offsets.get(frame.f_lasti)
-                if line is None:
-                    place = code.co_filename, frame.f_lineno
-                    line = offsets[frame.f_lasti] = self._lines.setdefault(place, Line(*place))
-                return line
+            if code is latest:
+                return lines[frame.f_lasti]  # type: ignore[no-any-return]
+            found = self._lines_of(code)
+            if found is not None:
+                self._latest = code, found
+                return found[frame.f_lasti]
             frame = frame.f_back
-        return None
+        return self._elsewhere
+
+    def _lines_of(self, code: CodeType) -> _Lines | None:
+        """Return the lines of the user's code, None for code that is not the user's."""
+        key = id(code)
+        if key not in self._by_code:
+            self._codes.append(code)
+            self._by_code[key] = _Lines(code, self._lines) if is_users_file(code.co_filename) else None
+        return self._by_code[key]
 
     # -- what is sampled -----------------------------------------------------------------------------------------------
 
     def _sample(self) -> None:
-        own = threading.get_ident()
+        own = get_ident()
+        elsewhere = self._elsewhere
         before = time.perf_counter()
         while not self._stopped:
-            time.sleep(INTERVAL)
+            time.sleep(min(max((before - self._began) * SHARE, LEAST_INTERVAL), MOST_INTERVAL))
             now = time.perf_counter()
             for ident, frame in sys._current_frames().items():
-                line = None if ident == own else self._line_at(frame)
-                if line is not None:
+                line = elsewhere if ident == own else self._line_at(frame)
+                if line is not elsewhere:
                     line.seconds += now - before
                     if frame.f_code.co_filename.startswith(_OURS):
                         line.seconds_inside += now - before

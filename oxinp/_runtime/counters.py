@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NO_WORK", "Stats", "counter_of", "stats", "watch"]
+    Launch = Callable[..., None]
+    Work = tuple[int, int]
+
+__all__ = ["NO_WORK", "Stats", "stats", "watch", "watched"]
 
 NO_WORK = (0, 0)
 """Flops and bytes of what does no work that is counted."""
@@ -71,69 +74,69 @@ class Stats:
         )
 
 
+_watchers: list[Callable[[str, int], object]] = []
+_around_launches: list[Callable[[Launch, Work], Launch]] = []
+stats = Stats()
+
+
+def _told(name: str) -> property:
+    """Return a number of `Stats` that tells whoever watches of each thing that is counted."""
+    slot = vars(Stats)[name]
+
+    def set_and_tell(self: Stats, value: int) -> None:
+        amount = value - slot.__get__(self)
+        slot.__set__(self, value)
+        if amount > 0:
+            for tell in _watchers:
+                tell(name, amount)
+
+    return property(slot.__get__, set_and_tell)
+
+
 class WatchedStats(Stats):
-    """Counts that tell whoever watches of each thing that is counted."""
+    """Counts that tell whoever watches, all but the launches: those have a work to tell of, see `watched`."""
 
     __slots__ = ()
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        amount = value - getattr(self, name)
-        super().__setattr__(name, value)
-        if amount > 0:
-            for tell in _watchers:
-                tell(name, amount, NO_WORK)
+    h2d_bytes, d2h_bytes, compiled, cache_hits = map(_told, _NUMBERS[1:])
 
     def count_fallback(self, name: str) -> None:
         """Count a call that NumPy did, by NumPy's name."""
         super().count_fallback(name)
         for tell in _watchers:
-            tell(name, 0, NO_WORK)
+            tell(name, 0)
 
 
-class WatchedLaunches:
-    """The launches of one launcher while somebody watches, who is told what each of them does.
-
-    `stats` counts them, too.
-    """
-
-    __slots__ = ("_work", "launches")
-
-    launches: int
-    _work: tuple[int, int]
-
-    def __init__(self, work: tuple[int, int]) -> None:
-        object.__setattr__(self, "_work", work)
-        object.__setattr__(self, "launches", 0)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-        _set_launches(stats, stats.launches + 1)
-        for tell in _watchers:
-            tell("launches", 1, self._work)
-
-
-_watchers: list[Callable[[str, int, tuple[int, int]], None]] = []
-_set_launches = vars(Stats)["launches"].__set__  # without telling, as `WatchedStats` would
-stats = Stats()
-
-
-def counter_of(work: tuple[int, int]) -> Stats | WatchedLaunches:
-    """Return what a launcher counts its launches with, given the flops and bytes of each."""
-    return WatchedLaunches(work) if _watchers else stats
-
-
-def watch(tell: Callable[[str, int, tuple[int, int]], None]) -> None:
-    """Call `tell` for each thing that is counted, in the frames that count it, until the end of the process.
+def watched(launch: Launch, work: Work = NO_WORK) -> Launch:
+    """Return what to launch with: what is given, and around it what those who watch have put there.
 
     Parameters
     ----------
-    tell : callable(name, amount, work)
-        The attribute of `Stats` and what was added to it; for a fallback NumPy's name and 0. Of launches whose
-        launchers were made since, flops and bytes; zeros else.
+    launch : callable
+    work : (int, int)
+        Flops and bytes of each launch.
+    """
+    for around in _around_launches:
+        launch = around(launch, work)
+    return launch
+
+
+def watch(tell: Callable[[str, int], object], around_launch: Callable[[Launch, Work], Launch] | None = None) -> None:
+    """Tell somebody of each thing that is counted, in the frames that count it, until the end of the process.
+
+    Parameters
+    ----------
+    tell : callable(name, amount)
+        The attribute of `Stats`, `launches` aside, and what was added to it; for a fallback NumPy's name and 0.
+    around_launch : callable(launch, work), optional
+        Given what launches a kernel, and the flops and bytes of each launch, it returns what is called instead from now
+        on, which calls that.
 
     Notes
     -----
     The one object changes its class, so that counting costs nothing more as long as nobody watches.
     """
     _watchers.append(tell)
+    if around_launch is not None:
+        _around_launches.append(around_launch)
     stats.__class__ = WatchedStats

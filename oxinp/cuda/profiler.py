@@ -211,7 +211,7 @@ _fallbacks: list[Profile] = []
 _is_watching: list[bool] = []
 
 
-def _tell(name: str, amount: int, work: tuple[int, int]) -> None:  # noqa: ARG001 - launches are not told of here
+def _tell(name: str, amount: int) -> None:
     """Note a fallback: they are counted with NumPy's name and 0."""
     if not amount:
         for open_profile in _fallbacks:
