@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oxinp._kernels.gemm_any import AnyGemm, AnyGemmSpec, Cut, is_legal
+from oxinp._kernels.gemm_any import AnyGemm, AnyGemmSpec
+from oxinp._kernels.gemm_cut import Cut, is_legal
 from oxinp._kernels.gemm_panel import Panel
 from oxinp._kernels.matmul import Matrices, widest_copy
 from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS, Launch, Work

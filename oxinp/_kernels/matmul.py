@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import digits, gemm_any, hopper, ozaki, reduce, residue_cut, split
+from oxinp._kernels import digits, gemm_any, gemm_cut, hopper, ozaki, reduce, residue_cut, split
 from oxinp._kernels.choice import Choice, decide
-from oxinp._kernels.gemm_any import AnyGemmSpec, Cut
+from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels.gemm_cut import Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse, touched_nbytes
 from oxinp._kernels.tiling import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
 from oxinp._kernels.variant import Variant, varied
@@ -301,7 +302,7 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tilings = [t for t in tilings_of(a.type, a.type, device)[1] if gemm_any.is_legal(spec.in_tiles(t.cut()), device)]
+    tilings = [t for t in tilings_of(a.type, a.type, device)[1] if gemm_cut.is_legal(spec.in_tiles(t.cut()), device)]
     tiling = min(tilings, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
     spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
     return gemm_any.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
@@ -364,7 +365,7 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
     counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
 
     def is_legal(cut: Cut) -> bool:
-        return gemm_any.is_legal(spec.in_tiles(cut), device) and (
+        return gemm_cut.is_legal(spec.in_tiles(cut), device) and (
             cut.num_chunks == 1 or (may_split and 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
         )
 
@@ -380,7 +381,7 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
 
     def candidates() -> Iterator[Cut]:
         yield from ranked()
-        tilings = [cut for cut in gemm_any.cuts() if is_legal(cut) and gemm_any.is_brief(spec.in_tiles(cut))]
+        tilings = [cut for cut in gemm_cut.cuts() if is_legal(cut) and gemm_cut.is_brief(spec.in_tiles(cut))]
         for num_chunks in counts:
             yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm_any import Cut
+from oxinp._kernels.gemm_cut import Cut
 from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 
 if TYPE_CHECKING:

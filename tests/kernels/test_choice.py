@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from oxinp._kernels import gemm_any, matmul
+from oxinp._kernels import gemm_any, gemm_cut, matmul
 from oxinp._kernels.choice import decide
-from oxinp._kernels.gemm_any import Cut
+from oxinp._kernels.gemm_cut import Cut
 from oxinp._kernels.matmul import Matrices, Way
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
 from tests.ptx.assembler import assemble
@@ -114,8 +114,8 @@ def sample():
         spec = matmul._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
         legal = [
             cut
-            for cut in gemm_any.cuts()
-            if gemm_any.is_legal(spec.in_tiles(cut), device) and gemm_any.is_brief(spec.in_tiles(cut))
+            for cut in gemm_cut.cuts()
+            if gemm_cut.is_legal(spec.in_tiles(cut), device) and gemm_cut.is_brief(spec.in_tiles(cut))
         ]
         yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
 

@@ -6,7 +6,7 @@ import pytest
 import oxinp
 from _driver.errors import DeviceFault
 from oxinp._kernels import elementwise, reduce
-from oxinp._kernels.gemm_any import Cut
+from oxinp._kernels.gemm_cut import Cut
 from oxinp._tune import problems
 from oxinp._tune.problems import shape_of
 from tests.tune.toys import CANDIDATES, Toy, toy, tune, tuner_of
