@@ -132,7 +132,7 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
     steps.extend(product.steps())
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
-    return StepsPlan(tuple(steps), scratch.nbytes)
+    return StepsPlan(tuple(steps), scratch.nbytes, is_guarded=True)
 
 
 class _Lines:

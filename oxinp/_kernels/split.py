@@ -143,7 +143,7 @@ def plan(a: Source, b: Source, native: Launch, device: Device) -> StepsPlan:
     steps.append(Step(launch.kernel, launch.grid, (Argument("c"), *maxima, flag, *maps), launch.constants, work))
     pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
     steps.append(Step(native.kernel, native.grid, pointers, native.constants))
-    return StepsPlan(tuple(steps), scratch.nbytes)
+    return StepsPlan(tuple(steps), scratch.nbytes, is_guarded=True)
 
 
 class _Passes:

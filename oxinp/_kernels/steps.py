@@ -45,10 +45,19 @@ def step(launch: Launch, arguments: Sequence[Argument]) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class StepsPlan:
-    """Launches, in order."""
+    """Launches, in order.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    scratch_nbytes : int
+    is_guarded : bool
+        The last launch does the work where the device finds that the others would not do it well enough.
+    """
 
     steps: tuple[Step, ...]
     scratch_nbytes: int
+    is_guarded: bool = False
 
 
 class Scratch:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels import matmul, substitution, whole_matrix
 from oxinp._kernels.epilogue import subtracted
-from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SYMMETRIC, WHOLE, Form
+from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form
 from oxinp._kernels.matmul import Matrices, contiguous
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, StepsPlan, step
 from oxinp._kernels.variant import Variant
@@ -109,7 +109,10 @@ def plan_by_whole(
     *,
     is_left: bool = True,
 ) -> StepsPlan:
-    """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` has faster units.
+    """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` may have faster units.
+
+    A triangular matrix is only made whole for units that take any: its zeros would have guarded ones leave the work to
+    multiply-adds, which have half of it where the form is known.
 
     Parameters
     ----------
@@ -120,13 +123,15 @@ def plan_by_whole(
     """
     order, type_ = shape[-2] if is_left else shape[-1], square.type
     whole_shape = (*shape[:-2], order, order)
+    matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
+    factors = (matrices, other) if is_left else (other, matrices)
+    plan = matmul.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
+    if form.kind == TRIANGULAR and (plan is None or plan.is_guarded):
+        return _native(plan_product(shape, square, form, other, device, is_left=is_left))
     scratch, name = Scratch(), "a" if is_left else "b"
     whole = scratch.take(math.prod(whole_shape) * type_.nbytes)
     launch = whole_matrix.plan(whole_shape, square, form, device)
     expanded = step(launch, (whole, *[Argument(name)] * whole_matrix.num_inputs(form)))
-    matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
-    factors = (matrices, other) if is_left else (other, matrices)
-    plan = matmul.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
     if plan is None:
         plan = _native(matmul.plan(shape, order, *factors, type_, type_, device))
 

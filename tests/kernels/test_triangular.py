@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import matmul, substitution, triangular
+from oxinp._kernels import matmul, substitution, triangular, whole_matrix
 from oxinp._kernels.epilogue import scaled
 from oxinp._kernels.gemm_panel import WHOLE
+from oxinp._kernels.matmul import Matrices
 from oxinp._kernels.substitution import SubstitutionSpec
 from oxinp._kernels.variant import Variant
-from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
+from oxinp._ptx.types import c64, c128, f16, f32, f64, from_dtype
 from tests.kernels.machine import machine
 from tests.kernels.triangular_case import (
     HERMITIAN,
@@ -100,6 +101,44 @@ def test_products_by_way_of_the_whole_matrix(dtype, form, is_left):
         check_product(own, *((full(x, form), y) if is_left else (y, full(x, form))))
 
 
+@pytest.mark.parametrize("form", FORMS, ids=name_of)
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_whole_matrices(dtype, form):
+    here, a = machine(), draw(np.random.default_rng(9), dtype, 2, 35, 35)
+    a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
+    type_ = from_dtype(np.dtype(dtype))
+    launch = whole_matrix.plan(a.shape, Matrices(type_, (35 * 35, 1, 35), 256), form, DEVICE)
+    pointers = [here.upload(np.full(a.shape, np.nan, dtype)), here.upload(np.ascontiguousarray(a.swapaxes(1, 2)))]
+    here.launch(launch, [*pointers, *pointers[1:] * (whole_matrix.num_inputs(form) - 1)])
+    found = here.download(pointers[0], a.nbytes).view(dtype).reshape(a.shape)
+    assert np.array_equal(found, [full(np.where(np.isnan(x), 0, x), form) for x in a])
+    for pointer in pointers:
+        here.free(pointer)
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind", "setting", "is_whole"),
+    [
+        (f32, SYMMETRIC, "auto", True),
+        (f32, TRIANGULAR, "auto", False),
+        (f32, TRIANGULAR, "tf32", True),
+        (f64, HERMITIAN, "auto", True),
+        (c128, TRIANGULAR, "auto", False),
+        (f16, TRIANGULAR, "auto", True),
+        (f64, TRIANGULAR, "native", False),
+        (f64, SYMMETRIC, "native", True),
+    ],
+    ids=str,
+)
+def test_triangles_whose_zeros_a_guard_refuses_are_not_made_whole(type_, kind, setting, is_whole):
+    matrices = Matrices(type_, (4096, 1), 256)
+    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+    given = (matrices, Form(kind, is_lower=True), matrices, device, setting, 1 << 32)
+    plan = triangular.plan_by_whole((4096, 4096), *given)
+    assert (plan.scratch_nbytes >= 4096**2 * type_.nbytes) == is_whole
+    assert is_whole or len(plan.steps) == 1
+
+
 @pytest.mark.parametrize("is_mirrored", BOOLS, ids=["half", "mirrored"])
 @pytest.mark.parametrize("is_lower", BOOLS, ids=["upper", "lower"])
 @pytest.mark.parametrize("is_hermitian", BOOLS, ids=["syrk", "herk"])
@@ -184,7 +223,7 @@ def test_batches_of_systems():
 def test_transposes():
     rng = np.random.default_rng(8)
     a = well_conditioned(rng, "c16", 20)
-    matrices = matmul.Matrices(c128, (20, 1), 16)
+    matrices = Matrices(c128, (20, 1), 16)
     turned, form = triangular.transposed(matrices, Form(TRIANGULAR, is_lower=True), is_conjugated=True)
     assert turned.strides == (1, 20)
     assert np.array_equal(full(a.T, form), np.tril(a).conj().T)
@@ -220,7 +259,7 @@ def test_substitutions_assemble_without_spills(spec, request, tmp_path):
 
 @pytest.mark.parametrize(("form", "c_form", "type_"), sampled(PRODUCTS), ids=str)
 def test_products_assemble_without_spills(form, c_form, type_, request, tmp_path):
-    matrices = matmul.Matrices(type_, (256, 1), 16)
+    matrices = Matrices(type_, (256, 1), 16)
     variant = Variant(a_form=form, c_form=c_form, is_mirrored_out=True, finish=scaled(type_, (256, 1)))
     plan = matmul.plan((256, 256), 256, matrices, matrices, type_, type_, DEVICE, variant)
     check_assembled(plan.launches[0].kernel, request, tmp_path)

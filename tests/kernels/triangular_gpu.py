@@ -66,7 +66,7 @@ class Problem:
             if is_whole:
                 given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
                 plan = triangular.plan_by_whole((n, n), *given)
-                self.buffers.append(backend.allocate(plan.scratch_nbytes))
+                self.buffers.append(backend.allocate(max(plan.scratch_nbytes, 4)))
                 run = _Steps(backend, plan.steps)
                 self.steps = [(lambda *_: run(c, left, right, self.buffers[3].ptr), ())]
                 self.bases = ()
