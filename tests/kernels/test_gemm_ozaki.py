@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_any, gemm_residues, matmul, ozaki, reconstruct, residue_cut, residues
-from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels import gemm_residues, matmul, ozaki, reconstruct, residue_cut, residues
 from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.split import Source
 from oxinp._ptx.types import c128, f64, from_dtype
 from tests.kernels import gemm_ozaki_gpu
+from tests.kernels.guarded_case import GuardedPlan, fixture_of
 from tests.kernels.machine import Emulated, machine
 from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
 from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
@@ -30,35 +30,15 @@ CASES_OF += [(np.complex128, case) for case in CASES if case.__name__ in COMPLEX
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
 
 
-class Plan:
-    """A plan made for the emulator, its memory, and its launches, that of the wgmma kernel in NumPy: never on a GPU."""
+class Plan(GuardedPlan):
+    """Of a product of residues, whose part for the wgmma kernel NumPy takes: never on a GPU."""
 
     def __init__(self, a, b, majors=("k", "mn"), workspace_nbytes=1 << 30):
-        self.here = Emulated()
-        (m, depth), n = a.shape, b.shape[1]
-        stored = [x if major == wanted else x.T for x, major, wanted in zip((a, b), majors, ("k", "mn"), strict=True)]
-        stored = [np.pad(x, ((0, 0), (0, 1)), constant_values=np.nan) for x in stored]
-        sources = [
-            Source(name, major, len(x), x.shape[1] - 1, x.shape[1], x.itemsize)
-            for name, major, x in zip("ab", majors, stored, strict=True)
-        ]
-        type_ = from_dtype(a.dtype)
-        spec = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 16, 3, is_guarded=True)
-        native = gemm_any.plan(spec, (m, n, depth), (n, *[source.pitch for source in sources]))
-        self.plan = ozaki.plan(type_, *sources, native, DEVICE, workspace_nbytes)
-        self.dtype = a.dtype
-        c = np.full((m, n), np.nan, a.dtype)
-        self.bases = {"c": self.here.upload(c), "scratch": self.here.allocate(self.plan.scratch_nbytes)}
-        self.bases |= {name: self.here.upload(np.ascontiguousarray(x)) for name, x in zip("ab", stored, strict=True)}
-        self.shape = m, n
-        self.num_products = 0
+        self.workspace_nbytes, self.num_products = workspace_nbytes, 0
+        super().__init__(Emulated(), a, b, majors, a.itemsize)
 
-    def run(self):
-        for step in self.plan.steps:
-            if step.kernel.target == "sm_90a":
-                self.multiply(step)
-            else:
-                self.here.launch(step, [self.bases[x.base] + x.offset for x in step.arguments])
+    def planned(self, native):
+        return ozaki.plan(from_dtype(self.dtype), *self.sources, native, DEVICE, self.workspace_nbytes)
 
     def multiply(self, step):
         c, count, a, b = step.arguments
@@ -79,34 +59,8 @@ class Plan:
             self.here.memory.write(self.bases[c.base] + place.offset, result)
             self.num_products += 1
 
-    def read(self, argument, dtype, shape):
-        nbytes = np.dtype(dtype).itemsize * int(np.prod(shape))
-        return self.here.download(self.bases[argument.base] + argument.offset, nbytes).view(dtype).reshape(shape)
 
-    @property
-    def is_unfit(self):
-        return bool(self.read(self.plan.steps[-1].arguments[-1], np.uint32, ()))
-
-    @property
-    def result(self):
-        return self.read(self.plan.steps[-1].arguments[0], self.dtype, self.shape)
-
-    def close(self):
-        for address in self.bases.values():
-            self.here.free(address)
-
-
-@pytest.fixture
-def planned():
-    plans = []
-
-    def make(*arguments):
-        plans.append(Plan(*arguments))
-        return plans[-1]
-
-    yield make
-    for plan in plans:
-        plan.close()
+planned = fixture_of(Plan)
 
 
 def chained(a, b):
@@ -131,9 +85,7 @@ def test_errors_are_those_of_multiply_adds_or_less(planned, dtype, case):
     a, b = draw(case, np.random.default_rng(4), *SHAPE, dtype)
     plan = planned(a, b)
     plan.run()
-    name = case.__name__
-    assert not (plan.is_unfit and name in FIT)
-    assert plan.is_unfit or name not in UNFIT
+    plan.check_guard(case.__name__, FIT, UNFIT)
     reference = Reference(a, b)
     error = reference.error(plan.result)
     assert error <= reference.depth

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_any, gemm_split, matmul, split
-from oxinp._kernels.gemm_any import AnyGemmSpec
+from oxinp._kernels import gemm_split, matmul, split
 from oxinp._kernels.gemm_split import DEPTH, SplitGemmSpec
 from oxinp._kernels.halves import padded
 from oxinp._kernels.matmul import Matrices
@@ -18,6 +17,7 @@ from oxinp._kernels.split import Source
 from oxinp._kernels.steps import ALIGNMENT
 from oxinp._ptx.types import c64, f32, from_dtype
 from tests.kernels import gemm_split_gpu
+from tests.kernels.guarded_case import GuardedPlan, fixture_of
 from tests.kernels.machine import machine
 from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw, embedded
 from tests.kernels.test_gemm import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
@@ -42,39 +42,14 @@ def halves(x, axis):
     return high, (scaled - high.astype(np.float32)).astype(np.float16)
 
 
-class Plan:
-    """A plan made for the emulator, its memory, and its launches but the one of the wgmma kernel."""
+class Plan(GuardedPlan):
+    """Of a product from halves, without what the wgmma kernel does."""
 
     def __init__(self, a, b, majors, alignment=256):
-        self.here, type_ = machine(), from_dtype(a.dtype)
-        (m, depth), n = a.shape, b.shape[1]
-        extra = 0 if alignment == 256 else 1  # rows that are no multiples of 16 bytes
-        stored = [x if major == wanted else x.T for x, major, wanted in zip((a, b), majors, ("k", "mn"), strict=True)]
-        stored = [np.pad(x, ((0, 0), (0, extra)), constant_values=np.nan) for x in stored]
-        sources = [
-            Source(name, major, len(x), x.shape[1] - extra, x.shape[1], alignment, type_)
-            for name, major, x in zip("ab", majors, stored, strict=True)
-        ]
-        spec = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 32, 3, is_guarded=True)
-        native = gemm_any.plan(spec, (m, n, depth), (n, *[source.pitch for source in sources]))
-        self.sources, self.plan = sources, split.plan(*sources, native, DEVICE)
-        c = np.full((m, n), np.nan, a.dtype)
-        self.bases = {"c": self.here.upload(c), "scratch": self.here.allocate(self.plan.scratch_nbytes)}
-        self.bases |= {name: self.here.upload(np.ascontiguousarray(x)) for name, x in zip("ab", stored, strict=True)}
-        self.shape = m, n
+        super().__init__(machine(), a, b, majors, alignment)
 
-    def run(self):
-        for step in self.plan.steps:
-            if step.kernel.target != "sm_90a":
-                self.here.launch(step, [self.bases[x.base] + x.offset for x in step.arguments])
-
-    def read(self, argument, dtype, shape):
-        nbytes = np.dtype(dtype).itemsize * int(np.prod(shape))
-        return self.here.download(self.bases[argument.base] + argument.offset, nbytes).view(dtype).reshape(shape)
-
-    @property
-    def is_unfit(self):
-        return bool(self.read(self.plan.steps[-1].arguments[-1], np.uint32, ()))
+    def planned(self, native):
+        return split.plan(*self.sources, native, DEVICE)
 
     def halves(self):
         """Hi and lo of A, then of B, as they lie, padding and all: parts one after the other along M or N."""
@@ -87,22 +62,8 @@ class Plan:
             )
         return found
 
-    def close(self):
-        for address in self.bases.values():
-            self.here.free(address)
 
-
-@pytest.fixture
-def planned():
-    plans = []
-
-    def make(*arguments):
-        plans.append(Plan(*arguments))
-        return plans[-1]
-
-    yield make
-    for plan in plans:
-        plan.close()
+planned = fixture_of(Plan)
 
 
 @pytest.mark.parametrize("alignment", [256, 4])
@@ -136,10 +97,8 @@ def test_guard_and_multiply_adds(planned, case, dtype):
     a, b = draw(case, np.random.default_rng(4), *SHAPES[dtype], dtype)
     plan = planned(a, b, ("k", "mn"))
     plan.run()
-    name = case.__name__
-    assert not (plan.is_unfit and name in FIT)
-    assert plan.is_unfit or name not in UNFIT
-    result = plan.read(plan.plan.steps[-1].arguments[0], dtype, plan.shape)
+    plan.check_guard(case.__name__, FIT, UNFIT)
+    result = plan.result
     if plan.is_unfit:
         reference = Reference(a, b)
         assert reference.error(result) <= reference.depth
