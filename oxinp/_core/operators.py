@@ -123,7 +123,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             storage.stale = None
                             _pending.append(ref(storage))
                             if len(_pending) > schedule.room:
-                                schedule.make_room(storage)
+                                schedule.make_room(storage, 2)
                             layout = graph.layout
                             array = _new(kind if layout.ndim else types.scalar)
                             array._layout = layout

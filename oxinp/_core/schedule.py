@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
     from oxinp._runtime.timeline import Timeline
 
+    Record = Callable[[Storage, int], object]
     Compute = Callable[[Storage, Value], Value]
     Write = Callable[[Storage, Layout, Value, Storage | None], None]
 
@@ -45,15 +46,16 @@ MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed
 LOCK = threading.RLock()
 
 
-RECORDERS: list[Callable[[Storage], object]] = []
+RECORDERS: list[Record] = []
 """Called with each storage that becomes pending, by what made it so: they are on the path of every operation.
 
-Each calls `prune` where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one that is called.
+With it comes how many frames up the stack, the called one's counted, are for certain not the user's. Each calls `prune`
+where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one that is called.
 """
 
 
 def watch(
-    record: Callable[[Storage], object],
+    record: Record,
     around_compute: Callable[[Compute], Compute],
     around_write: Callable[[Write], Write],
 ) -> None:
@@ -73,31 +75,31 @@ def watch(
     _record(record)
 
 
-def _record(record: Callable[[Storage], object]) -> None:
+def _record(record: Record) -> None:
     global room, make_room
     RECORDERS.append(record)
     room, make_room = -1, record if len(RECORDERS) == 1 else _tell_recorders
 
 
-def _tell_recorders(storage: Storage) -> None:
+def _tell_recorders(storage: Storage, depth: int) -> None:
     for record in RECORDERS:
-        record(storage)
+        record(storage, depth + 1)
 
 
-def _note_origin(storage: Storage) -> None:
+def _note_origin(storage: Storage, depth: int) -> None:
     storage.origin = here.thread.timeline
     if len(PENDING) > MAX_PENDING:
-        prune(storage)
+        prune(storage, depth)
 
 
 hooks.when_several.append(lambda: _record(_note_origin))
 
 
 def enter(storage: Storage) -> None:
-    """Remember a storage that has become pending."""
+    """Remember a storage that has become pending; called by a function of ours that is called by one of ours."""
     PENDING.append(ref(storage))
     if len(PENDING) > room:
-        make_room(storage)
+        make_room(storage, 4)
     value = storage.value
     if value is not None and value[2] & SHARED:  # others may change what it reads at any time
         materialise(storage)
@@ -346,9 +348,9 @@ def flush_all() -> None:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
 
 
-def prune(storage: Storage) -> None:
+def prune(storage: Storage, depth: int) -> None:
     """Forget the storages that are gone or no longer pending; flush all if too many are left, the latest among them."""
-    del storage
+    del storage, depth
     with LOCK:
         if len(_pending()) > MAX_ALIVE:
             flush_all()
@@ -359,7 +361,7 @@ def _pending() -> list[Storage]:
     return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
 
 
-make_room: Callable[[Storage], object] = prune  # called where `room` is exceeded
+make_room: Record = prune  # called where `room` is exceeded
 
 hooks.before_synchronize.append(flush_all)
 hooks.before_out_of_memory.append(flush_all)

@@ -156,17 +156,16 @@ class Profile:
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
-    def _recorder(self) -> Callable[[Storage], None]:
+    def _recorder(self) -> schedule.Record:
         """Return what remembers the line of each storage that becomes pending: it is on the path of every operation."""
         frame_of, pending, room = sys._getframe, schedule.PENDING, schedule.MAX_PENDING
 
-        def record(storage: Storage) -> None:
-            # Beyond this one and the operator: where the user calls that, if no scalar is an operand.
-            frame = frame_of(2)
+        def record(storage: Storage, depth: int) -> None:
+            frame = frame_of(depth)
             code, lines = self._latest
             storage.line = lines[frame.f_lasti] if frame.f_code is code else self._line_at(frame)
             if len(pending) > room:
-                schedule.prune(storage)
+                schedule.prune(storage, depth)
 
         return record
 
