@@ -62,6 +62,20 @@ def test_green_contexts(library, config):
         cuda.Stream(green=small)
 
 
+def test_closed_green_contexts_serve_again(library):
+    (first,) = cuda.GreenContext.split(16)
+    (second,) = cuda.GreenContext.split(16)
+    handles = first._green.handle, second._green.handle
+    assert handles[0] != handles[1]
+    made = library.count()["cuGreenCtxCreate"]
+    del first, second
+    again = [cuda.GreenContext.split(16)[0] for _ in range(3)]
+    assert {green._green.handle for green in again} > set(handles)
+    (other,) = cuda.GreenContext.split(24)
+    assert other._green.handle not in handles
+    assert library.count()["cuGreenCtxCreate"] == made + 2
+
+
 def test_without_a_gpu(config):
     config.backend = "host"
     for make in (lambda: cuda.SharedArray(3), lambda: cuda.Event(is_shared=True), lambda: cuda.GreenContext.split(8)):
