@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 # As measured on the H200: multiply-adds per second, native and of bytes; what a number of A or B takes on its way to
-# bytes, and one of C on its way to residues and back; launches.
+# bytes, and one of C on its way to residues and back, per part; launches.
 NATIVE_RATE, BYTES_RATE = 28e12, 0.8e15
 SECONDS_PER_NUMBER, SECONDS_PER_RESULT, SECONDS_TO_LAUNCH = 13e-12, 18e-12, 40e-6
-SECONDS_PER_SUM, SECONDS_PER_PART = 10e-12, 10e-6  # for a number of C to be added to; for the launches of a part
+SECONDS_PER_SUM, SECONDS_PER_PART = 10e-12, 20e-6  # for a number of C to be added to; for the launches of a part
 NUM_SMS, TILE = 132, (TILE_M, ResidueGemmSpec().tile_n)
 STEP = 256  # of rows and columns of C that blocks are multiples of
 
@@ -61,7 +61,7 @@ class Cut(NamedTuple):
         numbers = depth * (m * (beside if num > 1 else 1) + n * (above if num > 1 or beside > 1 else 1))
         return (
             parts * m * n * depth / (BYTES_RATE * share)
-            + numbers * len(type.parts) * SECONDS_PER_NUMBER
+            + numbers * num_parts(type) * SECONDS_PER_NUMBER
             + num_parts(type) * m * n * (SECONDS_PER_RESULT + (num - 1) * SECONDS_PER_SUM)
             + SECONDS_TO_LAUNCH
             + (above * beside * num - 1) * SECONDS_PER_PART

@@ -89,7 +89,7 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     parts = Counter()
     for name, launch in run.launches:
         parts[name] += time_ms(backend, launch, 3) * 1e3
-    expected = residue_cut.expected_gain(from_dtype(dtype), size, size, size)
+    expected = residue_cut.expected_gain(from_dtype(dtype), size, size, size, 4 << 30)
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
     write(
