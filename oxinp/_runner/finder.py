@@ -37,6 +37,7 @@ _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 _FILES = (str(np.__file__), str(_driver.__file__), str(Path(__file__).parent))
 _PACKAGES = [Path(path).resolve().parent for path in _FILES]
 _OURS = Path(__file__).resolve().parents[1]
+_OURS_AS_WRITTEN = tuple(f"{package.resolve()}{os.sep}" for package in (_OURS, Path(_driver.__file__).parent))
 _STANDARD = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
 
 
@@ -82,10 +83,17 @@ def is_users(folder: str) -> bool:
     folder : str
         An entry of `sys.path` or of a package's ``__path__``.
     """
+    if _is_ours_as_written(folder):
+        return False
     path = Path(folder).resolve()
     if not any(path.is_relative_to(each) for each in _roots) or _LIBRARY_FOLDERS & set(path.parts):
         return False
     return not any(path.is_relative_to(library) for library in (*_PACKAGES, *_STANDARD))
+
+
+def _is_ours_as_written(folder: str) -> bool:
+    """Whether a folder is one of oxinp's by its name: a look at the disk for each would cost tens of milliseconds."""
+    return f"{folder}{os.sep}".startswith(_OURS_AS_WRITTEN) and os.pardir not in folder
 
 
 @functools.lru_cache(maxsize=4096)

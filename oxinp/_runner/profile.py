@@ -28,8 +28,8 @@ from oxinp._runtime import counters
 
 __all__ = ["Line", "Profile"]
 
-LEAST_INTERVAL, MOST_INTERVAL = 0.002, 0.02  # seconds between two samples; each stops the program for a moment
-SHARE = 0.01  # of the time so far, which the interval grows with
+LEAST_INTERVAL, MOST_INTERVAL = 0.01, 0.05  # seconds between two samples; each holds the program up for up to 1 ms
+SHARE = 0.02  # of the time so far, which the interval grows with
 
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
 
@@ -174,7 +174,10 @@ class Profile:
 
         def compute_for_line(storage: Storage, value: Value) -> Value:
             outer = self._working
-            self._working = get_ident(), getattr(storage, "line", None)
+            try:
+                self._working = get_ident(), storage.line
+            except AttributeError:  # recorded before anybody watched
+                self._working = get_ident(), self._elsewhere
             try:
                 return compute(storage, value)
             finally:
