@@ -388,6 +388,46 @@ def test_without_memory_for_bytes_there_is_a_way(monkeypatch):
     numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
 
 
+def memory_of_product(x, y):
+    """The product, and the most bytes that were needed beside it and the operands."""
+    x @ y  # brings them to the device
+    np.cuda.reset_peak()
+    product = x @ y
+    stats = np.cuda.memory_stats()
+    return numpy.asarray(product), stats.peak_nbytes - stats.used_nbytes
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_bytes_take_the_workspace_that_is_allowed(residues, config, dtype):
+    a, b = (x.astype(dtype) for x in operands(50, 60, 300))
+    a[3, 5] = numpy.inf
+    x, y = np.asarray(a), np.asarray(b)
+    num_steps = []
+    for config.matmul_workspace in (1 << 22, 1 << 20):
+        with numpy.errstate(invalid="ignore"):
+            product, nbytes = memory_of_product(x, y)
+            numpy.testing.assert_allclose(product, a @ b, rtol=1e-13, atol=1e-13)
+        assert residues[-1].scratch_nbytes <= nbytes <= config.matmul_workspace
+        num_steps.append(len(residues[-1].steps))
+    assert dtype == "f8" or num_steps[0] < num_steps[1]
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_workspaces_bound_memory_and_leave_bits_alone(monkeypatch, config, dtype):
+    monkeypatch.setattr(kernels, "MIN_RESIDUE_GAIN", 0)
+    rng = numpy.random.default_rng(3)
+    a, b = (rng.standard_normal((1100, 2 * 70000)).view("c16" if dtype == "c16" else "f8") for _ in range(2))
+    x, y = np.asarray(a[:, :70000]), np.asarray(b[:, :70000]).T
+    products = []
+    for config.matmul_workspace in (16 << 30, 1 << 30, 1 << 27, 1 << 24):
+        product, nbytes = memory_of_product(x, y)
+        assert config.matmul_workspace // 8 <= nbytes <= config.matmul_workspace
+        products.append(product)
+    for other in products[1:]:
+        numpy.testing.assert_array_equal(products[0], other)
+
+
 @pytest.mark.hopper
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
 def test_large_f64_products(dtype, config):
