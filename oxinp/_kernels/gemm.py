@@ -8,13 +8,17 @@ consumer for C.
 Who owns what: persistent blocks of three warpgroups. One thread of warpgroup 0, the producer, keeps the ring full
 by bulk tensor copies. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. A barrier pair per ring
 buffer passes it back and forth. In a cluster of two, the blocks work on tiles one above the other (or side by side):
-each copies half of the common B (or A) tile, to both.
+each copies half of the common B (or A) tile, to both. Or they share a tile of C: each has half of K, and stores half of
+the columns, to which the other one sends it what it has.
 
 Algorithm: for every tile, in an order that keeps the tiles worked on at one time in a near-square region (so that
 their operands stay in L2), the consumers issue the wgmmas of a buffer, wait for those of the buffer before, and let
 go of that. Then they convert the sums and store them by bulk copies through shared memory (straight from registers
 where rows of C do not begin at multiples of 16 bytes), while the producer fills the ring for the next tile. Slices of
 the work are matrices of a stack, chunks of K, whose partial results follow each other, or chunks of each matrix.
+
+C may also lie by columns: products are turned, B.T by A.T, where there are few rows but many columns, and where f32 is
+multiplied as tf32 and B lies along N: the left operand may come through registers.
 
 Per element of C: 2 K flops; per 128 x tile_n tile, (128 + tile_n) K operand elements are read (from L2, mostly).
 """
@@ -25,28 +29,26 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
+from oxinp._kernels.gemm_parts import Halves
 from oxinp._kernels.gemm_store import Direct, Finisher
-from oxinp._kernels.gemm_tiles import TILE_M, Tiles
+from oxinp._kernels.gemm_tiles import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, Tiles
+from oxinp._kernels.gemm_warpgroups import consume, produce
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.fragments import TurnedResultTile
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32
-from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals, limit_registers
+from oxinp._ptx.wgmma import FORMS, WARPGROUP, limit_registers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
-    from oxinp._ptx.wgmma import Accumulator
+    from oxinp._ptx.wgmma import Accumulator, Totals
 
-NUM_CONSUMERS = 2
-ROWS = TILE_M // NUM_CONSUMERS  # of C that one consumer owns
-DEPTH_NBYTES = 128  # of K per tile
-STEPS = 4  # wgmmas along that
+TILES_N = (16, 32, 64, 128, 192, 256)
 MAX_PROMOTED = 128  # columns of tiles with totals
 MAX_DIRECT = 192  # columns of tiles that are stored directly: their code takes long to compile
 # 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
@@ -85,12 +87,14 @@ class GemmSpec(NamedTuple):
     is_bulk : bool
         Rows of C begin at multiples of 16 bytes: they are stored by bulk copies.
     shared : str
-        What the blocks of a cluster have in common, ``"a"`` or ``"b"``.
+        What the blocks of a cluster have in common, ``"a"``, ``"b"`` or ``"c"``.
     is_promoted : bool
         Sums of a tile of K are added to totals, rounded: the units cut off what they add to sums, of e4m3 and e5m2
         below 2**-13 of the largest term. Takes twice the registers.
     epilogue : Epilogue, optional
-        What becomes of the sums. If C is stored by bulk copies its inputs are read in pairs.
+        What becomes of the sums. If C is stored by bulk copies its inputs are read in pairs. C lies by rows.
+    is_by_columns : bool
+        C lies by columns, that is along M; in bulk if A is f32 that lies along M, directly otherwise.
     """
 
     type: Type
@@ -105,21 +109,28 @@ class GemmSpec(NamedTuple):
     is_promoted: bool = False
     shared: str = "b"
     epilogue: Epilogue | None = None
+    is_by_columns: bool = False
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
         if self.type not in OUTS or (self.out not in OUTS[self.type] if self.epilogue is None else self.out.is_complex):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
-        if self.tile_n not in (64, 128, 192, 256) or (self.is_bulk and self.tile_n * self.out.nbytes % DEPTH_NBYTES):
-            raise ValueError(f"tile_n is 64, 128, 192 or 256 and rows of it 128 bytes, not {self.tile_n}")
+        if self.tile_n not in TILES_N or (self.is_bulk and self.stored_columns * self.out.nbytes % DEPTH_NBYTES):
+            raise ValueError(f"tile_n is one of {TILES_N} and rows of it 128 bytes, not {self.tile_n}")
+        if self.b_major != "k" and self.type.nbytes != f16.nbytes:
+            raise ValueError(f"wgmma reads {self.type} operands K-major only")
+        if self.is_through_registers and not (self.is_by_columns and self.is_bulk and self.stored_columns % 64 == 0):
+            raise ValueError("operands that come through registers make results by columns, in bulk")
+        if self.is_by_columns and (self.epilogue is not None or self.is_bulk is not self.is_through_registers):
+            raise ValueError("other results by columns are stored directly, those of an epilogue by rows")
         if self.is_promoted and self.tile_n > MAX_PROMOTED:
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
         if not self.is_bulk and self.tile_n > MAX_DIRECT:
             raise ValueError(f"tiles of {self.tile_n} columns are not stored directly")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
-        if self.shared not in ("a", "b"):
-            raise ValueError(f"a cluster shares 'a' or 'b', not {self.shared!r}")
+        if self.shared not in ("a", "b", "c") or (self.shared == "c" and self.cluster == 1):
+            raise ValueError(f"a cluster shares 'a' or 'b', or if of 2 'c', not {self.shared!r}")
         if self.num_stages < 2:
             raise ValueError(f"a ring needs at least 2 buffers, not {self.num_stages}")
         self.boxes()
@@ -130,9 +141,26 @@ class GemmSpec(NamedTuple):
         return DEPTH_NBYTES // self.type.nbytes
 
     @property
+    def is_through_registers(self) -> bool:
+        """Whether the units take A from registers: they read what is not of 16 bits along K only."""
+        return self.a_major != "k" and self.type is f32
+
+    @property
+    def stored_columns(self) -> int:
+        """Of a tile, that one block stores."""
+        return self.tile_n // 2 if self.shared == "c" else self.tile_n
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Shared memory, but for barriers."""
+        boxes = NUM_CONSUMERS * ResultTile.NUM_BUFFERS * ROWS * DEPTH_NBYTES if self.is_bulk else 0
+        sums = TILE_M * self.stored_columns * f32.nbytes if self.shared == "c" else 0
+        return self.num_stages * (TILE_M + self.tile_n) * DEPTH_NBYTES + boxes + sums
+
+    @property
     def parts(self) -> tuple[int, int]:
         """Of a tile of A and of B: how many blocks copy them."""
-        return (self.cluster, 1) if self.shared == "a" else (1, self.cluster)
+        return (self.cluster if self.shared == "a" else 1), (self.cluster if self.shared == "b" else 1)
 
     def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Of the copies of A and of B; raises ValueError where tiles cannot be copied so."""
@@ -150,7 +178,8 @@ class GemmSpec(NamedTuple):
             "_sliced" * self.is_sliced
             + "_direct" * (not self.is_bulk)
             + "_promoted" * self.is_promoted
-            + "_a" * (self.shared == "a")
+            + f"_{self.shared}" * (self.shared != "b")
+            + "_columns" * self.is_by_columns
             + "_finished" * (self.epilogue is not None)
         )
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
@@ -186,7 +215,8 @@ def make(spec: GemmSpec) -> Kernel:
             (TILE_M, spec.tile_n), (spec.a_major, spec.b_major), spec.parts, strict=True
         )
     )
-    pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
+    halves = Halves(k, tiles, FORMS[spec.type].sums[0], NUM_CONSUMERS) if spec.shared == "c" else None
+    pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes, is_shared=halves is None)
     extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warpgroup = k.shfl_idx(k.tid >> 7, 0)
@@ -194,89 +224,29 @@ def make(spec: GemmSpec) -> Kernel:
     with k.when(warpgroup == 0):
         limit_registers(k, PRODUCER_REGISTERS, is_increase=False)
         with k.when(k.tid == 0):
-            _produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+            produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
     with k.otherwise():
         limit_registers(k, CONSUMER_REGISTERS, is_increase=True)
         number, thread = warpgroup - 1, k.tid & (WARPGROUP - 1)
         result: Any
-        if isinstance(c, TensorMap):
+        if spec.is_through_registers:
+            result = TurnedResultTile(k, NUM_CONSUMERS, number, thread)
+        elif isinstance(c, TensorMap):
             result = ResultTile(k, spec.out, NUM_CONSUMERS, number, thread)
         else:
-            result = Direct(k, extents, thread)
+            result = Direct(k, extents, thread, is_by_columns=spec.is_by_columns)
+        if halves is not None:
+            halves.join(number, thread)
         finisher = epilogue and Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
 
-        def store(sums: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
+        def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
+            sums, column = (own, column) if halves is None else halves.joined(own, column)
             result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
 
-        _consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
+        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
         result.close()
     pipeline.close()
     return k.build()
-
-
-def _produce(
-    k: Builder,
-    spec: GemmSpec,
-    tiles: Tiles,
-    pipeline: Pipeline,
-    a: tuple[TensorMap, OperandTile],
-    b: tuple[TensorMap, OperandTile],
-) -> None:
-    (a_map, a_tile), (b_map, b_tile) = a, b
-    a_map.prefetch()
-    b_map.prefetch()
-    producer = Producer(pipeline)
-    everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
-    with tiles.each_sliced() as (number, row, column):
-        of_a, of_b = tiles.matrices(number)
-        with k.range(*tiles.depth_range(number)) as step:
-            slot = producer.acquire()
-            start = step * spec.depth
-            of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.parts]
-            a_tile.load(a_map, slot, row, start, tiles.rank, of_all[0], outer=of_a)
-            b_tile.load(b_map, slot, column, start, tiles.rank, of_all[1], outer=of_b)
-
-
-def _consume(
-    k: Builder,
-    spec: GemmSpec,
-    tiles: Tiles,
-    consumer: Consumer,
-    a: OperandTile,
-    b: OperandTile,
-    store: Callable[..., None],
-    number: Value,
-) -> None:
-    queue = Queue(k)
-    sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
-    totals = Totals(sums) if spec.is_promoted else None
-    first_row = number * ROWS
-
-    def multiply() -> None:
-        stage = consumer.acquire()
-        with queue.group():
-            sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, spec.type)
-
-    with tiles.each_sliced() as (slice_number, row, column):
-        begin, end = tiles.depth_range(slice_number)
-        if totals is not None:
-            totals.reset()
-            with k.range(begin, end):
-                sums.reset()
-                multiply()
-                queue.wait()
-                consumer.release()
-                totals.add()
-        else:
-            sums.reset()
-            with k.range(begin, end) as step:
-                multiply()
-                queue.wait(1)
-                with k.when(step > begin):
-                    consumer.release()
-            queue.wait()
-            consumer.release()
-        store(totals or sums, row + first_row, column, () if slice_number is None else (slice_number,))
 
 
 class Stack(NamedTuple):
@@ -339,8 +309,11 @@ def plan(
         (extent, -(-depth // unit) * unit) if major == "k" else (depth, -(-extent // unit) * unit)
         for major, extent in ((spec.a_major, m), (spec.b_major, n))
     )
+    c_shape, c_box = (m, n), ResultTile.box(spec.out)
+    if spec.is_by_columns:
+        c_shape, c_box = (n, m), TurnedResultTile.box()
     if strides_nbytes is None:
-        rows = (n * spec.out.nbytes, *(shape[1] * spec.type.nbytes for shape in (a_shape, b_shape)))
+        rows = (c_shape[1] * spec.out.nbytes, *(shape[1] * spec.type.nbytes for shape in (a_shape, b_shape)))
         strides_nbytes = (rows[0], rows[1], rows[2])
     c_stride, a_stride, b_stride = strides_nbytes
     beside, above = spec.parts
@@ -348,13 +321,18 @@ def plan(
     num_m, num_n = -(-m // (TILE_M * above)) * above, -(-n // (spec.tile_n * beside)) * beside
     num_k = -(-depth // spec.depth)
     constants: tuple[int, ...] = (*epilogue_constants, num_m, num_n, num_k)
-    slices, moves = (1, 1, 1), (0, 0, 0)  # of C, A and B
+    slices, moves, shortest = (1, 1, 1), (0, 0, 0), num_k  # of C, A and B
     if stack is not None:
         chunk = -(-num_k // stack.num_chunks)
         num_chunks = -(-num_k // chunk)
+        shortest = num_k - (num_chunks - 1) * chunk
         slices = (stack.num_matrices * num_chunks, stack.num_matrices, stack.num_matrices)
-        moves = (m * c_stride, stack.a_stride, stack.b_stride)
+        moves = (c_shape[0] * c_stride, stack.a_stride, stack.b_stride)
         constants += (slices[0], num_chunks, chunk, *(int(move > 0) for move in moves[1:]))
+
+    per_tile = spec.cluster if spec.shared == "c" else 1
+    if shortest < per_tile:
+        raise ValueError("one tile of K has no halves")
 
     def described(number: int, type: Type, shape: tuple[int, int], stride: int, box: tuple[int, int]) -> MapSpec:
         is_tf32 = number > 0 and type is f32
@@ -367,9 +345,9 @@ def plan(
     type, c_type = (u8 if each.nbytes == 1 else each for each in (spec.type, spec.out))  # bytes are bytes to the engine
     return GemmLaunch(
         make(spec),
-        (min(num_sms // spec.cluster * spec.cluster, num_m * num_n * slices[0]), 1, 1),
+        (min(num_sms // spec.cluster * spec.cluster, num_m * num_n * slices[0] * per_tile), 1, 1),
         (
-            described(0, c_type, (m, n), c_stride, ResultTile.box(spec.out)) if spec.is_bulk else None,
+            described(0, c_type, c_shape, c_stride, c_box) if spec.is_bulk else None,
             described(1, type, a_shape, a_stride, a_box),
             described(2, type, b_shape, b_stride, b_box),
         ),

@@ -24,8 +24,8 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm import CONSUMER_REGISTERS, NUM_CONSUMERS, PRODUCER_REGISTERS, ROWS, STEPS, TILE_M
-from oxinp._kernels.gemm_tiles import Tiles
+from oxinp._kernels.gemm import CONSUMER_REGISTERS, PRODUCER_REGISTERS
+from oxinp._kernels.gemm_tiles import NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
 from oxinp._kernels.moduli import MODULI
 from oxinp._kernels.residues import GROUP, SPAN
 from oxinp._ptx import Builder, Kernel

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm import NAMES, NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
+from oxinp._kernels.gemm import NAMES
+from oxinp._kernels.gemm_tiles import NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
 from oxinp._kernels.halves import padded
 from oxinp._kernels.scaling import scaled, unscaling_exponent
 from oxinp._ptx import Builder, Kernel

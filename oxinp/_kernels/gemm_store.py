@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.chain import Position
     from oxinp._kernels.epilogue import BoundEpilogue
+    from oxinp._kernels.gemm_parts import Joined
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.tile import Pair
@@ -81,16 +82,16 @@ class Finisher:
 
 
 class Direct:
-    """The way of an accumulator's rows out to matrices in C order at any address."""
+    """The way of an accumulator's rows out to matrices in C order, or in that of columns, at any address."""
 
-    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value) -> None:
-        self.builder, (self.m, self.n) = k, extents
+    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value, *, is_by_columns: bool = False) -> None:
+        self.builder, (self.m, self.n), self.is_by_columns = k, extents, is_by_columns
         self._row, self._column = place_of(thread)
 
     def store(
         self,
         c: Pointer,
-        accumulator: Accumulator | Totals,
+        accumulator: Accumulator | Totals | Joined,
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
@@ -98,19 +99,20 @@ class Direct:
     ) -> None:
         """Finish and convert 64 rows of sums, and store what is inside C from element (`row`, `column`) on."""
         k = self.builder
-        n = k.cast(self.n, i64)
-        base = c.at(k.cast(outer[0], i64) * k.cast(self.m, i64) * n) if outer else c
+        m, n = (k.cast(extent, i64) for extent in (self.m, self.n))
+        base = c.at(k.cast(outer[0], i64) * m * n) if outer else c
+        row_step, column_step = (1, m) if self.is_by_columns else (n, 1)
         pairs = accumulator.pairs()
         for half in range(2):
             own_row = row + self._row + 8 * half
-            line = base.at(k.cast(own_row, i64) * n).at(k.cast(column + self._column, i64))
+            line = base.at(k.cast(own_row, i64) * row_step).at(k.cast(column + self._column, i64) * column_step)
             room = self.n - k.min(column + self._column, self.n)
             with k.when(own_row < self.m):
                 own = [pair for pair in pairs if pair[0] == half]
                 for _, j, *values in own if finish is None else finish(own):
                     for shift, value in enumerate(values):
                         with k.when(room > 8 * j + shift):
-                            line.store(8 * j + shift, [k.cast(value, c.type)])
+                            line.store(column_step * (8 * j + shift), [k.cast(value, c.type)])
 
     def close(self) -> None:
         """Nothing is under way."""

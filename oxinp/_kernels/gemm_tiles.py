@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 TILE_M = 128  # rows of C per tile
+NUM_CONSUMERS = 2
+ROWS = TILE_M // NUM_CONSUMERS  # of C that one consumer owns
+DEPTH_NBYTES = 128  # of K per tile
+STEPS = 4  # wgmmas along that
 SUPERTILE = 16  # tiles along M that are worked on together
 
 
@@ -24,6 +28,8 @@ class Tiles:
     ----------
     num_slices : Value or None
         How many such C there are, one after the other; None for one.
+    rank : Value
+        This block's in its cluster.
     """
 
     def __init__(
@@ -37,7 +43,8 @@ class Tiles:
         band: int = SUPERTILE,
     ) -> None:
         self.builder, self.cluster, self.width, self.band = k, cluster, width, band
-        self.are_stacked = shared == "b"  # those of a cluster, else they are side by side
+        # Those of a cluster, else they are side by side; or it has one tile, and each block half of K.
+        self.are_stacked, self.are_halved = shared == "b", shared == "c"
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
         self.num_slices: Value | None = None
         if is_sliced:
@@ -57,7 +64,7 @@ class Tiles:
         """Run the block for this block's tiles: (number of the slice, if there are some, first row, first column)."""
         k, cluster = self.builder, self.cluster
         # What a cluster takes is counted as one here.
-        per_m, per_n = (cluster, 1) if self.are_stacked else (1, cluster)
+        per_m, per_n = (1, 1) if self.are_halved else (cluster, 1) if self.are_stacked else (1, cluster)
         height = self.band // per_m
         num_m = self.num_m / per_m if per_m > 1 else self.num_m
         num_n = self.num_n / per_n if per_n > 1 else self.num_n
@@ -74,19 +81,25 @@ class Tiles:
             rows = k.min(num_m - band * height, height)
             n = inside / rows
             m = band * height + inside - n * rows
-            if self.are_stacked:
+            if self.are_halved:
+                pass
+            elif self.are_stacked:
                 m = m * cluster + self.rank
             else:
                 n = n * cluster + self.rank
             yield number, m * TILE_M, n * self.width
 
     def depth_range(self, number: Value | None) -> tuple[Value, Value]:
-        """Tiles of K of a slice: the first one, and the one behind the last."""
+        """Tiles of K that this block has of a slice: the first one, and the one behind the last."""
         k = self.builder
-        if number is None:
-            return k.const(0, u32), self.num_k
-        first = number % self.num_chunks * self.chunk
-        return first, k.min(first + self.chunk, self.num_k)
+        first, end = k.const(0, u32), self.num_k
+        if number is not None:
+            first = number % self.num_chunks * self.chunk
+            end = k.min(first + self.chunk, self.num_k)
+        if not self.are_halved:
+            return first, end
+        middle = first + (end - first) / 2
+        return k.where(self.rank == 0, first, middle), k.where(self.rank == 0, middle, end)
 
     def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """What stands before the rows and columns of A's and B's tiles in a slice."""
@@ -96,4 +109,4 @@ class Tiles:
         return (matrix * self.a_moves,), (matrix * self.b_moves,)
 
 
-__all__ = ["SUPERTILE", "TILE_M", "Tiles"]
+__all__ = ["DEPTH_NBYTES", "NUM_CONSUMERS", "ROWS", "STEPS", "SUPERTILE", "TILE_M", "Tiles"]

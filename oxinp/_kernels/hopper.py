@@ -18,7 +18,6 @@ from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm import GemmSpec, Stack
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work, touched_nbytes
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
-from oxinp._ptx.tile import ResultTile
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
 from oxinp._ptx.types import Type, bf16, f16, f32, i8, pred, u8
 from oxinp._ptx.wgmma import FORMS
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = (9, 0)
 # What is multiplied as what: the bytes of bools are 0 or 1.
 MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, pred: u8}
-MAX_CHUNKS = 16  # one pass joins them
+MAX_CHUNKS = 64  # one pass joins them
 MIN_CHUNK_NBYTES = 512  # of K
 BARRIERS_NBYTES = 1024
 SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 4e-6  # beside their work, on the H200
@@ -43,13 +42,17 @@ MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
 
 class Cut(NamedTuple):
-    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K."""
+    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K.
+
+    What is turned is computed as the transpose, B.T by A.T.
+    """
 
     tile_n: int
     num_stages: int
     cluster: int
     num_chunks: int = 1
     shared: str = "b"
+    is_turned: bool = False
 
 
 class Tiling(NamedTuple):
@@ -111,11 +114,15 @@ class Source(NamedTuple):
     @property
     def is_readable(self) -> bool:
         """Whether the copy engine reads it, and the tensor cores take it as it is."""
+        return self.is_reachable and (self.major == "k" or self.type.nbytes == f16.nbytes)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the copy engine reads it."""
         nbytes = self.type.nbytes
         steps = (self.run if self.major == "k" else 0, self.pitch, self.distance)
         return (
-            (self.major == "k" or nbytes == f16.nbytes)
-            and self.alignment % ALIGN == 0
+            self.alignment % ALIGN == 0
             and not any(step * nbytes % ALIGN for step in steps)
             and self.pitch >= self.run
             and self.distance >= 0
@@ -168,15 +175,18 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
     m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
     depth, count = a.run if a.major == "k" else a.lines, a.num_c
     sources = [x._replace(type=type_) for x in (a, b)]
-    is_copied = not all(source.is_readable for source in sources)
-    if is_copied and count * m * n * depth < MIN_COPIED:
+    copied = [not source.is_readable for source in sources]
+    # What is multiplied as tf32 also comes through registers, where the product is turned.
+    if type_ is f32 and copied == [False, True] and sources[1].is_reachable and n * out.nbytes % ALIGN == 0:
+        copied = [False, False]
+    if any(copied) and count * m * n * depth < MIN_COPIED:
         return None
     scratch = Scratch()
     steps: list[Step] = []
     pointers = []
     for i, source in enumerate(sources):
         pointers.append(Argument(source.name))
-        if not source.is_readable:
+        if copied[i]:
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
@@ -266,21 +276,24 @@ class Product:
     def spec(self, cut: Cut) -> GemmSpec:
         """The kernel of a cut."""
         out = self.acc if cut.num_chunks > 1 else self.written
-        return GemmSpec(
+        a, b = reversed(self.sources) if cut.is_turned else self.sources
+        spec = GemmSpec(
             self.type,
             out,
-            self.sources[0].major,
-            self.sources[1].major,
+            a.major,
+            b.major,
             cut.tile_n,
             cut.num_stages,
             cut.cluster,
             is_sliced=self.count > 1 or cut.num_chunks > 1,
-            is_bulk=self.is_bulk(out),
             # As good as chains of f32 multiply-adds.
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
             shared=cut.shared,
             epilogue=self.epilogue,
+            is_by_columns=cut.is_turned,
         )
+        is_bulk = self.is_bulk(out) and spec.is_by_columns is spec.is_through_registers
+        return spec._replace(is_bulk=is_bulk and spec.stored_columns * out.nbytes % SWIZZLE_NBYTES == 0)
 
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device."""
@@ -292,25 +305,28 @@ class Product:
             spec.check()
         except ValueError:
             return False
-        boxes = gemm.NUM_CONSUMERS * ResultTile.NUM_BUFFERS * gemm.ROWS if spec.is_bulk else 0
-        nbytes = (cut.num_stages * (gemm.TILE_M + cut.tile_n) + boxes) * SWIZZLE_NBYTES + BARRIERS_NBYTES
         is_joined = cut.num_chunks == 1 or self.out in (self.acc, f16, bf16)
-        return is_joined and nbytes <= self.device.max_shared_nbytes
+        num_k = -(-self.depth // spec.depth)
+        chunk = -(-num_k // cut.num_chunks)
+        is_halved = cut.shared != "c" or num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
+        return is_joined and is_halved and spec.shared_nbytes + BARRIERS_NBYTES <= self.device.max_shared_nbytes
 
     def candidates(self) -> Iterator[tuple[float, Cut]]:
         """Yield what may be chosen, with the seconds that the model expects."""
+        is_turned = self.type is f32 and self.sources[1].major == "mn"
         for tiling in TILINGS:
             num_chunks = 1
             while num_chunks <= MAX_CHUNKS:
-                cut = Cut(*tiling[:3], num_chunks)
+                cut = Cut(*tiling[:3], num_chunks, is_turned=is_turned)
                 if self.is_legal(cut):
-                    yield self.seconds(tiling, num_chunks), cut
+                    yield self.seconds(tiling, cut), cut
                 num_chunks *= 2
 
-    def seconds(self, tiling: Tiling, num_chunks: int) -> float:
+    def seconds(self, tiling: Tiling, cut: Cut) -> float:
         """What the model expects a cut to take."""
-        height = gemm.TILE_M * tiling.cluster
-        pairs = -(-self.m // height) * -(-self.n // tiling.tile_n) * self.count * num_chunks
+        height, num_chunks = gemm.TILE_M * tiling.cluster, cut.num_chunks
+        m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
+        pairs = -(-m // height) * -(-n // tiling.tile_n) * self.count * num_chunks
         waves = -(-pairs // (self.device.num_sms // tiling.cluster))
         chunk_nbytes = -(-self.depth * self.type.nbytes // (num_chunks * SWIZZLE_NBYTES)) * SWIZZLE_NBYTES
         seconds = waves * (SECONDS_PER_TILE + gemm.TILE_M * tiling.tile_n * chunk_nbytes / tiling.rate)
@@ -345,7 +361,7 @@ class Product:
         """Yield these, then every other cut there is."""
         yield from self.ranked()
         numbers = [1 << i for i in range(MAX_CHUNKS.bit_length())]
-        for sizes in product((64, 128, 192, 256), range(3, 9), (1, 2), numbers, "ba"):
+        for sizes in product(gemm.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), numbers, "bac", (False, True)):
             cut = Cut(*sizes)
             if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
                 yield cut
@@ -356,17 +372,17 @@ class Product:
         spec, c = self.spec(cut), pointers[0]
         stack = None
         a, b = self.sources
-        nbytes = self.type.nbytes
+        m, n, operands, nbytes = self.m, self.n, pointers[1:], self.type.nbytes
+        if cut.is_turned:
+            a, b, m, n, operands = b, a, n, m, operands[::-1]
         if spec.is_sliced:
             stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, cut.num_chunks)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
-        launch = gemm.plan(
-            spec, self.m, self.n, self.depth, self.device.num_sms, strides, stack, self.epilogue_constants
-        )
+        launch = gemm.plan(spec, m, n, self.depth, self.device.num_sms, strides, stack, self.epilogue_constants)
         if cut.num_chunks > 1:
             c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
         arguments = [
-            pointer._replace(map=described) for pointer, described in zip((c, *pointers[1:]), launch.maps, strict=True)
+            pointer._replace(map=described) for pointer, described in zip((c, *operands), launch.maps, strict=True)
         ]
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
         if self.finish is not None:

@@ -20,20 +20,20 @@ from oxinp._ptx.value import Value, Var
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
 
-# The label and the predicate are local to the braces. The hardware suspends the thread inside try_wait. The scope is
-# the block also in a cluster: what other blocks did with the buffer, they did through the asynchronous units.
-_WAIT = Op(
-    "mbarrier_wait",
-    "{{\n\t.reg .pred done;\n\tWAIT:\n\t"
-    "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [{0}], {1};"
-    "\n\t@!done bra WAIT;\n\t}}",
-    (),
-    (u32, u32),
-    refuse_to_wait,
-    WAIT,
-    90,
-    (8, 0),
-)
+
+def spinning(scope: str) -> str:
+    """Text of a wait for a phase, after which is seen what threads in that scope did before they arrived."""
+    # The label and the predicate are local to the braces. The hardware suspends the thread inside try_wait.
+    return (
+        "{{\n\t.reg .pred done;\n\tWAIT:\n\t"
+        f"mbarrier.try_wait.parity.acquire.{scope}.shared::cta.b64 done, [{{0}}], {{1}};"
+        "\n\t@!done bra WAIT;\n\t}}"
+    )
+
+
+# The scope is the block also in a cluster: what other blocks did with the buffer, they did through the asynchronous
+# units.
+_WAIT = Op("mbarrier_wait", spinning("cta"), (), (u32, u32), refuse_to_wait, WAIT, 90, (8, 0))
 
 
 def _row(name: str, opcode: str, signature: str, layout: str) -> Row:
@@ -93,22 +93,25 @@ class Pipeline:
         Groups of consuming threads in this block.
     nbytes : int
         Bytes that fill one buffer; those of a box that lie outside its array count.
+    is_shared : bool
+        Whether the blocks of a cluster copy into each other's buffers.
     """
 
-    def __init__(self, k: Builder, num_stages: int, num_consumers: int, nbytes: int) -> None:
+    def __init__(self, k: Builder, num_stages: int, num_consumers: int, nbytes: int, *, is_shared: bool = True) -> None:
         if num_stages < 2:
             raise ValueError(f"a ring needs at least 2 buffers, not {num_stages}")
         self.builder = k
         self.num_stages = num_stages
         self.nbytes = nbytes
         self.cluster_size = 1 if k.cluster is None else k.cluster[0] * k.cluster[1] * k.cluster[2]
+        self.num_sharing = self.cluster_size if is_shared else 1
         # Not static: behind static arrays the driver's linker does not align the dynamic memory as the tiles need it.
         self.full = k.dynamic_shared(u64, num_stages, align=8)
         self.empty = k.dynamic_shared(u64, num_stages, align=8)
         with k.when(k.thread_index() == 0):
             for i in range(num_stages):
                 k.emit("mbarrier_init", self.full.address(i), 1, types=())
-                k.emit("mbarrier_init", self.empty.address(i), num_consumers * self.cluster_size, types=())
+                k.emit("mbarrier_init", self.empty.address(i), num_consumers * self.num_sharing, types=())
             k.emit("fence_mbarrier_init", types=())
         if self.cluster_size > 1:
             cluster_barrier(k)
@@ -193,8 +196,8 @@ class Consumer(_Cursor):
         k, pipeline = self.builder, self.pipeline
         stage = self._oldest.get()
         barrier = pipeline.empty.address(stage)
-        with k.when(self._thread < pipeline.cluster_size):
-            if pipeline.cluster_size > 1:
+        with k.when(self._thread < pipeline.num_sharing):
+            if pipeline.num_sharing > 1:
                 k.emit("mbarrier_arrive_remote", k.emit("mapa", barrier, self._thread, types=()), types=())
             else:
                 k.emit("mbarrier_arrive", barrier, types=())
@@ -202,4 +205,4 @@ class Consumer(_Cursor):
         self._oldest.set(k.where(following == pipeline.num_stages, 0, following))
 
 
-__all__ = ["Consumer", "Pipeline", "Producer", "Slot", "cluster_barrier"]
+__all__ = ["Consumer", "Pipeline", "Producer", "Slot", "cluster_barrier", "spinning"]

@@ -1,8 +1,8 @@
 """Operand tiles in shared memory as the tensor copy engine writes and wgmma reads them.
 
 Everything is made of atoms of 8 rows of 128 bytes, 1024-byte aligned, in which the 16-byte chunk c of row r lies at
-c ^ (r & 7) (the 128-byte swizzle). A row runs along K in a K-major tile, along M or N in an MN-major one, which only
-16-bit types can have.
+c ^ (r & 7) (the 128-byte swizzle). A row runs along K in a K-major tile, along M or N in an MN-major one, which wgmma
+reads of 16-bit types only; those of 32 bits come to it through registers (`fragments`).
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ class OperandTile:
     num_stages : int
         Tiles in the ring.
     num_parts : int
-        Equal parts along `extent` that different blocks of a cluster load.
+        Equal parts that different blocks of a cluster load: along `extent`, or along `depth` where boxes do not divide.
 
     Attributes
     ----------
     box : tuple of int
         What one copy brings, as `MapSpec.box` of the array; (extent, depth) if K-major, (depth, extent) otherwise.
+    depth : int
     nbytes : int
         Bytes of one tile.
     """
@@ -62,12 +63,14 @@ class OperandTile:
         self.builder = k
         self.type = type
         self.major = major
+        self.depth = depth
         self.nbytes = extent * depth * type.nbytes
         self.box = operand_box(type, extent, depth, major, num_parts)
-        along = self.box[0] if major == "k" else self.box[1]
+        along, deep = self.box if major == "k" else self.box[::-1]
         box_nbytes = along * depth * type.nbytes
         self._boxes = [(start // along * box_nbytes, start) for start in range(0, extent, along)]
         self._num_parts = num_parts
+        self._depth_per_part = 0 if deep == depth else deep
         self._memory = k.dynamic_shared(type, (num_stages, extent * depth), align=ATOM_NBYTES)
         self._start: Value = self._memory.address()
         if major == "k":
@@ -105,15 +108,23 @@ class OperandTile:
         outer : tuple of Value
             Element along the axes before those two, of which a tile has one.
         """
-        tile = self._start + slot.stage * self.nbytes
-        if self._num_parts > 1:
+        tile, boxes = self._start + slot.stage * self.nbytes, self._boxes
+        if self._depth_per_part:
+            tile = tile + part * (self._depth_per_part * SWIZZLE_NBYTES)
+            depth_start = depth_start + part * self._depth_per_part
+        elif self._num_parts > 1:
             tile = tile + part * (self.nbytes // self._num_parts)
-            extent = len(self._boxes) * (self.box[0] if self.major == "k" else self.box[1])
+            extent = len(boxes) * (self.box[0] if self.major == "k" else self.box[1])
             extent_start = extent_start + part * (extent // self._num_parts)
-        for offset, start in self._boxes[: len(self._boxes) // self._num_parts]:
+            boxes = boxes[: len(boxes) // self._num_parts]
+        for offset, start in boxes:
             along = extent_start + start if start else extent_start
             position = (along, depth_start) if self.major == "k" else (depth_start, along)
             tensor_map.load(tile + offset if offset else tile, (*outer, *position), slot, multicast)
+
+    def address(self, stage: Value) -> Value:
+        """Shared address of the tile in buffer `stage`."""
+        return self._start + stage * self.nbytes
 
     def rows(self, stage: Value, first: Any = 0) -> OperandView:
         """The tile in buffer `stage` from its element `first` (a multiple of 64) of M or N on."""
@@ -141,12 +152,14 @@ def operand_box(type: Type, extent: int, depth: int, major: str, num_parts: int)
         box = (min(extent // num_parts, 256), depth)
         along = box[0]
     else:
-        if type.bits != 16:
+        if type.bits < 16:
             raise ValueError(f"wgmma reads {type} tiles K-major only")
         if depth % 16:
             raise ValueError(f"an MN-major tile is a multiple of 16 deep, not {depth}")
         box = (depth, row)
         along = row
+        if extent % (num_parts * along) and depth % (num_parts * ATOM_ROWS) == 0:
+            box, num_parts = (depth // num_parts, row), 1
     if extent % (num_parts * along) or along % ATOM_ROWS:
         raise ValueError(f"{extent} does not divide into {num_parts} parts of boxes of {along}")
     return box

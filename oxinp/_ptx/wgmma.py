@@ -8,7 +8,7 @@ counts inside that branch only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
 from oxinp._ptx.tile import WARPGROUP, OperandView, Pair
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u64
-from oxinp._ptx.value import Var
+from oxinp._ptx.value import Value, Var
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.kernel import Block, Loop
 
 ROWS = 64
+FRAGMENT, WORD = 4, 4  # registers that a thread has of A per multiplication, and their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ isa.register(
 _OPS: dict[tuple[Any, ...], Op] = {}
 
 
-def multiply_op(type: Type, sum_type: Type, extent: int, a_transposed: bool, b_transposed: bool) -> Op:
-    """Instruction form of one m64nNkK multiplication.
+def multiply_op(type: Type, sum_type: Type, extent: int, a_transposed: bool | None, b_transposed: bool) -> Op:
+    """Instruction form of one m64nNkK multiplication; of A in registers if that is neither transposed nor not.
 
     The accumulator registers are read and written in place, asynchronously; they stand among the sources.
     """
@@ -110,12 +111,19 @@ def multiply_op(type: Type, sum_type: Type, extent: int, a_transposed: bool, b_t
             raise ValueError(f"wgmma reads {type} operands K-major only")
         num = extent // 2
         sums = ", ".join(f"{{{i}}}" for i in range(num))
-        immediates = form.immediates.format(a=int(a_transposed), b=int(b_transposed))
+        a, end, immediates = f"{{{num}}}", num + 1, form.immediates
+        a_types: tuple[Type, ...] = (u64,)
+        if a_transposed is None:
+            if type.nbytes != WORD:
+                raise ValueError(f"no wgmma takes {type} from registers here")
+            end = num + FRAGMENT
+            a, a_types = "{{" + ", ".join(f"{{{i}}}" for i in range(num, end)) + "}}", (type,) * FRAGMENT
+        immediates = immediates.format(a=int(a_transposed or 0), b=int(b_transposed))
         text = (
             f"wgmma.mma_async.sync.aligned.m{ROWS}n{extent}k{form.depth}.{sum_type.ptx}.{form.ptx}.{form.ptx} "
-            f"{{{{{sums}}}}}, {{{num}}}, {{{num + 1}}}, {{{num + 2}}}{immediates};"
+            f"{{{{{sums}}}}}, {a}, {{{end}}}, {{{end + 1}}}{immediates};"
         )
-        src = (*(sum_type,) * num, u64, u64, pred)
+        src = (*(sum_type,) * num, *a_types, u64, pred)
         op = _OPS[key] = Op("wgmma", text, (), src, refuse, EFFECT, 90, (8, 0), WARPGROUP, arch_specific=True)
     return op
 
@@ -211,12 +219,20 @@ class Accumulator:
 
     def multiply(self, a: OperandView, b: OperandView, num_steps: int, type: Type) -> None:
         """Add a @ b.T over `num_steps` steps of 32 bytes of K; inside `Queue.group`."""
+        op = multiply_op(type, self.type, self.extent, a.is_transposed, b.is_transposed)
+        self._multiply(op, [[a.descriptor(step)] for step in range(num_steps)], b)
+
+    def multiply_fragments(self, fragments: Iterable[Sequence[Value]], b: OperandView, type: Type) -> None:
+        """Add a @ b.T where a is in registers, those of every step of K; they must not be written before the wait."""
+        op = multiply_op(type, self.type, self.extent, None, b.is_transposed)
+        self._multiply(op, fragments, b)
+
+    def _multiply(self, op: Op, steps: Iterable[Sequence[Value]], b: OperandView) -> None:
         if not self.queue._is_open:
             raise TypeError("multiply inside `with queue.group():`")
         k = self.queue.builder
-        op = multiply_op(type, self.type, self.extent, a.is_transposed, b.is_transposed)
-        for step in range(num_steps):
-            k.emit_op(op, *self._registers, a.descriptor(step), b.descriptor(step), self._keeps)
+        for step, a in enumerate(steps):
+            k.emit_op(op, *self._registers, *a, b.descriptor(step), self._keeps)
             if step == 0:
                 self._keeps.set(True)
         self._group = self.queue._num_groups + 1

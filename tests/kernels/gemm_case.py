@@ -16,13 +16,15 @@ class GemmCase:
     a, b : numpy.ndarray
         As the kernel reads them: bf16 as its bits, rows padded with NaN to multiples of 16 bytes (integers with 77).
     c : numpy.ndarray
-        Where the result goes, rows padded likewise, NaN or 77 all over.
+        Where the result, or its transpose, goes, rows padded likewise, NaN or 77 all over.
     shape : (int, int, int)
         M, N, K.
     exact : numpy.ndarray, float64
         The product of the operands as the kernel sees them.
     bound : numpy.ndarray, float64
         Largest allowed distance from it.
+    is_by_columns : bool
+        Whether it is the transpose that goes to `c`.
     """
 
     a: np.ndarray
@@ -31,6 +33,7 @@ class GemmCase:
     shape: tuple[int, int, int]
     exact: np.ndarray
     bound: np.ndarray
+    is_by_columns: bool = False
 
     @property
     def pitches(self):
@@ -45,10 +48,11 @@ class GemmCase:
         AssertionError
             Something was written beside the result.
         """
-        _, n, _ = self.shape
+        n = self.shape[0 if self.is_by_columns else 1]
         beside = to_float64(result[:, n:], out)
         assert (np.isnan(beside) if out.is_float else beside == FILL).all(), "written beyond the last column"
-        error = np.abs(to_float64(result[:, :n], out) - self.exact) / self.bound
+        got = to_float64(result[:, :n], out)
+        error = np.abs((got.T if self.is_by_columns else got) - self.exact) / self.bound
         return float(np.where(np.isnan(error), np.inf, error).max())
 
 
@@ -139,6 +143,8 @@ def draw(spec, m, n, depth, rng, rows=None):
 
 def _case(spec, a, b, shape, exact, bound):
     m, n, _ = shape
+    is_by_columns = getattr(spec, "is_by_columns", False)
     a = padded(a if spec.a_major == "k" else a.T, spec.type)
     b = padded(b if spec.b_major == "mn" else b.T, spec.type)
-    return GemmCase(a, b, blank(m, n, spec.out), shape, exact, bound)
+    c = blank(*((n, m) if is_by_columns else (m, n)), spec.out)
+    return GemmCase(a, b, c, shape, exact, bound, is_by_columns)

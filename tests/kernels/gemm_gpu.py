@@ -55,6 +55,19 @@ CHECKED_SPECS = [
     GemmSpec(u8, i32, b_major="k", tile_n=128, cluster=1),
     GemmSpec(u8, u8, b_major="k", tile_n=128),
     GemmSpec(u8, pred, b_major="k", tile_n=128, cluster=1),
+    # Halves of K that meet in a cluster.
+    GemmSpec(f16, f16, tile_n=128, shared="c"),
+    GemmSpec(f16, f32, "mn", "k", tile_n=64, shared="c", is_promoted=True),
+    GemmSpec(bf16, bf16, b_major="k", tile_n=64, num_stages=8, shared="c", is_bulk=False),
+    GemmSpec(i8, i32, b_major="k", tile_n=128, shared="c"),
+    # Few columns, stored as rows.
+    GemmSpec(f16, f16, "mn", "k", 16, 11, shared="c", is_bulk=False, is_by_columns=True),
+    GemmSpec(f16, f16, "mn", "mn", 64, 8),
+    GemmSpec(bf16, f32, "k", "k", 32, 8, is_bulk=False, is_promoted=True, is_by_columns=True),
+    # f32 that comes through registers.
+    GemmSpec(f32, f32, "mn", "k", is_by_columns=True),
+    GemmSpec(f32, f32, "mn", "k", 128, shared="c", is_by_columns=True),
+    GemmSpec(f32, f32, "mn", "k", 192, 4, 2, shared="a", is_by_columns=True),
 ]
 TIMED = [
     (GemmSpec(bf16, bf16), 8192),
@@ -74,7 +87,8 @@ TIMED = [
 
 def shapes_of(spec):
     """Shapes to check a kernel with: the axes along which operands run have to be multiples of 16 bytes."""
-    shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" else [])
+    shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" and spec.is_bulk else [])
+    shapes = [shape for shape in shapes if spec.shared != "c" or shape[2] > spec.depth]
     if spec.type.nbytes > 1:
         return shapes
     return [(m, n if spec.out.nbytes > 1 else 2 * n, 2 * depth) for m, n, depth in shapes]
@@ -91,7 +105,10 @@ class Run:
             backend.upload(buffer.ptr, array)
         strides_nbytes = tuple(array.strides[0] for array in arrays)
         launch = plan(spec, *case.shape, backend.capability.num_sms, strides_nbytes)
-        maps = [backend.tensor_map(row, buffer.ptr) for row, buffer in zip(launch.maps, self.buffers, strict=True)]
+        maps = [
+            buffer.ptr if row is None else backend.tensor_map(row, buffer.ptr)
+            for row, buffer in zip(launch.maps, self.buffers, strict=True)
+        ]
         self.launch = prepare(backend, launch, maps, linked)
 
     def fetch(self):

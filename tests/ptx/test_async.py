@@ -468,7 +468,7 @@ def test_maps_that_cannot_be(arguments, message):
     ("arguments", "message"),
     [
         ((bf16, 128, 32, "k", 1), "64 deep"),
-        ((f32, 128, 32, "mn", 1), "K-major only"),
+        ((i8, 128, 32, "mn", 1), "K-major only"),
         ((bf16, 128, 60, "mn", 1), "multiple of 16 deep"),
         ((bf16, 96, 64, "mn", 1), "does not divide"),
         ((bf16, 128, 64, "m", 1), "major"),
