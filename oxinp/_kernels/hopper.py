@@ -16,6 +16,7 @@ from oxinp._kernels import elementwise, gemm, reduce
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.epilogue import bind
 from oxinp._kernels.gemm import GemmSpec, Stack
+from oxinp._kernels.hopper_cut import MAX_CHUNKS, Cut, Problem, Side, candidates
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work, touched_nbytes
 from oxinp._kernels.steps import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
@@ -33,49 +34,9 @@ if TYPE_CHECKING:
 ARCHITECTURE = (9, 0)
 # What is multiplied as what: the bytes of bools are 0 or 1.
 MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, pred: u8}
-MAX_CHUNKS = 64  # one pass joins them
 MIN_CHUNK_NBYTES = 512  # of K
 BARRIERS_NBYTES = 1024
-SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 4e-6  # beside their work, on the H200
-BYTES_PER_SECOND = 3e12
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
-
-
-class Cut(NamedTuple):
-    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K.
-
-    What is turned is computed as the transpose, B.T by A.T.
-    """
-
-    tile_n: int
-    num_stages: int
-    cluster: int
-    num_chunks: int = 1
-    shared: str = "b"
-    is_turned: bool = False
-
-
-class Tiling(NamedTuple):
-    """A cut, and what was measured of it: bytes of K times elements of C that a multiprocessor takes per second.
-
-    `seconds` is what there is beside that: the way to the first product, and from the last one.
-    """
-
-    tile_n: int
-    num_stages: int
-    cluster: int
-    rate: float
-    seconds: float
-
-
-TILINGS = (
-    Tiling(256, 4, 2, 7.2e12, 4.2e-6),
-    Tiling(256, 4, 1, 7.1e12, 3.3e-6),
-    Tiling(192, 4, 1, 6.7e12, 3.0e-6),
-    Tiling(128, 6, 2, 6.7e12, 3.7e-6),
-    Tiling(128, 6, 1, 6.7e12, 2.9e-6),
-    Tiling(64, 8, 1, 4.4e12, 2.6e-6),
-)
 
 
 class Source(NamedTuple):
@@ -313,28 +274,17 @@ class Product:
 
     def candidates(self) -> Iterator[tuple[float, Cut]]:
         """Yield what may be chosen, with the seconds that the model expects."""
-        is_turned = self.type is f32 and self.sources[1].major == "mn"
-        for tiling in TILINGS:
-            num_chunks = 1
-            while num_chunks <= MAX_CHUNKS:
-                cut = Cut(*tiling[:3], num_chunks, is_turned=is_turned)
-                if self.is_legal(cut):
-                    yield self.seconds(tiling, cut), cut
-                num_chunks *= 2
-
-    def seconds(self, tiling: Tiling, cut: Cut) -> float:
-        """What the model expects a cut to take."""
-        height, num_chunks = gemm.TILE_M * tiling.cluster, cut.num_chunks
-        m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
-        pairs = -(-m // height) * -(-n // tiling.tile_n) * self.count * num_chunks
-        waves = -(-pairs // (self.device.num_sms // tiling.cluster))
-        chunk_nbytes = -(-self.depth * self.type.nbytes // (num_chunks * SWIZZLE_NBYTES)) * SWIZZLE_NBYTES
-        seconds = waves * (SECONDS_PER_TILE + gemm.TILE_M * tiling.tile_n * chunk_nbytes / tiling.rate)
-        seconds += tiling.seconds
-        if num_chunks > 1:
-            seconds += SECONDS_PER_PASS
-            seconds += 2 * num_chunks * self.count * self.m * self.n * self.acc.nbytes / BYTES_PER_SECOND
-        return seconds
+        a, b = (
+            Side(extent, x.num_matrices * x.lines * x.run * self.type.nbytes, x.major == "k")
+            for extent, x in zip((self.m, self.n), self.sources, strict=True)
+        )
+        size = self.count * self.m * self.n
+        depth_nbytes = self.depth * self.type.nbytes
+        problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes)
+        is_through_registers = self.type is f32 and not b.is_along_k
+        for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
+            if self.is_legal(cut):
+                yield seconds, cut
 
     def choose(self) -> Cut:
         """The cut that was measured to be best near this problem, or that the model expects to take the least time.

@@ -58,10 +58,17 @@ def multiply(here, step, addresses):
         return
     assert step.kernel.name.startswith("gemm_u8_i32_kk_")
     a, b = (
-        read(here, address, argument.map) for address, argument in zip(addresses[1:], step.arguments[1:], strict=True)
+        read(here, address, argument.map)
+        for address, argument in operands_of(step, list(zip(addresses, step.arguments, strict=True)))
     )
     c = (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
     here.memory.write(addresses[0], c)
+
+
+def operands_of(step, arguments):
+    """What of the arguments belongs to A and to B, the other way round where the product is turned."""
+    of_a, of_b = arguments[1:]
+    return (of_b, of_a) if step.kernel.name.endswith("_columns") else (of_a, of_b)
 
 
 def read(here, address, spec):
@@ -94,7 +101,7 @@ def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, m
     b = b._replace(run=b.pitch) if depth % unit else b
     plan = hopper.plan(a, b, out, H200)
     step = product_of(plan)
-    _, of_a, _ = step.arguments
+    of_a, _ = operands_of(step, step.arguments)
     assert of_a.base == "scratch"
     left = run(plan, {"a": stored, "b": np.zeros(1, dtype)})[0]
     expected = stored if major == "k" or type is f16 else stored.swapaxes(1, 2)
@@ -117,7 +124,7 @@ def test_stacks_in_another_order_are_copied(monkeypatch):
     b = matmul.Matrices(f16, (0, 24 * 16, 16, 1), 256)
     plan = matmul.plan_hopper((3, 2, 20, 16), 24, a, b, f16, H200)
     step = product_of(plan)
-    of_a, of_b = step.arguments[1:]
+    of_a, of_b = operands_of(step, step.arguments)
     left = run(plan, {"a": stored, "b": np.arange(2 * 24 * 16, dtype=np.float16)})[0].view(np.float16)
     assert of_a.map.shape == (6, 20, 24)
     np.testing.assert_array_equal(left[of_a.offset // 2 :][: stored.size], stored.swapaxes(1, 2).ravel())
