@@ -64,6 +64,7 @@ CHECKED_SPECS = [
     GemmSpec(f16, f16, "mn", "k", 16, 11, shared="c", is_bulk=False, is_by_columns=True),
     GemmSpec(f16, f16, "mn", "mn", 64, 8),
     GemmSpec(bf16, f32, "k", "k", 32, 8, is_bulk=False, is_promoted=True, is_by_columns=True),
+    GemmSpec(u8, i32, "k", "k", 32, 9, shared="c", is_bulk=False, is_by_columns=True),
     # f32 that comes through registers.
     GemmSpec(f32, f32, "mn", "k", is_by_columns=True),
     GemmSpec(f32, f32, "mn", "k", 128, shared="c", is_by_columns=True),

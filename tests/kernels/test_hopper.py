@@ -245,6 +245,39 @@ def test_what_was_measured_is_chosen():
     assert all(map(choice.is_legal, choice.candidates()))
 
 
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [
+        ((16, 8192, 8192), "128x16_s12_c2_direct_c_columns"),  # B is read once, by all multiprocessors
+        ((50, 8192, 8192), "128x64_s8_c2_direct_c_columns"),
+        ((8192, 128, 8192), "128x128_s5_c2_c"),
+        ((1024, 1024, 4096), "128x128_s5_c2_c"),  # half as many tiles as multiprocessors
+        ((1024, 1024, 1024), "128x64_s8_c1"),
+        ((8192, 8192, 8192), "128x256_s4_c2"),
+    ],
+)
+def test_what_the_model_chooses(shape, kernel):
+    m, n, depth = shape
+    plan = hopper.plan(source("a", f16, "k", m, depth), source("b", f16, "mn", n, depth), f16, H200)
+    (step,) = plan.steps
+    assert step.kernel.name.endswith(kernel)
+    # Every block has a tile, or two of them have one.
+    assert step.grid[0] <= H200.num_sms
+
+
+def test_tf32_takes_row_major_operands_as_they_are():
+    a, b = source("a", f32, "k", 512, 256), source("b", f32, "mn", 1024, 256)
+    plan = hopper.plan(a, b, f32, H200)
+    assert plan.scratch_nbytes == 0
+    (step,) = plan.steps
+    assert [argument.base for argument in step.arguments] == ["c", "b", "a"]
+    assert step.arguments[0].map.shape == (512, 1024)
+    assert step.kernel.name.endswith("_columns")
+    # Both along M and N, or rows of C that bulk copies cannot store: one is copied.
+    for others in ((a, b._replace(run=1022)), (source("a", f32, "mn", 512, 256), b)):
+        assert len(hopper.plan(*others, f32, H200).steps) > 1
+
+
 def test_results_at_any_alignment_are_stored_directly():
     plan = hopper.plan(source("a", f16, "k", 128, 512), source("b", f16, "k", 101, 512), f16, H200)
     step = product_of(plan)
