@@ -12,9 +12,10 @@ blocks work on tiles one above the other: each copies half of the common B tile,
 
 Algorithm: modulus by modulus, in each in an order that keeps the tiles worked on at one time in a near-square region.
 Sums of K products are exact in 32 bits up to K = 2**16; they are reduced to 0 to p - 1 by multiplying with the
-reciprocal. As the columns are spread, a thread has 16 neighbours of a row and stores them at once.
+reciprocal. As the columns are spread, a thread has 16 neighbours of a row and stores them at once. Of chunks of K but
+the first, sums begin with what C is.
 
-Per element of C and modulus: 2 K integer operations, one byte written.
+Per element of C and modulus: 2 K integer operations, one byte written, and for chunks but the first one read.
 """
 
 from __future__ import annotations
