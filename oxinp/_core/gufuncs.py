@@ -96,6 +96,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         try:
             if kwargs:
                 return self._with_keywords(arrays, out, kwargs)
+            if out is not None:  # NumPy refuses dtypes before shapes
+                numpy_ufunc.resolve_dtypes((*[array._layout.dtype for array in arrays], out._layout.dtype))
             result = self._of_arrays(arrays)
         except Unsupported:
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)

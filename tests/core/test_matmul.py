@@ -496,3 +496,8 @@ def test_zeros_of_products_with_a_scalar_have_numpys_sign(name, dtype, shape):
     for operands in ((zero, ones), (ones, zero)):
         got = getattr(np, name)(*map(np.asarray, operands))
         assert_same(got, getattr(numpy, name)(*operands))
+
+
+def test_an_output_of_another_dtype_is_refused_before_shapes(twin):
+    twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((2, 3)), out=n.ones(5, "?")))
+    twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((3, 2)), out=n.ones((2, 2), "i8")))
