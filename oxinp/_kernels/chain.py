@@ -23,6 +23,7 @@ MAX_GATHERED = 64  # registers of a thread for what it loads before it uses the 
 
 # How an operand moves along the innermost loop, and which strides are therefore kernel parameters.
 UNIT = "unit"  # consecutive elements: the innermost stride is 1
+LINE = "line"  # likewise, and the same elements whatever the other loops
 STRIDED = "strided"  # any strides
 OUTER = "outer"  # one element per row: the innermost stride is 0
 BROADCAST = "broadcast"  # one element for all: read once
@@ -58,7 +59,7 @@ class OperandSpec(Frozen):
     @property
     def words(self) -> int:
         """Registers that a loaded element takes."""
-        return max(1, self.type.nbytes // 4) if self.kind in {UNIT, STRIDED, *STAGED} else 0
+        return max(1, self.type.nbytes // 4) if self.kind in {UNIT, LINE, STRIDED, *STAGED} else 0
 
     def stride_loops(self, ndim: int) -> Sequence[int]:
         """Loops whose stride is a parameter."""
@@ -70,7 +71,7 @@ class OperandSpec(Frozen):
 
     def fixed_stride(self, loop: int, ndim: int) -> int:
         """Stride along a loop whose stride is no parameter."""
-        return int((self.kind == UNIT and loop == ndim - 1) or (self.kind == TRANSPOSED and loop == ndim - 2))
+        return int((self.kind in {UNIT, LINE} and loop == ndim - 1) or (self.kind == TRANSPOSED and loop == ndim - 2))
 
 
 class Chain(Frozen):

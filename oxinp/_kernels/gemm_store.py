@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING
 from oxinp._ptx.types import i64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oxinp._kernels.chain import Position
     from oxinp._kernels.epilogue import BoundEpilogue
     from oxinp._kernels.gemm_parts import Joined
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.tile import Pair
+    from oxinp._ptx.tile import Finish, Pair
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
-
-    Finish = Callable[[list[Pair]], list[Pair]]
 
 
 def place_of(thread: Value) -> tuple[Value, Value]:
@@ -54,31 +50,45 @@ class Finisher:
         self.epilogue, self.out, self.extents, self.width = epilogue, out, extents, width
         self._row, self._column = place_of(thread)
 
-    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> Finish:
-        """Return what finishes pairs of the 64 rows of sums whose first is that of element (`row`, `column`)."""
+    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> Finishing:
+        """The way to finish 64 rows of sums whose first is that of element (`row`, `column`)."""
         k = self.epilogue.k
         last_row, last = self.extents[0] - 1, self.extents[1] - self.width
-        own, first = row + self._row, column + self._column
-        lines = [self.epilogue.at((*outer, k.min(own + 8 * i if i else own, last_row))).held() for i in range(2)]
+        own = row + self._row
+        matrix, loop = self.epilogue.at(outer), len(outer)
+        rows = [k.cast(k.min(place, last_row), i64) for place in (own, own + 8)]
+        lines = [matrix.moved(loop, place).held() for place in rows]
+        return Finishing(self, lines, loop + 1, column + self._column, last)
 
-        def finish(pairs: list[Pair]) -> list[Pair]:
-            loaded = [self._load(lines[i], len(outer) + 1, first + 8 * j, last) for i, j, *_ in pairs]
-            return [
-                (i, j, *self._finished(totals, inputs)) for (i, j, *totals), inputs in zip(pairs, loaded, strict=True)
-            ]
 
-        return finish
+class Finishing:
+    """A `tile.Finish` of one tile, its inputs read in two `lines` from a column on, none behind the last."""
 
-    def _load(self, line: Position, loop: int, column: Value, last: Value) -> list[list[Value]]:
-        """The inputs of a pair: of both at once, or of one after the other."""
-        k = self.epilogue.k
-        places = [k.min(column + shift if shift else column, last) for shift in range(0, 2, self.width)]
-        parts = [line.moved(loop, k.cast(place, i64)).load(self.width) for place in places]
-        return [[value for values in parts_of_one for value in values] for parts_of_one in zip(*parts, strict=True)]
+    def __init__(self, finisher: Finisher, lines: list[Position], loop: int, column: Value, last: Value) -> None:
+        self.finisher, self.lines, self.loop, self.column, self.last = finisher, lines, loop, column, last
 
-    def _finished(self, totals: list[Value], loaded: list[list[Value]]) -> tuple[Value, Value]:
-        first, second = self.epilogue.finished(totals, loaded, self.out)
-        return first, second
+    def __call__(self, pairs: list[Pair]) -> list[Pair]:
+        """What is written of pairs; all that they need is read before the first is finished."""
+        epilogue, out = self.finisher.epilogue, self.finisher.out
+        read: dict[tuple[int, int], list[Value]] = {}
+        loaded = [self._loaded(i, j, read) for i, j, *_ in pairs]
+        finished: list[Pair] = []
+        for (i, j, *totals), inputs in zip(pairs, loaded, strict=True):
+            first, second = epilogue.finished(totals, inputs, out)
+            finished.append((i, j, first, second))
+        return finished
+
+    def _loaded(self, i: int, j: int, read: dict[tuple[int, int], list[Value]]) -> list[list[Value]]:
+        """The inputs of a pair, read at once or one after the other; what both lines share, once."""
+        k, width = self.finisher.epilogue.k, self.finisher.width
+        shifts = range(8 * j, 8 * j + 2, width)
+        columns = [k.cast(k.min(self.column + shift if shift else self.column, self.last), i64) for shift in shifts]
+        inputs = []
+        for spot in self.lines[i].inputs:
+            if (id(spot), j) not in read:
+                read[id(spot), j] = [value for x in columns for value in spot.moved(self.loop, x).load(width)]
+            inputs.append(read[id(spot), j])
+        return inputs
 
 
 class Direct:

@@ -7,7 +7,7 @@ reads of 16-bit types only; those of 32 bits come to it through registers (`frag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tma import SWIZZLE_NBYTES, TensorMap, commit_stores, publish_shared, wait_stores
@@ -15,8 +15,6 @@ from oxinp._ptx.types import Type, u32
 from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.mbarrier import Slot
     from oxinp._ptx.wgmma import Accumulator, Totals
@@ -182,6 +180,13 @@ class OperandView:
         return result
 
 
+class Finish(Protocol):
+    """What becomes of the pairs of an accumulator before they are converted."""
+
+    def __call__(self, pairs: list[Pair], /) -> list[Pair]:
+        """Finish pairs."""
+
+
 class ResultTile:
     """The way of an accumulator's rows out to global memory: swizzled boxes in shared memory, stored by bulk copies.
 
@@ -232,11 +237,11 @@ class ResultTile:
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
-        finish: Callable[[list[Pair]], list[Pair]] | None = None,
+        finish: Finish | None = None,
     ) -> None:
         """Finish and convert 64 rows of sums, and store what is inside the array from element (`row`, `column`) on.
 
-        `outer` is the element along the axes before those two; `finish` is given the pairs of a box.
+        `outer` is the element along the axes before those two; `finish` is given the pairs box by box.
         """
         k, per_box = self.builder, self._columns // 8
         pairs = accumulator.pairs()
@@ -265,4 +270,4 @@ class ResultTile:
             wait_stores(self.builder)
 
 
-__all__ = ["ATOM_NBYTES", "OperandTile", "OperandView", "ResultTile", "operand_box"]
+__all__ = ["ATOM_NBYTES", "Finish", "OperandTile", "OperandView", "ResultTile", "operand_box"]

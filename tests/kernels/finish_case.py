@@ -129,7 +129,15 @@ RECIPES = {
     "tf32": Recipe(f32, f32, ((f32, "all"),), ((f32, 0.25),), (("multiply", f32, (0, 2)), ("add", f32, (3, 1)))),
     "bytes": Recipe(i8, i32, ((i32, "row"),), (), (("add", i32, (0, 1)),)),
     "bytes that wrap around": Recipe(i8, i8, ((i8, "all"),), (), (("cast", i8, (0,)), ("multiply", i8, (2, 1)))),
-    "compared": Recipe(f16, f16, ((f16, "row"),), (), (("cast", f16, (0,)), ("maximum", f16, (2, 1)))),
+    "bias and relu as NumPy": Recipe(
+        f16, f16, ((f16, "row"),), ((f16, 0.0),),
+        (("cast", f16, (0,)), ("add", f16, (3, 1)), ("maximum", f16, (4, 2))),
+    ),
+    "alpha and beta": Recipe(
+        f16, f16, ((f16, "all"),), ((f32, 0.5), (f32, -2.0)),
+        (("cast", f32, (1,)), ("multiply", f32, (0, 2)), ("multiply", f32, (4, 3)), ("add", f32, (5, 6)),
+         ("cast", f16, (7,))),
+    ),
     "tanh": Recipe(f16, f32, ((f32, "row"),), (), (("add", f32, (0, 1)), ("tanh", f32, (2,))), ulp=2),
 }  # fmt: skip
 

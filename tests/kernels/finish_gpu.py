@@ -5,6 +5,7 @@ and with ``--peer`` of PyTorch's: in turn, the median of several rounds.
 """
 
 import argparse
+import functools
 import importlib
 import statistics
 import sys
@@ -23,8 +24,8 @@ from tests.kernels.gemm_gpu import time_ms, write
 # (m, n, K, matrices): tiles in part, rows that are not stored in bulk, stacks, several tiles per block.
 SHAPES = [(200, 264, 80, 1), (67, 77, 48, 1), (130, 136, 64, 3), (1100, 2312, 144, 1), (4104, 4360, 208, 1)]
 SIZES = (2048, 4096, 8192)
-TIMED = ("bias and relu", "alpha, beta and bias along columns", "rounded as NumPy", "in f32")
-NUM_ROUNDS = 5
+TIMED = ("bias and relu", "bias and relu as NumPy", "alpha and beta", "alpha, beta and bias along columns")
+NUM_ROUNDS, AT_ONCE = 5, 10
 
 
 def planned(backend, type, out, shape, finish=None, alignment=256):
@@ -69,13 +70,20 @@ def check(backend, recipe, shape, rng):
     return float(np.nan_to_num(errors, nan=np.inf).max())
 
 
+@functools.lru_cache(1)
+def drawn(size, dtype):
+    """Two random matrices."""
+    rng = np.random.default_rng(size)
+    return [rng.standard_normal((size, size), np.float32).astype(dtype) for _ in range(2)]
+
+
 def runner(backend, type, out, size, recipe=None):
     """What multiplies once, operands random."""
     rng = np.random.default_rng(size)
     finish = None if recipe is None else recipe.finish(size, size)
     written = out if recipe is None else recipe.written
     plan = planned(backend, type, out, (size, size, size, 1), finish)
-    values = [rng.standard_normal((size, size), np.float32).astype(type.dtype) for _ in range(2)]
+    values = drawn(size, type.dtype)
     held = [] if recipe is None else recipe.draw(rng, size, size)
     buffers = [backend.allocate(x.nbytes) for x in (*values, *held)]
     for buffer, x in zip(buffers, (*values, *held), strict=True):
@@ -92,24 +100,26 @@ def peers(size):
     torch = importlib.import_module("torch")
     a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
     bias = torch.randn(size, device="cuda", dtype=torch.float16)
+    c = torch.randn(size, size, device="cuda", dtype=torch.float16)
     ways = {
         "matmul": lambda: torch.matmul(a, b.T),
+        "addmm of a matrix": lambda: torch.addmm(c, a, b.T, beta=-2.0, alpha=0.5),
         "addmm": lambda: torch.addmm(bias, a, b.T),
         "addmm and relu in one": lambda: torch._addmm_activation(bias, a, b.T),
         "linear, relu": lambda: torch.relu(torch.nn.functional.linear(a, b, bias)),
     }
 
     def timed(way):
-        for _ in range(3):
-            way()
         times = []
-        for _ in range(20):
+        for _ in range(3):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
             way()
+            begin.record()
+            for _ in range(AT_ONCE):
+                way()
             end.record()
             end.synchronize()
-            times.append(begin.elapsed_time(end))
+            times.append(begin.elapsed_time(end) / AT_ONCE)
         return statistics.median(times)
 
     return {f"torch {name}": lambda way=way: timed(way) for name, way in ways.items()}
@@ -130,7 +140,7 @@ def main(arguments):
     for size in options.sizes:
         ways = {"plain": runner(backend, f16, f16, size)}
         ways |= {name: runner(backend, RECIPES[name].type, RECIPES[name].out, size, RECIPES[name]) for name in TIMED}
-        timed = {name: lambda way=way: time_ms(backend, way) for name, way in ways.items()}
+        timed = {name: lambda way=way: time_ms(backend, way, 3, AT_ONCE) for name, way in ways.items()}
         if options.peer:
             timed |= peers(size)
         times = {name: [] for name in timed}
