@@ -5,6 +5,7 @@ Its rules are the correctness argument of lazy evaluation:
 * A pending value names Buffers, never storages, and a Buffer's bytes change only in `write`, which first flushes every
   pending value that reads them. So a value means the same whenever it is computed.
 * A flush replaces `Storage.value` only after its launch returned; one that failed stays pending and can be tried again.
+* A product that is deferred is computed before bytes change that it reads, too, and by whoever asks where it lies.
 * An interior value that is still referenced becomes one more output of the kernel that computes it on the way.
 * One lock holds for a flush or a write; recording takes none.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 from oxinp._config import config
 from oxinp._core import programs
@@ -45,6 +46,16 @@ MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed
 
 LOCK = threading.RLock()
 
+DEFERRED: WeakSet[Any] = WeakSet()
+"""Products that have not been computed, see `deferred`."""
+
+
+def _apart(*_: Any) -> None:
+    """Fuse nothing."""
+
+
+fuse: Callable[[Storage, Value, list[Storage]], Value | None] = _apart
+"""How a product is computed together with what is made of it; `deferred` enters it."""
 
 RECORDERS: list[Record] = []
 """Called with each storage that becomes pending, by what made it so: they are on the path of every operation.
@@ -72,7 +83,18 @@ def watch(
     global compute, write
     compute = around_compute(compute)
     write = around_write(write)
+    _AROUND.append(around_compute)
     _record(record)
+
+
+_AROUND: list[Callable[[Compute], Compute]] = []
+
+
+def attributed(run: Any) -> Any:
+    """Return what calls `run(entry, None)` for the line that made the entry known to `RECORDERS`, as `compute` does."""
+    for around in _AROUND:
+        run = around(run)
+    return run
 
 
 def _record(record: Record) -> None:
@@ -120,6 +142,7 @@ def materialise(storage: Storage) -> Value:
             with here.on(origin):
                 return materialise(storage)
         if not graph.nodes:
+            value[1][0].ptr  # noqa: B018 - which has a deferred product computed
             return value  # type: ignore[no-any-return]
         return compute(storage, value)
 
@@ -127,11 +150,6 @@ def materialise(storage: Storage) -> Value:
 def _compute(storage: Storage, value: Value) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     graph, leaves, _ = value
-    program = graph.program
-    if program is None or program.version != config.version:
-        program = programs.find(graph)
-    if REPORTS:
-        note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     references = PENDING[:]
     others = [
         other
@@ -152,8 +170,15 @@ def _compute(storage: Storage, value: Value) -> Value:
     else:
         del PENDING[: len(references)]
     try:
+        if DEFERRED and not wanted and (done := fuse(storage, value, others)) is not None:
+            return done
+        if REPORTS:
+            note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if wanted:
             return _run_with_interior(storage, value, wanted)
+        program = graph.program
+        if program is None or program.version != config.version:
+            program = programs.find(graph)
         if program.arrays_only:  # `program.run`, spelled out
             buffer = program.allocate(program.nbytes)
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -162,8 +187,7 @@ def _compute(storage: Storage, value: Value) -> Value:
     except BaseException:
         PENDING.append(ref(storage))
         raise
-    done: Value = (program.leaf, (buffer,), next_mask())
-    storage.value = done
+    storage.value = done = (program.leaf, (buffer,), next_mask())
     return done
 
 
@@ -333,12 +357,16 @@ def flush_readers(target: Value, keep: Storage | None = None) -> None:
                 value = storage.value
                 if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                     materialise(storage)
+        for entry in tuple(DEFERRED):
+            if entry.mask & mask and _reads(entry.operands, buffer):
+                entry.compute()
 
 
 def flush_all() -> None:
-    """Materialise everything pending, the latest first, so that what it passes on the way comes along."""
+    """Compute everything pending, the latest first, so that what it passes on the way comes along."""
     with LOCK:
         pending = _pending()
+        compute_deferred(lambda entry: entry.is_held() or entry.num_readers(pending) > 1)  # once, before those
         del PENDING[: len(pending)]
         try:
             for storage in reversed(pending):
@@ -346,6 +374,14 @@ def flush_all() -> None:
                     materialise(storage)
         finally:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
+        compute_deferred()
+
+
+def compute_deferred(is_meant: Callable[[Any], bool] | None = None) -> None:
+    """Compute the products that wait, all or some of them."""
+    for entry in tuple(DEFERRED):
+        if is_meant is None or is_meant(entry):
+            entry.compute()
 
 
 def prune(storage: Storage, depth: int) -> None:

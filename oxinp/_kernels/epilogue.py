@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.chain import BROADCAST, OUTER, SCALAR, STRIDED, UNIT, BoundChain, Chain, OperandSpec, Position
+from oxinp._kernels.chain import BROADCAST, LINE, OUTER, SCALAR, STRIDED, UNIT, BoundChain, Chain, OperandSpec, Position
 from oxinp._kernels.problem import Instr, Nest, Operand, ScalarOperand
+from oxinp._ptx import Builder
 from oxinp._ptx.types import i64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from oxinp._ptx import Builder
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -92,7 +92,22 @@ def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_pair
     if strides[-1] == 0:
         return OUTER
     are_pairs = operand.alignment % (2 * operand.type.nbytes) == 0 and not any(step % 2 for step in strides[:-1])
-    return UNIT if strides[-1] == 1 and (are_pairs or not is_paired) else STRIDED
+    if strides[-1] != 1 or not (are_pairs or not is_paired):
+        return STRIDED
+    return UNIT if any(strides[:-1]) else LINE
+
+
+def length(finish: Finish, sums: Type) -> int:
+    """Return how many instructions a sum goes through, constants and loads aside."""
+    return _num_lines(finish, sums, finish.instrs) - _num_lines(finish, sums, ())
+
+
+def _num_lines(finish: Finish, sums: Type, instrs: Sequence[Instr]) -> int:
+    k = Builder("length", block=32)
+    values = [k.scalar(f"value{i}", type) for i, type in enumerate(finish.types(sums)[: 1 + len(finish.inputs)])]
+    result = BoundChain(k, Chain((), tuple(instrs), (), 1, 64)).evaluate(values)[-1]
+    k.pointer("out", result.type, "w").store(0, [result])
+    return k.build().ptx.count("\n")
 
 
 class BoundEpilogue:
@@ -100,6 +115,7 @@ class BoundEpilogue:
 
     def __init__(self, k: Builder, epilogue: Epilogue) -> None:
         self.k = k
+        self.chain = epilogue.chain
         self._result = epilogue.result
         self._bound = BoundChain(k, epilogue.chain)
 

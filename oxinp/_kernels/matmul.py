@@ -86,7 +86,7 @@ def plan(
 
     Returns
     -------
-    MatmulPlan
+    MatmulPlan or None
     """
     *batch, m, n = shape
     variant = variant or Variant()
@@ -103,8 +103,10 @@ def plan(
     spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
     spec, constants = varied(spec, variant, moves)
-    cut = _cut(spec, problem, device, may_split=spec.is_plain and variant.c_strides is None)
+    cut = _cut(spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None))
     is_split = cut.num_chunks > 1
+    if is_split and variant.has_plain_sums:
+        return None
     spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
     spec = replace(spec, num_batch=len(loops), is_split=is_split)
     first = gemm_any.plan(

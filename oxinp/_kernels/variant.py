@@ -26,6 +26,8 @@ class Variant(NamedTuple):
     finish : Finish, optional
     c_strides : tuple of int, optional
         Of C, in elements, the last one 1; in C order unless given.
+    has_plain_sums : bool
+        The sums that are finished have to be those of the product without: there is no plan where it is cut along K.
     """
 
     a_form: Form = WHOLE
@@ -34,6 +36,7 @@ class Variant(NamedTuple):
     is_mirrored_out: bool = False
     finish: Finish | None = None
     c_strides: tuple[int, ...] | None = None
+    has_plain_sums: bool = False
 
 
 def varied(spec: AnyGemmSpec, variant: Variant, moves: Sequence[Sequence[int]]) -> tuple[AnyGemmSpec, tuple[int, ...]]:

@@ -5,28 +5,33 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
 from oxinp._config import config
 from oxinp._core import explain, schedule
+from oxinp._core.deferred import Deferred, defer
 from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
-from oxinp._core.expr import Unsupported, new_table, remember
+from oxinp._core.expr import Graph, Unsupported, new_table, remember
 from oxinp._core.handle import Handle, expression
 from oxinp._core.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype, copy
+from oxinp._core.ops.finish import finish_of
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.shape import reshape
 from oxinp._core.ops.views import view
 from oxinp._core.placement import device, keyed
-from oxinp._core.programs import on_device
+from oxinp._core.programs import arguments_of, describe, on_device
 from oxinp._core.reduction_table import SUM
 from oxinp._core.ufunc import wrap
 from oxinp._core.ufuncs import UFUNC_OBJECTS
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
+    from oxinp._core.storage import Value
+    from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.matmul import Matrices
     from oxinp._kernels.steps import Step, StepsPlan
     from oxinp._ptx.tma import MapSpec
@@ -42,6 +47,7 @@ WIDENED = {
     np.dtype(np.uint8): (np.dtype(np.int32), np.dtype(np.uint32)),
     FLOAT16: (FLOAT32,),
 }
+MAX_FINISHED = 64  # graphs of which a product keeps how it runs with them
 MIN_SYMMETRIC = 1024  # rows from which the tiles of half a product keep all multiprocessors at work
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
@@ -99,10 +105,25 @@ def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None)
 class Product:
     """The product of matrices in two layouts: what they are turned into first, and the launches."""
 
-    __slots__ = ("cost", "dtype", "is_turned", "layout", "left", "own", "plan", "right", "run", "spare", "version")
+    __slots__ = (
+        "cost",
+        "dtype",
+        "finished",
+        "is_turned",
+        "layout",
+        "left",
+        "own",
+        "plan",
+        "right",
+        "run",
+        "settings",
+        "spare",
+        "version",
+    )
 
     def __init__(self, left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> None:
         self.version = config.version
+        self.settings = (config.matmul, config.matmul_workspace)
         self.left, self.right = left, right
         self.dtype = dtype or np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
         shape, depth = _shape_of(left, right)
@@ -110,6 +131,7 @@ class Product:
         self.plan: Any = None
         self.spare: Any = None  # the plan that is run where there is no memory for the other
         self.own: Any = None  # the plan that is run where both operands are one matrix
+        self.finished: dict[tuple[Graph, int], Any] = {}  # what runs with a graph of one of its leaves, if it can
         self.is_turned = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_turned(left, right)
         self.run: Any
         flops = self.layout.size * depth
@@ -161,28 +183,59 @@ class Product:
         return _at(contract(_at(a, (..., 0, slice(None), None)), b, -2), (..., None, slice(None)))
 
     def _launch(self, a: Handle, b: Handle) -> Any:
-        backend = device()
+        """Have the product computed when its value is needed, or at once."""
         with schedule.LOCK:
-            entries = []
-            for handle in (a, b):
-                value = expression(handle)
-                if value[0].nodes:
-                    value = schedule.materialise(handle._storage)
-                entries.append(value[1][0])
-            left, right = entries
-            if self.is_turned and left.ptr == right.ptr:
-                plan = self.own = self.own or self._compiled_symmetric()
-            else:
-                plan = self.plan = self.plan or self._compiled()
-            run, scratch_nbytes = plan
-            result = backend.allocate(self.layout.nbytes)
-            if not scratch_nbytes:
-                run(result.ptr, left.ptr, right.ptr)
-            else:
-                self._run_with_scratch(plan, backend, result, left, right)
+            operands = _computed(a), _computed(b)
+            value = defer(self, operands)
+            if value is None:
+                value = on_device(self.layout, self.compute(operands[0][1][0], operands[1][1][0]))
+        array = wrap(value, self.layout)
+        if type(value[1][0]) is Deferred:
+            value[1][0].owner = ref(array._storage)
+        return array
+
+    def compute(self, left: Any, right: Any) -> Buffer:
+        """Enqueue the product of what lies there into a new Buffer."""
+        backend = device()
+        if self.is_turned and left.ptr == right.ptr:
+            plan = self.own = self.own or self._compiled_symmetric()
+        else:
+            plan = self.plan = self.plan or self._compiled()
+        run, scratch_nbytes = plan
+        result: Buffer = backend.allocate(self.layout.nbytes)
+        if not scratch_nbytes:
+            run(result.ptr, left.ptr, right.ptr)
+        else:
+            self._run_with_scratch(plan, backend, result, left, right)
         if explain.REPORTS:
             explain.note("device", "matmul", f"{self.layout.nbytes} B result")
-        return wrap(on_device(self.layout, result), self.layout)
+        return result
+
+    def compute_finished(self, graph: Graph, place: int, leaves: tuple[Any, ...]) -> Buffer | None:
+        """Enqueue what a graph makes of the product, its leaf at a place; None where no kernel does both."""
+        left, right = leaves[place].operands
+        if self.is_turned and left.ptr == right.ptr and self.layout.shape[-1] >= MIN_SYMMETRIC:
+            return None
+        key = (graph, place)
+        if key not in self.finished:
+            if len(self.finished) >= MAX_FINISHED:
+                self.finished.clear()
+            self.finished[key] = self._compiled_finished(graph, place)
+        found = self.finished[key]
+        if found is None:
+            return None
+        run, scratch_nbytes, arguments = found
+        backend = device()
+        result: Buffer = backend.allocate(graph.layout.nbytes)
+        try:
+            scratch = backend.allocate(scratch_nbytes) if scratch_nbytes else None
+        except MemoryError:  # the product alone has a way without
+            return None
+        others = arguments((*leaves[:place], *leaves[place + 1 :]))
+        run(result.ptr, left.ptr, right.ptr, 0 if scratch is None else scratch.ptr, others)
+        if explain.REPORTS:
+            explain.note("device", f"matmul {describe(graph)}", f"{graph.layout.nbytes} B result")
+        return result
 
     def _run_with_scratch(self, plan: Any, backend: Backend, result: Buffer, left: Buffer, right: Buffer) -> None:
         run, scratch_nbytes = plan
@@ -208,16 +261,16 @@ class Product:
         )
         return left, right
 
-    def planned(self) -> StepsPlan | None:
-        """The launches on faster units, if there are such."""
+    def planned(self, finish: Finish | None = None) -> StepsPlan | None:
+        """The launches on faster units, if there are such; with a finish, one that has the sums of those without."""
         plan: StepsPlan | None = _planner().plan_steps(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
             DEVICE_TYPES[self.dtype],
             device().capability,
-            config.matmul,
-            config.matmul_workspace,
+            *self.settings,
+            finish,
         )
         return plan
 
@@ -225,6 +278,36 @@ class Product:
         """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
         plan = self.planned()
         return self._compiled_native() if plan is None else (_Steps(device(), plan.steps), plan.scratch_nbytes)
+
+    def _compiled_finished(self, graph: Graph, place: int) -> tuple[Any, int, Any] | None:
+        """What multiplies and does what a graph does, called with pointers and arguments; bytes of scratch; arguments.
+
+        None where no kernel does both, or the product would not have the very sums that it has without.
+        """
+        type_ = DEVICE_TYPES[self.dtype]
+        acc = _SUMS.get(type_, type_)
+        finish = finish_of(graph, place, type_, acc)
+        if finish is None:
+            return None
+        arguments, count = arguments_of(graph)
+        if self.planned() is not None:
+            plan = self.planned(finish)
+            return None if plan is None else (_Steps(device(), plan.steps), plan.scratch_nbytes, arguments)
+        variant = importlib.import_module("oxinp._kernels.variant").Variant(finish=finish, has_plain_sums=True)
+        plan = _planner().plan(
+            self.layout.shape,
+            self.left.shape[-1],
+            *self._matrices(),
+            acc,
+            DEVICE_TYPES[graph.dtype],
+            device().capability,
+            variant,
+        )
+        if plan is None:
+            return None
+        (launch,) = plan.launches
+        run = device().launcher(launch.kernel, launch.grid, 3 + count - 1, launch.constants, launch.work)
+        return (lambda c, a, b, _, others: run(c, a, b, *others)), 0, arguments
 
     def _compiled_symmetric(self) -> tuple[Any, int]:
         """What multiplies a matrix by its own transpose: half of the product, and its mirror image."""
@@ -260,6 +343,15 @@ class Product:
             for launch, count in zip(plan.launches, pointers, strict=True)
         ]
         return (_Joined(first, second[0]) if second else first), plan.scratch_nbytes
+
+
+def _computed(handle: Handle) -> Value:
+    """What lies on the device of an operand, computed if it is pending."""
+    value = expression(handle)
+    if value[0].nodes:
+        value = schedule.materialise(handle._storage)
+    value[1][0].ptr  # noqa: B018 - which has a deferred product computed
+    return value
 
 
 class _Joined:
