@@ -32,18 +32,18 @@ from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
 from oxinp._kernels.gemm_parts import Halves
 from oxinp._kernels.gemm_store import Direct, Finisher
 from oxinp._kernels.gemm_tiles import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, Tiles
-from oxinp._kernels.gemm_warpgroups import consume, produce
+from oxinp._kernels.gemm_warpgroups import builder_of, consume, divide, produce
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.fragments import TurnedResultTile
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32
-from oxinp._ptx.wgmma import FORMS, WARPGROUP, limit_registers
+from oxinp._ptx.wgmma import FORMS
 
 if TYPE_CHECKING:
+    from oxinp._ptx import Kernel
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 TILES_N = (16, 32, 64, 128, 192, 256)
 MAX_PROMOTED = 128  # columns of tiles with totals
 MAX_DIRECT = 192  # columns of tiles that are stored directly: their code takes long to compile
-# 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 NAMES = {"k": "k", "mn": "m"}
 # Of operands: what results may be. Sums of bytes wrap around, as NumPy's; as pred they say whether they are not 0.
 OUTS: dict[Type, tuple[Type, ...]] = {
@@ -197,13 +195,7 @@ def make(spec: GemmSpec) -> Kernel:
     and N.
     """
     spec.check()
-    k = Builder(
-        spec.name,
-        block=(1 + NUM_CONSUMERS) * WARPGROUP,
-        target="sm_90a",
-        min_blocks=1,
-        cluster=spec.cluster if spec.cluster > 1 else None,
-    )
+    k = builder_of(spec)
     rank = 3 if spec.is_sliced else 2
     c: TensorMap | Pointer = TensorMap(k, "c_map", rank) if spec.is_bulk else k.pointer("c", spec.out, "w")
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
@@ -218,16 +210,8 @@ def make(spec: GemmSpec) -> Kernel:
     halves = Halves(k, tiles, FORMS[spec.type].sums[0], NUM_CONSUMERS) if spec.shared == "c" else None
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes, is_shared=halves is None)
     extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
-    # The same in all lanes of a warp, and the shuffle lets the compiler know.
-    warpgroup = k.shfl_idx(k.tid >> 7, 0)
 
-    with k.when(warpgroup == 0):
-        limit_registers(k, PRODUCER_REGISTERS, is_increase=False)
-        with k.when(k.tid == 0):
-            produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
-    with k.otherwise():
-        limit_registers(k, CONSUMER_REGISTERS, is_increase=True)
-        number, thread = warpgroup - 1, k.tid & (WARPGROUP - 1)
+    def multiply(number: Value, thread: Value) -> None:
         result: Any
         if spec.is_through_registers:
             result = TurnedResultTile(k, NUM_CONSUMERS, number, thread)
@@ -245,6 +229,8 @@ def make(spec: GemmSpec) -> Kernel:
 
         consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
         result.close()
+
+    divide(k, lambda: produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b)), multiply)
     pipeline.close()
     return k.build()
 

@@ -23,23 +23,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from oxinp._kernels.gemm import CONSUMER_REGISTERS, PRODUCER_REGISTERS
-from oxinp._kernels.gemm_tiles import NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
+from oxinp._kernels.gemm_tiles import NUM_CONSUMERS, TILE_M, Tiles
+from oxinp._kernels.gemm_warpgroups import builder_of, consume, divide, produce
 from oxinp._kernels.moduli import MODULI
 from oxinp._kernels.residues import GROUP, SPAN
-from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
-from oxinp._ptx.types import i8, i32, i64, u8, u32
-from oxinp._ptx.wgmma import WARPGROUP, Queue, limit_registers
+from oxinp._ptx.types import Type, i8, i32, i64, u8, u32
 
 if TYPE_CHECKING:
+    from oxinp._ptx import Builder, Kernel
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
+    from oxinp._ptx.wgmma import Accumulator, Totals
 
 MAX_DEPTH = 1 << 16
 BIAS = 1 << 31  # what sums are made unsigned with, and the rest to a multiple of p
@@ -70,6 +70,16 @@ class ResidueGemmSpec:
     band: int = 16
     num_parts: int = 1
     is_added: bool = False
+
+    type: ClassVar[Type] = i8
+    depth: ClassVar[int] = SPAN
+    is_promoted: ClassVar[bool] = False
+    is_through_registers: ClassVar[bool] = False
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Of a tile of A and of B: how many blocks copy them."""
+        return 1, self.cluster
 
     @property
     def name(self) -> str:
@@ -127,28 +137,39 @@ def plan(
 @retraceable
 def make(spec: ResidueGemmSpec) -> Kernel:
     """The kernel of a Spec; for its parameters see `ResidueGemmLaunch`."""
-    k = Builder(
-        spec.name,
-        block=(1 + NUM_CONSUMERS) * WARPGROUP,
-        target="sm_90a",
-        min_blocks=1,
-        cluster=spec.cluster if spec.cluster > 1 else None,
-    )
+    k = builder_of(spec)
     c, count = k.pointer("c", u32, "rw" if spec.is_added else "w"), k.pointer("count", i32, "r")
     a_map, b_map = (TensorMap(k, name, 2) for name in ("a_map", "b_map"))
     tiles = _Tiles(k, spec, count)
     a = OperandTile(k, i8, TILE_M, SPAN, "k", spec.num_stages)
     b = OperandTile(k, i8, spec.tile_n, SPAN, "k", spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
-    # The same in all lanes of a warp, and the shuffle lets the compiler know.
-    warpgroup = k.shfl_idx(k.tid >> 7, 0)
-    with k.when(warpgroup == 0):
-        limit_registers(k, PRODUCER_REGISTERS, is_increase=False)
-        with k.when(k.tid == 0):
-            _produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
-    with k.otherwise():
-        limit_registers(k, CONSUMER_REGISTERS, is_increase=True)
-        _consume(k, spec, tiles, pipeline, a, b, c, warpgroup - 1)
+
+    def multiply(number: Value, thread: Value) -> None:
+        def prepare(row: Value, column: Value, planes: tuple[Value, ...]) -> dict[tuple[int, int], list[Value]]:
+            return _Place(k, tiles, c, thread, planes[0], row, column).load(spec.tile_n)
+
+        def store(
+            sums: Accumulator | Totals,
+            row: Value,
+            column: Value,
+            planes: tuple[Value, ...],
+            before: dict[tuple[int, int], list[Value]] | None = None,
+        ) -> None:
+            reduction = _Reduction(k, planes[0] / spec.num_parts)
+            place = _Place(k, tiles, c, thread, planes[0], row, column)
+            groups: dict[tuple[int, int], list[Value]] = {}
+            for i, j, *values in sums.pairs():
+                groups.setdefault((i, j * 8 // GROUP), []).extend(values)
+            for at, values in groups.items():
+                if before is not None:
+                    values = [value + _byte(k, before[at], i) for i, value in enumerate(values)]  # noqa: PLW2901
+                with k.when(place.is_inside(*at)):
+                    place.group(*at).store(0, _packed(k, [reduction.apply(value) for value in values]))
+
+        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number, prepare if spec.is_added else None)
+
+    divide(k, lambda: produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b)), multiply)
     pipeline.close()
     return k.build()
 
@@ -161,81 +182,37 @@ class _Tiles(Tiles):
         self.m, self.a_lines, self.b_lines = (k.scalar(name, u32) for name in ("m", "a_lines", "b_lines"))
         self.num_slices = k.cast(count[0], u32) * spec.num_parts
 
+    def depth_range(self, number: Value | None) -> tuple[Value, Value]:
+        """All tiles of K."""
+        del number
+        return self.builder.const(0, u32), self.num_k
 
-def _produce(
-    k: Builder,
-    spec: ResidueGemmSpec,
-    tiles: _Tiles,
-    pipeline: Pipeline,
-    a: tuple[TensorMap, OperandTile],
-    b: tuple[TensorMap, OperandTile],
-) -> None:
-    (a_map, a_tile), (b_map, b_tile) = a, b
-    a_map.prefetch()
-    b_map.prefetch()
-    producer = Producer(pipeline)
-    everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
-    with tiles.each_sliced() as (plane, row, column), k.range(0, tiles.num_k) as step:
-        assert plane is not None
-        slot = producer.acquire()
-        start = step * SPAN
-        a_tile.load(a_map, slot, plane * tiles.a_lines + row, start)
-        b_tile.load(b_map, slot, plane * tiles.b_lines + column, start, tiles.rank, everyone)
+    def starts(self, number: Value | None, row: Value, column: Value) -> tuple[Value, Value]:
+        """Where the lines of A and of B begin, in their planes."""
+        assert number is not None
+        return number * self.a_lines + row, number * self.b_lines + column
 
-
-def _consume(
-    k: Builder,
-    spec: ResidueGemmSpec,
-    tiles: _Tiles,
-    pipeline: Pipeline,
-    a: OperandTile,
-    b: OperandTile,
-    c: Pointer,
-    number: Value,
-) -> None:
-    thread = k.tid & (WARPGROUP - 1)
-    consumer = Consumer(pipeline, thread)
-    queue = Queue(k)
-    sums = queue.accumulator(spec.tile_n, i32)
-    first_row = number * ROWS
-    own_row = (thread >> 5) * 16 + ((thread >> 2) & 7)
-    own_column = (thread & 3) * (GROUP // 4)
-    with tiles.each_sliced() as (plane, row, column):
-        assert plane is not None
-        sums.reset()
-        with k.range(0, tiles.num_k) as step:
-            stage = consumer.acquire()
-            with queue.group():
-                sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, i8)
-            queue.wait(1)
-            with k.when(step > 0):
-                consumer.release()
-        place = _Place(k, tiles, c, plane, row + first_row + own_row, column + own_column)
-        before = place.load(spec.tile_n) if spec.is_added else {}
-        queue.wait()
-        consumer.release()
-        reduction = _Reduction(k, plane / spec.num_parts)
-        groups: dict[tuple[int, int], list[Value]] = {}
-        for i, j, *values in sums.pairs():
-            groups.setdefault((i, j * 8 // GROUP), []).extend(values)
-        for at, values in groups.items():
-            if spec.is_added:
-                values = [value + _byte(k, before[at], i) for i, value in enumerate(values)]  # noqa: PLW2901
-            with k.when(place.is_inside(*at)):
-                place.group(*at).store(0, _packed(k, [reduction.apply(value) for value in values]))
+    def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """Nothing: planes lie one below the other."""
+        del number
+        return (), ()
 
 
 class _Place:
     """Where a thread's sums of a tile lie in C: in two rows, groups of 16 neighbours."""
 
-    def __init__(self, k: Builder, tiles: _Tiles, c: Pointer, plane: Value, row: Value, column: Value) -> None:
-        self.k, self.tiles, self.column = k, tiles, column
+    def __init__(
+        self, k: Builder, tiles: _Tiles, c: Pointer, thread: Value, plane: Value, row: Value, column: Value
+    ) -> None:
+        self.k, self.tiles = k, tiles
+        row = row + ((thread >> 5) * 16 + ((thread >> 2) & 7))
         self.rows = [row + 8 * i for i in range(2)]
+        self.column = column + (thread & 3) * (GROUP // 4)
         self.lines = [
             c.view(u8).at(
                 k.cast(plane, i64) * (k.cast(tiles.m, i64) * k.cast(tiles.b_lines, i64))
                 + k.cast(at, i64) * k.cast(tiles.b_lines, i64)
-                + k.cast(column, i64)
+                + k.cast(self.column, i64)
             )
             for at in self.rows
         ]

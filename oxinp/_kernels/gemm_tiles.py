@@ -101,6 +101,11 @@ class Tiles:
         middle = first + (end - first) / 2
         return k.where(self.rank == 0, first, middle), k.where(self.rank == 0, middle, end)
 
+    def starts(self, number: Value | None, row: Value, column: Value) -> tuple[Value, Value]:
+        """Where the lines of A and of B begin that belong to a row and a column of a slice."""
+        del number
+        return row, column
+
     def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """What stands before the rows and columns of A's and B's tiles in a slice."""
         if number is None:

@@ -2,28 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._kernels.gemm_tiles import ROWS, STEPS
+from oxinp._kernels.gemm_tiles import NUM_CONSUMERS, ROWS, STEPS
+from oxinp._ptx import Builder
 from oxinp._ptx.fragments import Fragments
 from oxinp._ptx.mbarrier import Producer
-from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals
+from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals, limit_registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm import GemmSpec
     from oxinp._kernels.gemm_tiles import Tiles
-    from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Consumer, Pipeline
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.tma import TensorMap
+    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
+
+# 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
+PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
+
+
+class RingSpec(Protocol):
+    """What warpgroups have to know of a Spec; see `gemm.GemmSpec`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def tile_n(self) -> int: ...
+    @property
+    def cluster(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def parts(self) -> tuple[int, int]: ...
+    @property
+    def is_promoted(self) -> bool: ...
+    @property
+    def is_through_registers(self) -> bool: ...
+
+
+def builder_of(spec: RingSpec) -> Builder:
+    """The builder of a kernel with a warpgroup that copies, and two that multiply."""
+    return Builder(
+        spec.name,
+        block=(1 + NUM_CONSUMERS) * WARPGROUP,
+        target="sm_90a",
+        min_blocks=1,
+        cluster=spec.cluster if spec.cluster > 1 else None,
+    )
+
+
+def divide(k: Builder, copy: Callable[[], None], multiply: Callable[[Value, Value], None]) -> None:
+    """Let one thread run `copy`, and all of the consumers `multiply(warpgroup, thread)`."""
+    # The same in all lanes of a warp, and the shuffle lets the compiler know.
+    warpgroup = k.shfl_idx(k.tid >> 7, 0)
+    with k.when(warpgroup == 0):
+        limit_registers(k, PRODUCER_REGISTERS, is_increase=False)
+        with k.when(k.tid == 0):
+            copy()
+    with k.otherwise():
+        limit_registers(k, CONSUMER_REGISTERS, is_increase=True)
+        multiply(warpgroup - 1, k.tid & (WARPGROUP - 1))
 
 
 def produce(
     k: Builder,
-    spec: GemmSpec,
+    spec: RingSpec,
     tiles: Tiles,
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
@@ -37,6 +85,7 @@ def produce(
     everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
     with tiles.each_sliced() as (number, row, column):
         of_a, of_b = tiles.matrices(number)
+        row, column = tiles.starts(number, row, column)  # noqa: PLW2901
         with k.range(*tiles.depth_range(number)) as step:
             slot = producer.acquire()
             start = step * spec.depth
@@ -47,15 +96,19 @@ def produce(
 
 def consume(
     k: Builder,
-    spec: GemmSpec,
+    spec: RingSpec,
     tiles: Tiles,
     consumer: Consumer,
     a: OperandTile,
     b: OperandTile,
     store: Callable[..., None],
     number: Value,
+    prepare: Callable[..., Any] | None = None,
 ) -> None:
-    """Multiply what comes, and hand 64 rows of sums to `store`; the threads of warpgroup `number` call it."""
+    """Multiply what comes, and hand 64 rows of sums to `store`; the threads of warpgroup `number` call it.
+
+    What `prepare` returns, which is called before anything of a tile is multiplied, is `store`'s last argument.
+    """
     queue = Queue(k)
     sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
     totals = Totals(sums) if spec.is_promoted else None
@@ -88,6 +141,8 @@ def consume(
 
     with tiles.each_sliced() as (slice_number, row, column):
         begin, end = tiles.depth_range(slice_number)
+        outer = () if slice_number is None else (slice_number,)
+        prepared = () if prepare is None else (prepare(row + first_row, column, outer),)
         if totals is not None:
             totals.reset()
             with k.range(begin, end):
@@ -108,7 +163,7 @@ def consume(
                     consumer.release()
             queue.wait()
             consumer.release()
-        store(totals or sums, row + first_row, column, () if slice_number is None else (slice_number,))
+        store(totals or sums, row + first_row, column, outer, *prepared)
 
 
-__all__ = ["consume", "produce"]
+__all__ = ["RingSpec", "builder_of", "consume", "divide", "produce"]
