@@ -61,13 +61,15 @@ class Deferred:
         Of the operands, see `storage`.
     owner : weak reference or None
         To the storage whose value it is.
-    line : object
+    lines, offset
         As a storage's.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "line", "mask", "operands", "owner", "product", "ptr")
+    __slots__ = ("__weakref__", "_buffer", "lines", "mask", "offset", "operands", "owner", "product", "ptr")
 
     ptr: int
+    lines: Any
+    offset: int
 
     def __init__(self, product: Product, operands: tuple[Any, Any], mask: int) -> None:
         self.product = product
@@ -92,9 +94,9 @@ class Deferred:
         """Enqueue the product, if that has not been done."""
         with schedule.LOCK:
             if self.operands is not None:
-                schedule.attributed(self._compute)(self, None)
+                schedule.work_for(self, self._compute)
 
-    def _compute(self, *_: Any) -> None:
+    def _compute(self) -> None:
         operands = self.operands
         assert operands is not None
         DEFERRED.discard(self)
@@ -146,7 +148,7 @@ def fuse(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
     Parameters
     ----------
     storage, value
-        As for `schedule.compute`.
+        As for `schedule.materialise`.
     others : list of Storage
         That are pending, too.
     """

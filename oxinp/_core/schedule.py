@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from oxinp._runtime.timeline import Timeline
 
     Record = Callable[[Storage, int], object]
-    Compute = Callable[[Storage, Value], Value]
-    Write = Callable[[Storage, Layout, Value, Storage | None], None]
 
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
@@ -58,46 +56,29 @@ fuse: Callable[[Storage, Value, list[Storage]], Value | None] = _apart
 """How a product is computed together with what is made of it; `deferred` enters it."""
 
 RECORDERS: list[Record] = []
-"""Called with each storage that becomes pending, by what made it so: they are on the path of every operation.
+"""Called with each storage that becomes pending or is written to: they are on the path of every operation.
 
 With it comes how many frames up the stack, the called one's counted, are for certain not the user's. Each calls `prune`
 where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one that is called.
 """
 
 
-def watch(
-    record: Record,
-    around_compute: Callable[[Compute], Compute],
-    around_write: Callable[[Write], Write],
-) -> None:
-    """Tell somebody, until the end of the process, which line's work a launch is.
-
-    Parameters
-    ----------
-    record : callable
-        One of the `RECORDERS`.
-    around_compute, around_write : callable
-        Given what computes a pending storage, or writes to a part of one, it returns what is called instead, which
-        calls that. What writes is called by a function of ours that is called by one of ours.
-    """
-    global compute, write
-    compute = around_compute(compute)
-    write = around_write(write)
-    _AROUND.append(around_compute)
-    _record(record)
+at_work: Any = None
+"""The storage whose value is being computed, or that is being written to: by the thread that has the lock."""
 
 
-_AROUND: list[Callable[[Compute], Compute]] = []
+def work_for(entry: Any, run: Callable[[], object]) -> None:
+    """Do something, under the lock, that is work for what was made known to `RECORDERS`."""
+    global at_work
+    outer, at_work = at_work, entry
+    try:
+        run()
+    finally:
+        at_work = outer
 
 
-def attributed(run: Any) -> Any:
-    """Return what calls `run(entry, None)` for the line that made the entry known to `RECORDERS`, as `compute` does."""
-    for around in _AROUND:
-        run = around(run)
-    return run
-
-
-def _record(record: Record) -> None:
+def watch(record: Record) -> None:
+    """Let one more of the `RECORDERS` be called, until the end of the process."""
     global room, make_room
     RECORDERS.append(record)
     room, make_room = -1, record if len(RECORDERS) == 1 else _tell_recorders
@@ -114,7 +95,7 @@ def _note_origin(storage: Storage, depth: int) -> None:
         prune(storage, depth)
 
 
-hooks.when_several.append(lambda: _record(_note_origin))
+hooks.when_several.append(lambda: watch(_note_origin))
 
 
 def enter(storage: Storage) -> None:
@@ -135,6 +116,7 @@ def materialise(storage: Storage) -> Value:
     MemoryError
         Where the device has no room for the result; the storage stays pending.
     """
+    global at_work
     with LOCK:
         value: Any = storage.value
         graph = value[0]
@@ -144,7 +126,11 @@ def materialise(storage: Storage) -> Value:
         if not graph.nodes:
             value[1][0].ptr  # noqa: B018 - which has a deferred product computed
             return value  # type: ignore[no-any-return]
-        return compute(storage, value)
+        outer, at_work = at_work, storage
+        try:
+            return _compute(storage, value)
+        finally:
+            at_work = outer
 
 
 def _compute(storage: Storage, value: Value) -> Value:
@@ -189,9 +175,6 @@ def _compute(storage: Storage, value: Value) -> Value:
         raise
     storage.value = done = (program.leaf, (buffer,), next_mask())
     return done
-
-
-compute: Compute = _compute  # or what `watch` put around it
 
 
 def _elsewhere(storage: Storage) -> Timeline | None:
@@ -277,8 +260,8 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
         return program.leaf, program.run(leaves)
 
 
-def _write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
-    """Write an expression into part of a storage that is on the device.
+def write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
+    """Write an expression into part of a storage on the device; called as `enter` is.
 
     Parameters
     ----------
@@ -292,38 +275,42 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         The storage whose whole pending value this is, if any. It reads from the written bytes afterwards instead of
         keeping its own way to compute them, which may read what is being overwritten.
     """
+    global at_work
     with LOCK:
-        assert storage.value is not None
-        _, (buffer,), own_mask = storage.value
-        graph, leaves, mask = value
-        reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
-        direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
-        flush_readers(storage.value, source if direct else None)
-        if not direct:
-            if source is not None and source is not storage:
-                graph, leaves, _ = materialise(source)
+        if room < 0:
+            make_room(storage, 4)
+        outer, at_work = at_work, storage
+        try:
+            assert storage.value is not None
+            _, (buffer,), own_mask = storage.value
+            graph, leaves, mask = value
+            reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
+            direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
+            flush_readers(storage.value, source if direct else None)
+            if not direct:
+                if source is not None and source is not storage:
+                    graph, leaves, _ = materialise(source)
+                else:
+                    graph, copied = evaluate(value)
+                    leaves = (copied,)
+            program = graph.programs.get(layout.form)
+            if program is None or program.version != config.version:
+                program = programs.find(graph, target=layout)
+            if REPORTS:
+                note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
+            if program.arrays_only:  # `program.run_into`, spelled out
+                program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
             else:
-                graph, copied = evaluate(value)
-                leaves = (copied,)
-        program = graph.programs.get(layout.form)
-        if program is None or program.version != config.version:
-            program = programs.find(graph, target=layout)
-        if REPORTS:
-            note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-        if program.arrays_only:  # `program.run_into`, spelled out
-            program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
-        else:
-            program.run_into(buffer.ptr + layout.offset, leaves)
-        storage.host = None
-        storage.stale = None
-        if direct and reads_target and source is not None and source is not storage:
-            written, leaves, mask = read(layout, storage.value)
-            source.value = (programs.copying(written.layout, layout.dtype), leaves, mask)
-            if mask & SHARED:
-                materialise(source)
-
-
-write: Write = _write  # or what `watch` put around it
+                program.run_into(buffer.ptr + layout.offset, leaves)
+            storage.host = None
+            storage.stale = None
+            if direct and reads_target and source is not None and source is not storage:
+                written, leaves, mask = read(layout, storage.value)
+                source.value = (programs.copying(written.layout, layout.dtype), leaves, mask)
+                if mask & SHARED:
+                    materialise(source)
+        finally:
+            at_work = outer
 
 
 def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:

@@ -102,17 +102,20 @@ class Storage:
         A device copy that needs a range of bytes uploaded before it is valid again, or why none is kept.
     origin : Timeline
         Where the pending value runs: set while there are several streams or devices only.
-    line : object
-        Of the user's program, that recorded the pending value: set by whoever watches that, see `schedule.watch`.
+    lines : object
+    offset : int
+        The code of the user's, and the instruction in it, that recorded the pending value or wrote last: set while
+        somebody watches that, see `schedule.watch`.
     """
 
-    __slots__ = ("__weakref__", "host", "line", "origin", "stale", "value")
+    __slots__ = ("__weakref__", "host", "lines", "offset", "origin", "stale", "value")
 
     value: Value | None
     host: np.ndarray[Any, Any] | None
     stale: Stale | None
     origin: Timeline
-    line: Any
+    lines: Any
+    offset: int
 
 
 def is_pinned(storage: Storage) -> bool:

@@ -1,13 +1,12 @@
 """What each line of the program cost: its time, and the launches, copies and fallbacks that it caused.
 
 Counts are exact: whoever counts tells the profile, which looks for the user's line on the stack. A pending storage
-keeps the line that recorded it, and the launch that computes it goes there, whichever line needs its value. Time is
-sampled by a thread that looks every so often where the program's threads are, so that lines which launch nothing cost
-nothing to watch.
+keeps the instruction that recorded it, and the launch that computes it goes to that one's line, whichever line needs
+the value. Time is sampled by a thread that looks every so often where the program's threads are, so that lines which
+launch nothing cost nothing to watch.
 
-What is done at each operation is to find the offset of the instruction that the user's code is at, and at each launch
-to add to the counts of the line that is at work. Frames between are passed over, since to look at one makes it an
-object.
+At an operation the profile notes the user's instruction and no more; frames of ours on the way there are passed over,
+for to look at one makes it an object. At a launch it adds to the line of the storage that `schedule` is at work on.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from oxinp._core import schedule
-from oxinp._core.layout import Layout
-from oxinp._core.storage import Storage, Value
+from oxinp._core.storage import Storage
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters
 
@@ -31,6 +29,7 @@ __all__ = ["Line", "Profile"]
 LEAST_INTERVAL, MOST_INTERVAL = 0.01, 0.05  # seconds between two samples; each holds the program up for up to 1 ms
 SHARE = 0.02  # of the time so far, which the interval grows with
 
+_try_lock, _unlock = schedule.LOCK.acquire, schedule.LOCK.release
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
 
 
@@ -100,18 +99,23 @@ class _Lines(dict[int, Line]):
 
     Parameters
     ----------
-    code : CodeType
+    code : CodeType or None
+        None for all that is not the user's.
     known : dict
         Lines by file and number, of all code.
     """
 
-    def __init__(self, code: CodeType, known: dict[tuple[str, int], Line]) -> None:
+    __slots__ = ("code", "known")
+
+    def __init__(self, code: CodeType | None, known: dict[tuple[str, int], Line]) -> None:
         self.code = code
         self.known = known
 
     def __missing__(self, offset: int) -> Line:
-        numbers = [number for start, end, number in self.code.co_lines() if start <= offset < end]
-        place = self.code.co_filename, (numbers and numbers[0]) or self.code.co_firstlineno
+        place = "", 0
+        if self.code is not None:
+            numbers = [number for start, end, number in self.code.co_lines() if start <= offset < end]
+            place = self.code.co_filename, (numbers and numbers[0]) or self.code.co_firstlineno
         line = self[offset] = self.known.setdefault(place, Line(*place))
         return line
 
@@ -130,9 +134,7 @@ class Profile:
         self._lines: dict[tuple[str, int], Line] = {}
         self._by_code: dict[int, _Lines | None] = {}  # by the code's id, since its hash is slow; None where not users'
         self._codes: list[CodeType] = []  # kept, for their ids are the keys
-        self._latest: tuple[CodeType | None, Any] = (None, None)  # of the user's: mostly the one that comes again
-        self._working: tuple[int, Line | None] = (0, None)  # the thread that computes or writes, and for which line
-        self._elsewhere = Line("", 0)
+        self._elsewhere = self._latest = _Lines(None, self._lines)  # the latest code of the user's mostly comes again
         self._stopped = False
         self._began = 0.0
         self._sampler = threading.Thread(target=self._sample, name="oxinp profile", daemon=True)
@@ -141,7 +143,7 @@ class Profile:
         """Watch from now on."""
         self._began = time.perf_counter()
         counters.watch(self._count, self._around_launch)
-        schedule.watch(self._recorder(), self._around_compute, self._around_write)
+        schedule.watch(self._recorder())
         self._sampler.start()
 
     def stop(self) -> None:
@@ -152,96 +154,77 @@ class Profile:
 
     def lines(self) -> list[Line]:
         """Return the lines that took time or caused anything, the most expensive first; without a file, the rest."""
-        return sorted([*self._lines.values(), self._elsewhere], key=lambda line: -line.seconds)
+        return sorted(self._lines.values(), key=lambda line: -line.seconds)
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def _recorder(self) -> schedule.Record:
-        """Return what remembers the line of each storage that becomes pending: it is on the path of every operation."""
+        """Return what remembers where a storage becomes pending or is written to: it is on the path of every operation.
+
+        It notes the instruction, which only those that cause something are asked the line of.
+        """
         frame_of, pending, room = sys._getframe, schedule.PENDING, schedule.MAX_PENDING
 
         def record(storage: Storage, depth: int) -> None:
             frame = frame_of(depth)
-            code, lines = self._latest
-            storage.line = lines[frame.f_lasti] if frame.f_code is code else self._line_at(frame)
+            lines = self._latest
+            if frame.f_code is lines.code:
+                storage.lines = lines
+                storage.offset = frame.f_lasti
+            else:
+                storage.lines, storage.offset = self._find(frame)
             if len(pending) > room:
                 schedule.prune(storage, depth)
 
         return record
 
-    def _around_compute(self, compute: schedule.Compute) -> schedule.Compute:
-        """Let what is counted while a pending storage is computed go to the line that recorded it."""
-
-        def compute_for_line(storage: Storage, value: Value) -> Value:
-            outer = self._working
-            try:
-                self._working = get_ident(), storage.line
-            except AttributeError:  # recorded before anybody watched
-                self._working = get_ident(), self._elsewhere
-            try:
-                return compute(storage, value)
-            finally:
-                self._working = outer
-
-        return compute_for_line
-
-    def _around_write(self, write: schedule.Write) -> schedule.Write:
-        """Let what is counted while a part of a storage is written go to the line that writes it."""
-        frame_of = sys._getframe
-
-        def write_for_line(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
-            outer = self._working
-            self._working = get_ident(), self._line_at(frame_of(3))  # beyond this one and two that are not the user's
-            try:
-                write(storage, layout, value, source)
-            finally:
-                self._working = outer
-
-        return write_for_line
-
     def _count(self, name: str, amount: int) -> None:
-        thread, line = self._working
-        if line is None or thread != get_ident():
-            line = self._line_at(sys._getframe(2))
-        line.count(name, amount)
+        self._line_at_work().count(name, amount)
 
     def _around_launch(self, launch: Callable[..., None], work: tuple[int, int]) -> Callable[..., None]:
-        """Let launches go to the line whose pending storage they compute, else to the one that the program is at."""
+        """Let each launch go to the line whose work it is."""
         flops, nbytes = work
-        frame_of = sys._getframe
+        line_at_work = self._line_at_work
 
         def launch_for_line(*varying: Any) -> None:
             launch(*varying)
-            thread, line = self._working
-            if line is None or thread != get_ident():
-                line = self._line_at(frame_of(2))  # beyond this one and what launches, which is not the user's
+            line = line_at_work()
             line.launches += 1
             line.flops += flops
             line.device_bytes += nbytes
 
         return launch_for_line
 
-    def _line_at(self, frame: FrameType | None) -> Line:
-        """Return the user's innermost line, from a frame outwards."""
-        latest, lines = self._latest
+    def _line_at_work(self) -> Line:
+        """Return the line whose storage is computed or written to, else the one that the program is at."""
+        storage = schedule.at_work
+        if storage is not None and _try_lock(False):
+            _unlock()
+            try:
+                return storage.lines[storage.offset]  # type: ignore[no-any-return]
+            except AttributeError:  # recorded before anybody watched
+                return self._elsewhere[0]
+        # Not this thread's, or no storage's. Beyond this one and who counts comes what is not the user's.
+        lines, offset = self._find(sys._getframe(2))
+        return lines[offset]
+
+    def _find(self, frame: FrameType | None) -> tuple[_Lines, int]:
+        """Return the user's innermost instruction, from a frame outwards."""
+        latest, by_code = self._latest, self._by_code
         while frame is not None:
             code = frame.f_code
-            if code is latest:
-                return lines[frame.f_lasti]  # type: ignore[no-any-return]
-            found = self._lines_of(code)
-            if found is not None:
-                self._latest = code, found
-                return found[frame.f_lasti]
+            if code is latest.code:
+                return latest, frame.f_lasti
+            key = id(code)
+            if key not in by_code:
+                self._codes.append(code)
+                by_code[key] = _Lines(code, self._lines) if is_users_file(code.co_filename) else None
+            lines = by_code[key]
+            if lines is not None:
+                self._latest = lines
+                return lines, frame.f_lasti
             frame = frame.f_back
-        return self._elsewhere
-
-    def _lines_of(self, code: CodeType) -> _Lines | None:
-        """Return the lines of the user's code, None for code that is not the user's."""
-        key = id(code)
-        if key not in self._by_code:
-            self._codes.append(code)
-            self._by_code[key] = _Lines(code, self._lines) if is_users_file(code.co_filename) else None
-        return self._by_code[key]
+        return self._elsewhere, 0
 
     # -- what is sampled -----------------------------------------------------------------------------------------------
 
@@ -253,8 +236,9 @@ class Profile:
             time.sleep(min(max((before - self._began) * SHARE, LEAST_INTERVAL), MOST_INTERVAL))
             now = time.perf_counter()
             for ident, frame in sys._current_frames().items():
-                line = elsewhere if ident == own else self._line_at(frame)
-                if line is not elsewhere:
+                lines, offset = (elsewhere, 0) if ident == own else self._find(frame)
+                if lines is not elsewhere:
+                    line = lines[offset]
                     line.seconds += now - before
                     if frame.f_code.co_filename.startswith(_OURS):
                         line.seconds_inside += now - before
