@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
 
-TILES_N = (16, 32, 64, 128, 192, 256)
+TILES_N = (16, 32, 48, 64, 80, 96, 112, 128, 192, 256)
 MAX_PROMOTED = 128  # columns of tiles with totals
 MAX_DIRECT = 192  # columns of tiles that are stored directly: their code takes long to compile
 NAMES = {"k": "k", "mn": "m"}

@@ -275,13 +275,17 @@ class Product:
     def candidates(self) -> Iterator[tuple[float, Cut]]:
         """Yield what may be chosen, with the seconds that the model expects."""
         a, b = (
-            Side(extent, x.num_matrices * x.lines * x.run * self.type.nbytes, x.major == "k")
+            Side(
+                extent,
+                x.num_matrices * x.lines * x.run * self.type.nbytes,
+                1 if x.major == "k" else SWIZZLE_NBYTES // self.type.nbytes,
+            )
             for extent, x in zip((self.m, self.n), self.sources, strict=True)
         )
         size = self.count * self.m * self.n
         depth_nbytes = self.depth * self.type.nbytes
         problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes)
-        is_through_registers = self.type is f32 and not b.is_along_k
+        is_through_registers = self.type is f32 and self.sources[1].major == "mn"
         for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
             if self.is_legal(cut):
                 yield seconds, cut

@@ -14,10 +14,12 @@ MAX_CHUNKS = 64  # one pass joins them
 SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 2.5e-6
 PASS_BYTES_PER_SECOND = 5e12  # that joins chunks
 MEMORY_BYTES_PER_SECOND = 4.2e12
-# What a multiprocessor copies of operands that the second-level cache holds, and of others; and for a line outside the
-# array, which reads as zeros.
+# What a multiprocessor copies of what the second-level cache holds, and of what it does not: what nobody has read yet,
+# and operands of more bytes than that that are read again in another wave. And for a line outside the array, which
+# reads as zeros.
 NEAR_BYTES_PER_SECOND, FAR_BYTES_PER_SECOND, NEAR_NBYTES = 107e9, 64e9, 1 << 24
-SECONDS_PER_LINE_OUTSIDE = 3.3e-9
+SECONDS_PER_LINE_OUTSIDE = 2.7e-9
+MIN_THINNESS = 8  # columns per row, or the other way round
 
 
 class Cut(NamedTuple):
@@ -52,20 +54,20 @@ TILINGS = (
     Tiling(256, 4, 2, "b", 7.2e12, 4.2e-6),
     Tiling(256, 4, 1, "b", 7.1e12, 3.3e-6),
     Tiling(192, 4, 1, "b", 6.7e12, 3.0e-6),
+    Tiling(192, 4, 2, "c", 6.7e12, 11.4e-6),
     Tiling(128, 6, 2, "b", 6.7e12, 3.7e-6),
     Tiling(128, 6, 1, "b", 6.7e12, 2.9e-6),
     Tiling(128, 5, 2, "c", 6.7e12, 4.7e-6),
     Tiling(64, 8, 1, "b", 4.4e12, 2.6e-6),
     Tiling(64, 8, 2, "c", 4.4e12, 4.2e-6),
 )
-# Few rows by many columns, turned, and the other way round.
-THIN_TILINGS = (
-    Tiling(64, 8, 1, "b", 4.4e12, 2.6e-6),
-    Tiling(64, 8, 2, "c", 4.4e12, 4.2e-6),
-    Tiling(32, 9, 1, "b", 2.2e12, 2.6e-6),
-    Tiling(32, 9, 2, "c", 2.2e12, 4.2e-6),
-    Tiling(16, 12, 1, "b", 1.1e12, 2.6e-6),
-    Tiling(16, 12, 2, "c", 1.1e12, 4.2e-6),
+# Few rows by many columns, turned, and the other way round: tiles as wide as there are rows, with all the buffers that
+# there is room for.
+_BUFFERS = {16: (12, 12), 32: (9, 9), 48: (8, 8), 64: (8, 8), 80: (8, 7), 96: (7, 6), 112: (7, 6), 192: (4, 4)}
+THIN_TILINGS = tuple(
+    Tiling(tile_n, num_stages, cluster, shared, tile_n * 0.069e12, seconds + tile_n**2 * 1.8e-10)
+    for tile_n, (alone, halved) in _BUFFERS.items()
+    for num_stages, cluster, shared, seconds in ((alone, 1, "b", 2.6e-6), (halved, 2, "c", 4.1e-6))
 )
 # f32 that comes through registers; tiles of 256 columns take half a second to compile, and are no faster.
 REGISTER_TILINGS = (
@@ -87,12 +89,13 @@ class Side(NamedTuple):
         Rows of A or columns of B.
     nbytes : int
         Of all its matrices.
-    is_along_k : bool
+    box : int
+        Rows or columns that are copied together: 1, or where they lie along a line, those of one.
     """
 
     extent: int
     nbytes: int
-    is_along_k: bool
+    box: int
 
 
 class Problem(NamedTuple):
@@ -126,14 +129,15 @@ def candidates(problem: Problem, num_sms: int, *, is_through_registers: bool) ->
     fewest = min(problem.a.extent, problem.b.extent)
     ways: list[tuple[tuple[Tiling, ...], bool]] = [(REGISTER_TILINGS, True)]
     if not is_through_registers:
-        # A turned product is stored element by element, and one operand is to be read once.
-        thin = tuple(x for x in THIN_TILINGS if fewest <= x.tile_n)
+        # Turned products are stored element by element, and are worth it where the other operand is read once.
+        is_thin = fewest * MIN_THINNESS <= max(problem.a.extent, problem.b.extent)
+        thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n)
         ways = [(TILINGS, False), (thin, problem.a.extent <= problem.b.extent)]
     for tilings, is_turned in ways:
         seen = problem.turned() if is_turned else problem
         for tiling in tilings:
             num_chunks = 1
-            while num_chunks <= (MAX_CHUNKS if tiling.shared != "c" else 1):
+            while num_chunks <= (MAX_CHUNKS if tiling.cluster == 1 else 1):  # chunks by clusters were slower
                 cut = Cut(tiling.tile_n, tiling.num_stages, tiling.cluster, num_chunks, tiling.shared, is_turned)
                 yield _seconds(tiling, seen, num_chunks, num_sms), cut
                 num_chunks *= 2
@@ -148,14 +152,19 @@ def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int) ->
     waves = -(-tiles[0] * tiles[1] * problem.num_matrices * num_chunks // (num_sms // tiling.cluster))
     steps = -(-problem.depth_nbytes // (num_chunks * halves * DEPTH_NBYTES))
     multiplying = waves * (SECONDS_PER_TILE + TILE_M * tiling.tile_n * steps * DEPTH_NBYTES / tiling.rate)
-    copying = 0.0
+    copying = lines_outside = 0.0
+    num_blocks = tiles[0] * tiles[1] * problem.num_matrices * num_chunks * tiling.cluster
     for side, num, x, y, parts in zip(problem[:2], tiles, tile, together, together[::-1], strict=True):
-        outside = max(0, num * x * y - side.extent) / (num * y) if side.is_along_k else 0.0
-        speed = NEAR_BYTES_PER_SECOND if side.nbytes <= NEAR_NBYTES else FAR_BYTES_PER_SECOND
-        per_step = (x - outside) * DEPTH_NBYTES / speed + outside * SECONDS_PER_LINE_OUTSIDE
-        copying += waves * steps * per_step / parts
+        # Of whole boxes, in the last tile, or if there are several waves, on average.
+        all_outside = (num * x * y - side.extent) // side.box * side.box
+        outside = min(x, all_outside) if waves == 1 else all_outside / (num * y)
+        nbytes = waves * steps * (x - outside) * DEPTH_NBYTES
+        is_far = waves > 1 and side.nbytes > NEAR_NBYTES
+        far = nbytes if is_far else min(nbytes, side.nbytes / num_blocks)
+        copying += far / parts / FAR_BYTES_PER_SECOND + (nbytes - far) / NEAR_BYTES_PER_SECOND
+        lines_outside += waves * steps * outside / parts
     moving = (problem.a.nbytes + problem.b.nbytes + problem.c_nbytes) / MEMORY_BYTES_PER_SECOND
-    seconds = tiling.seconds + max(multiplying, copying, moving)
+    seconds = tiling.seconds + max(multiplying, copying, moving) + lines_outside * SECONDS_PER_LINE_OUTSIDE
     if num_chunks > 1:
         seconds += SECONDS_PER_PASS + 2 * num_chunks * problem.sums_nbytes / PASS_BYTES_PER_SECOND
     return seconds
