@@ -90,6 +90,11 @@ class Deferred:
         self.compute()
         return self.ptr if name == "ptr" else getattr(self._buffer, name)
 
+    def wait(self) -> None:
+        """Enter it among `DEFERRED`."""
+        key = id(self)
+        DEFERRED[key] = ref(self, lambda _: DEFERRED.pop(key, None))
+
     def compute(self) -> None:
         """Enqueue the product, if that has not been done."""
         with schedule.LOCK:
@@ -99,11 +104,11 @@ class Deferred:
     def _compute(self) -> None:
         operands = self.operands
         assert operands is not None
-        DEFERRED.discard(self)
+        DEFERRED.pop(id(self), None)
         try:
             buffer = self.product.compute(*operands)
         except BaseException:
-            DEFERRED.add(self)
+            self.wait()
             raise
         if self.operands is not None:  # else it was computed to free memory for this very Buffer
             self._buffer, self.ptr = buffer, buffer.ptr
@@ -138,7 +143,7 @@ def defer(product: Product, operands: tuple[Value, Value]) -> Value | None:
     entry = Deferred(product, (operands[0][1][0], operands[1][1][0]), mask)
     for record in schedule.RECORDERS:
         record(entry, 4)  # type: ignore[arg-type] # it is remembered like a storage
-    DEFERRED.add(entry)
+    entry.wait()
     return leaf(product.layout), (entry,), next_mask()
 
 

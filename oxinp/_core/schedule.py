@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 from oxinp._config import config
 from oxinp._core import programs
@@ -44,8 +44,8 @@ MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed
 
 LOCK = threading.RLock()
 
-DEFERRED: WeakSet[Any] = WeakSet()
-"""Products that have not been computed, see `deferred`."""
+DEFERRED: dict[int, ref[Any]] = {}
+"""Products that have not been computed, see `deferred`: by their ids, since a weak set takes microseconds to ask."""
 
 
 def _apart(*_: Any) -> None:
@@ -344,9 +344,8 @@ def flush_readers(target: Value, keep: Storage | None = None) -> None:
                 value = storage.value
                 if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                     materialise(storage)
-        for entry in tuple(DEFERRED):
-            if entry.mask & mask and _reads(entry.operands, buffer):
-                entry.compute()
+        if DEFERRED:
+            compute_deferred(lambda entry: entry.mask & mask and _reads(entry.operands or (), buffer))
 
 
 def flush_all() -> None:
@@ -364,10 +363,11 @@ def flush_all() -> None:
         compute_deferred()
 
 
-def compute_deferred(is_meant: Callable[[Any], bool] | None = None) -> None:
+def compute_deferred(is_meant: Callable[[Any], object] | None = None) -> None:
     """Compute the products that wait, all or some of them."""
-    for entry in tuple(DEFERRED):
-        if is_meant is None or is_meant(entry):
+    for reference in tuple(DEFERRED.values()):
+        entry = reference()
+        if entry is not None and (is_meant is None or is_meant(entry)):
             entry.compute()
 
 
