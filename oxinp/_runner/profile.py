@@ -29,7 +29,6 @@ __all__ = ["Line", "Profile"]
 LEAST_INTERVAL, MOST_INTERVAL = 0.01, 0.05  # seconds between two samples; each holds the program up for up to 1 ms
 SHARE = 0.02  # of the time so far, which the interval grows with
 
-_try_lock, _unlock = schedule.LOCK.acquire, schedule.LOCK.release
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
 
 
@@ -163,7 +162,7 @@ class Profile:
 
         It notes the instruction, which only those that cause something are asked the line of.
         """
-        frame_of, pending, room = sys._getframe, schedule.PENDING, schedule.MAX_PENDING
+        frame_of = sys._getframe
 
         def record(storage: Storage, depth: int) -> None:
             frame = frame_of(depth)
@@ -173,39 +172,41 @@ class Profile:
                 storage.offset = frame.f_lasti
             else:
                 storage.lines, storage.offset = self._find(frame)
-            if len(pending) > room:
-                schedule.prune(storage, depth)
+                if len(schedule.PENDING) > schedule.MAX_PENDING:
+                    schedule.prune(storage, depth)
 
         return record
 
     def _count(self, name: str, amount: int) -> None:
-        self._line_at_work().count(name, amount)
+        self._line().count(name, amount)
 
     def _around_launch(self, launch: Callable[..., None], work: tuple[int, int]) -> Callable[..., None]:
         """Let each launch go to the line whose work it is."""
         flops, nbytes = work
-        line_at_work = self._line_at_work
+        try_lock, unlock = schedule.LOCK.acquire, schedule.LOCK.release
 
         def launch_for_line(*varying: Any) -> None:
             launch(*varying)
-            line = line_at_work()
+            storage = schedule.at_work
+            if storage is not None and try_lock(False):  # `_line`, spelled out: a call here is a fifth of the whole
+                unlock()
+                line = storage.lines[storage.offset]
+            else:
+                line = self._line()
             line.launches += 1
             line.flops += flops
             line.device_bytes += nbytes
 
         return launch_for_line
 
-    def _line_at_work(self) -> Line:
+    def _line(self) -> Line:
         """Return the line whose storage is computed or written to, else the one that the program is at."""
         storage = schedule.at_work
-        if storage is not None and _try_lock(False):
-            _unlock()
-            try:
-                return storage.lines[storage.offset]  # type: ignore[no-any-return]
-            except AttributeError:  # recorded before anybody watched
-                return self._elsewhere[0]
-        # Not this thread's, or no storage's. Beyond this one and who counts comes what is not the user's.
-        lines, offset = self._find(sys._getframe(2))
+        if storage is not None and schedule.LOCK.acquire(blocking=False):  # else it is another thread's
+            schedule.LOCK.release()
+            lines, offset = storage.lines, storage.offset
+        else:  # beyond this one and who counts comes what is not the user's
+            lines, offset = self._find(sys._getframe(2))
         return lines[offset]
 
     def _find(self, frame: FrameType | None) -> tuple[_Lines, int]:
@@ -242,6 +243,8 @@ class Profile:
                     line.seconds += now - before
                     if frame.f_code.co_filename.startswith(_OURS):
                         line.seconds_inside += now - before
+            if len(schedule.PENDING) > schedule.MAX_PENDING:
+                self._latest = elsewhere  # and so the next to record prunes: it does not look at each operation
             # No frame is kept while the thread sleeps: it would keep the program's arrays.
             del frame
             before = now
