@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 
+MAX_LENGTH = 16
+"""Of finishes, in instructions: a thread has up to 128 sums, and its code is compiled for each."""
+
+
 class Finish(NamedTuple):
     """What is asked for: instructions on the sum, which is value 0.
 
@@ -161,4 +165,4 @@ def _subtracted(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001
     return x - y
 
 
-__all__ = ["BoundEpilogue", "Epilogue", "Finish", "bind", "scaled", "subtracted"]
+__all__ = ["MAX_LENGTH", "BoundEpilogue", "Epilogue", "Finish", "bind", "length", "scaled", "subtracted"]

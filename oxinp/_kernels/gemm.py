@@ -28,6 +28,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels import gemm_rows
 from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
 from oxinp._kernels.gemm_parts import Halves
 from oxinp._kernels.gemm_store import Direct, Finisher
@@ -91,6 +92,8 @@ class GemmSpec(NamedTuple):
         below 2**-13 of the largest term. Takes twice the registers.
     epilogue : Epilogue, optional
         What becomes of the sums. If C is stored by bulk copies its inputs are read in pairs. C lies by rows.
+    is_rolled : bool
+        The epilogue is a loop over rows (see `gemm_rows`), of a C of 2 or 4 bytes that is stored by bulk copies.
     is_by_columns : bool
         C lies by columns, that is along M; in bulk if A is f32 that lies along M, directly otherwise.
     """
@@ -108,6 +111,7 @@ class GemmSpec(NamedTuple):
     shared: str = "b"
     epilogue: Epilogue | None = None
     is_by_columns: bool = False
+    is_rolled: bool = False
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
@@ -121,6 +125,8 @@ class GemmSpec(NamedTuple):
             raise ValueError("operands that come through registers make results by columns, in bulk")
         if self.is_by_columns and (self.epilogue is not None or self.is_bulk is not self.is_through_registers):
             raise ValueError("other results by columns are stored directly, those of an epilogue by rows")
+        if self.is_rolled and (self.epilogue is None or not self.is_bulk or self.out.nbytes not in gemm_rows.NBYTES):
+            raise ValueError(f"no epilogue goes over rows of {self.out} that are stored like this")
         if self.is_promoted and self.tile_n > MAX_PROMOTED:
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
         if not self.is_bulk and self.tile_n > MAX_DIRECT:
@@ -179,6 +185,7 @@ class GemmSpec(NamedTuple):
             + f"_{self.shared}" * (self.shared != "b")
             + "_columns" * self.is_by_columns
             + "_finished" * (self.epilogue is not None)
+            + "_rolled" * self.is_rolled
         )
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
@@ -215,13 +222,19 @@ def make(spec: GemmSpec) -> Kernel:
         result: Any
         if spec.is_through_registers:
             result = TurnedResultTile(k, NUM_CONSUMERS, number, thread)
+        elif spec.is_rolled:
+            result = gemm_rows.RowsTile(k, spec.out, NUM_CONSUMERS, number, thread)
         elif isinstance(c, TensorMap):
             result = ResultTile(k, spec.out, NUM_CONSUMERS, number, thread)
         else:
             result = Direct(k, extents, thread, is_by_columns=spec.is_by_columns)
         if halves is not None:
             halves.join(number, thread)
-        finisher = epilogue and Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
+        finisher: Finisher | gemm_rows.RowFinisher | None = None
+        if epilogue is not None and spec.is_rolled:
+            finisher = gemm_rows.RowFinisher(epilogue, spec.out, extents)
+        elif epilogue is not None:
+            finisher = Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
 
         def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
             sums, column = (own, column) if halves is None else halves.joined(own, column)

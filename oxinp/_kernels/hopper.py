@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels import elementwise, gemm, reduce
 from oxinp._kernels.choice import Choice, decide
-from oxinp._kernels.epilogue import bind
+from oxinp._kernels.epilogue import MAX_LENGTH, bind, length
 from oxinp._kernels.gemm import GemmSpec, Stack
 from oxinp._kernels.hopper_cut import MAX_CHUNKS, Cut, Problem, Side, candidates
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, Work, touched_nbytes
@@ -36,6 +36,7 @@ ARCHITECTURE = (9, 0)
 MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, pred: u8}
 MIN_CHUNK_NBYTES = 512  # of K
 BARRIERS_NBYTES = 1024
+MAX_ROLLED_LENGTH = 128  # of epilogues in instructions: they are compiled for 16 or 32 sums
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
 
@@ -224,7 +225,9 @@ class Product:
         self.finish, self.epilogue = finish, None
         self.epilogue_constants: tuple[int, ...] = ()
         self.written = out  # the type of C
+        self.length = 0  # of the epilogue
         if finish is not None:
+            self.length = length(finish, self.acc)
             self.written = finish.types(self.acc)[finish.result]
             self.epilogue, self.epilogue_constants = bind(
                 finish, [x.strides for x in finish.arrays], is_paired=self.is_bulk(self.written)
@@ -254,13 +257,16 @@ class Product:
             is_by_columns=cut.is_turned,
         )
         is_bulk = self.is_bulk(out) and spec.is_by_columns is spec.is_through_registers
-        return spec._replace(is_bulk=is_bulk and spec.stored_columns * out.nbytes % SWIZZLE_NBYTES == 0)
+        is_bulk &= spec.stored_columns * out.nbytes % SWIZZLE_NBYTES == 0
+        return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
 
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device."""
         spec = self.spec(cut)
         most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
         if not 1 <= cut.num_chunks <= most or (self.finish is not None and cut.num_chunks > 1):
+            return False
+        if self.length > MAX_ROLLED_LENGTH:
             return False
         try:
             spec.check()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import digits, gemm_any, gemm_cut, hopper, ozaki, reduce, residue_cut, split
 from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.epilogue import MAX_LENGTH, length
 from oxinp._kernels.gemm_any import AnyGemmSpec
 from oxinp._kernels.gemm_cut import Cut
 from oxinp._kernels.problem import Operand, ReduceOp, collapse, touched_nbytes
@@ -105,7 +106,7 @@ def plan(
     spec, constants = varied(spec, variant, moves)
     cut = _cut(spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None))
     is_split = cut.num_chunks > 1
-    if is_split and variant.has_plain_sums:
+    if variant.has_plain_sums and variant.finish and (is_split or length(variant.finish, acc) > MAX_LENGTH):
         return None
     spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
     spec = replace(spec, num_batch=len(loops), is_split=is_split)

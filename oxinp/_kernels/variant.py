@@ -27,7 +27,8 @@ class Variant(NamedTuple):
     c_strides : tuple of int, optional
         Of C, in elements, the last one 1; in C order unless given.
     has_plain_sums : bool
-        The sums that are finished have to be those of the product without: there is no plan where it is cut along K.
+        The sums that are finished have to be those of the product without: there is no plan where it is cut along K, or
+        the finish is longer than `epilogue.MAX_LENGTH`.
     """
 
     a_form: Form = WHOLE

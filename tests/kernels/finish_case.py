@@ -138,6 +138,10 @@ RECIPES = {
         (("cast", f32, (1,)), ("multiply", f32, (0, 2)), ("multiply", f32, (4, 3)), ("add", f32, (5, 6)),
          ("cast", f16, (7,))),
     ),
+    "tanh of halves": Recipe(
+        f16, f16, ((f16, "row"), (f16, "column")), (),
+        (("cast", f16, (0,)), ("add", f16, (3, 1)), ("multiply", f16, (4, 2)), ("tanh", f16, (5,))), ulp=1,
+    ),
     "tanh": Recipe(f16, f32, ((f32, "row"),), (), (("add", f32, (0, 1)), ("tanh", f32, (2,))), ulp=2),
 }  # fmt: skip
 

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm, matmul
+from oxinp._kernels import gemm, gemm_rows, matmul
 from oxinp._kernels.epilogue import BoundEpilogue, bind
 from oxinp._kernels.gemm import GemmSpec
+from oxinp._kernels.gemm_rows import RowFinisher, RowsTile
 from oxinp._kernels.gemm_store import Direct, Finisher
 from oxinp._kernels.problem import Launch
 from oxinp._ptx import Builder, tile
@@ -27,7 +28,7 @@ from tests.kernels.test_hopper import H200
 from tests.ptx.assembler import assemble, sampled
 
 ROWS = 64  # of sums in a warpgroup
-EMULATED = {name: recipe for name, recipe in RECIPES.items() if name != "tanh"}
+EMULATED = {name: recipe for name, recipe in RECIPES.items() if recipe.ulp == 0}
 
 
 class Sums:
@@ -62,12 +63,12 @@ class CopyEngine:
                 self.c.at(k.cast(line * self.n + first + column, i64)).store(0, [value])
 
 
-def stored(recipe, sums, held, corner, extents, *, is_bulk):
+def stored(recipe, sums, held, corner, extents, way):
     """What a warpgroup writes into C, zeros elsewhere, of sums whose first is element `corner` of matrix 1 of 2."""
     here, out = Emulated(), recipe.written
     m, n = extents
     finish = recipe.finish(m, n, 2)
-    epilogue, constants = bind(finish, [x.strides for x in finish.arrays], is_paired=is_bulk)
+    epilogue, constants = bind(finish, [x.strides for x in finish.arrays], is_paired=way != "direct")
     k = Builder("store", block=128)
     c = k.pointer("c", out, "w")
     source = k.pointer("sums", f32 if sums.dtype == np.float32 else i32, "r")
@@ -75,13 +76,16 @@ def stored(recipe, sums, held, corner, extents, *, is_bulk):
     own = tuple(k.scalar(name, u32) for name in ("m", "n"))
     row, column = (k.scalar(name, u32) for name in ("row", "column"))
     outer = (k.const(1, u32),)
-    finisher = Finisher(bound, out, own, k.tid, 2 if is_bulk else 1).at(row, column, outer)
+    finisher = (
+        RowFinisher(bound, out, own) if way == "rolled" else Finisher(bound, out, own, k.tid, 1 + (way == "bulk"))
+    )
+    finish = finisher.at(row, column, outer)
     accumulator = Sums(k, source, sums.shape[1], k.tid)
-    if is_bulk:
-        result = ResultTile(k, out, 1, k.const(0, u32), k.tid)
-        result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finisher)
+    if way == "direct":
+        Direct(k, own, k.tid).store(c, accumulator, row, column, outer, finish)
     else:
-        Direct(k, own, k.tid).store(c, accumulator, row, column, outer, finisher)
+        result = (RowsTile if way == "rolled" else ResultTile)(k, out, 1, k.const(0, u32), k.tid)
+        result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finish)
     addresses = [here.upload(x) for x in (np.zeros((2, m, n), out.dtype), sums, *held)]
     scalars = [type.dtype.type(value).item() for type, value in recipe.scalars]
     here.launch(Launch(k.build(), (1, 1, 1), (*constants, m, n, *corner)), [*addresses[:2], *addresses[2:], *scalars])
@@ -92,19 +96,22 @@ def stored(recipe, sums, held, corner, extents, *, is_bulk):
 def no_engine(monkeypatch):
     """Without the instructions that wait for the copy engine."""
     for name in ("publish_shared", "commit_stores", "wait_stores"):
-        monkeypatch.setattr(tile, name, lambda *_, **__: None)
+        for module in (tile, gemm_rows):
+            monkeypatch.setattr(module, name, lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("corner", [(0, 0), (64, 32)], ids=["inside", "at the edge"])
-@pytest.mark.parametrize("is_bulk", [True, False], ids=["bulk", "direct"])
+@pytest.mark.parametrize("way", ["bulk", "direct", "rolled"])
 @pytest.mark.parametrize("name", EMULATED)
-def test_what_is_stored_of_sums(name, is_bulk, corner):
+def test_what_is_stored_of_sums(name, way, corner):
     recipe, rng = EMULATED[name], np.random.default_rng(2)
+    if way == "rolled" and recipe.written.nbytes not in gemm_rows.NBYTES:
+        return
     unit = 16 // recipe.written.nbytes
-    width = 128 // recipe.written.nbytes  # one box
+    width = (128 << (way == "rolled")) // recipe.written.nbytes  # one box, or two
     m, n = (71, 32 + unit) if corner[1] else (130, 144)
-    n += not is_bulk
+    n += way == "direct"
     _, _, sums = operands(recipe.type, rng, ROWS, width, 16)
     held = recipe.draw(rng, m, n, 2)
     whole = np.zeros((2, m, n), sums.dtype)
@@ -114,7 +121,7 @@ def test_what_is_stored_of_sums(name, is_bulk, corner):
     whole[1, rows, columns] = sums[0, : rows.stop - rows.start, : columns.stop - columns.start]
     expected = np.zeros((2, m, n), recipe.written.dtype)
     expected[1, rows, columns] = recipe.expected(whole, held)[1, rows, columns]
-    found = stored(recipe, sums[0], held, corner, (m, n), is_bulk=is_bulk)
+    found = stored(recipe, sums[0], held, corner, (m, n), way)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -138,12 +145,14 @@ def kernel_of(name, *, is_bulk=True, **fields):
 
 
 KERNELS = [
-    *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh"}],
+    *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh", "tanh of halves"}],
     ("in f32", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
-    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
     ("bias and relu", {"is_bulk": False, "tile_n": 192}),
     ("bytes that wrap around", {"is_bulk": False, "tile_n": 128, "num_stages": 6, "is_sliced": True}),
     ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_sliced": True}),
+    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "is_rolled": True}),
+    ("tanh of halves", {"is_rolled": True}),
+    ("alpha, beta and bias along columns", {"is_rolled": True, "is_sliced": True}),
 ]
 
 
@@ -159,9 +168,13 @@ def test_kernels_assemble_cleanly(name, fields, tmp_path):
 def test_sums_are_those_of_the_product_without(name, shape):
     recipe, backend = RECIPES[name], SimpleNamespace(capability=H200)
     m, n, _, count = shape
-    (finished,) = finish_gpu.planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count)).steps
+    plan = finish_gpu.planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count))
+    if "tanh" in name and n % 8:  # long, and not stored in bulk
+        assert plan is None
+        return
+    (finished,) = plan.steps
     (plain,) = finish_gpu.planned(backend, recipe.type, recipe.out, shape).steps
-    names = [re.sub(r"_direct|_finished", "", step.kernel.name) for step in (finished, plain)]
+    names = [re.sub(r"_direct|_finished|_rolled", "", step.kernel.name) for step in (finished, plain)]
     assert names[0].split("_", 3)[3] == names[1].split("_", 3)[3]
     assert finished.work.flops == plain.work.flops
     sizes = {"row": n, "all": count * m * n, "second": count * m * n, "column": m, "one": 1}

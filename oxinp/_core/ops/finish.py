@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.epilogue import Finish
     from oxinp._ptx.types import Type
 
-MAX_LENGTH = 16
-"""Instructions on a sum: a thread has up to 128 of them, and its code is compiled for each."""
-
 
 def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
-    """Return what a graph makes of the sums of a product; None if that is too much, or reads arrays across rows.
+    """Return what a graph makes of the sums of a product; None if that reads arrays across rows.
 
     Parameters
     ----------
@@ -46,4 +43,4 @@ def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
     ]
     epilogue = importlib.import_module("oxinp._kernels.epilogue")
     finish: Finish = epilogue.Finish(others, tuple(instrs), numbers[graph.result])
-    return finish if epilogue.length(finish, acc) <= MAX_LENGTH else None
+    return finish
