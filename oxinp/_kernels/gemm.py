@@ -236,11 +236,20 @@ def make(spec: GemmSpec) -> Kernel:
         elif epilogue is not None:
             finisher = Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
 
-        def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
-            sums, column = (own, column) if halves is None else halves.joined(own, column)
-            result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
+        def ahead(*place: Any) -> Any:
+            finish = finisher and finisher.at(*place)
+            if finish:
+                finish.prefetch(spec.tile_n)
+            return finish
 
-        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
+        def store(
+            own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...], finish: Any = None
+        ) -> None:
+            sums, column = (own, column) if halves is None else halves.joined(own, column)
+            result.store(c, sums, row, column, outer, finish or (finisher and finisher.at(row, column, outer)))
+
+        early = None if finisher is None or halves is not None else ahead
+        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number, ahead=early)
         result.close()
 
     divide(k, lambda: produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b)), multiply)
