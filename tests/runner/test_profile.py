@@ -96,6 +96,52 @@ def test_counts_go_to_the_line_that_recorded(folder):
     assert sum(line["h2d_bytes"] for line in lines.values()) == profile["total"]["h2d_bytes"]
 
 
+WRITES = """
+import threading
+import numpy as np
+
+def scaled(x):
+    return 3.0 * x
+
+def step(a):
+    b = scaled(a)[1:] + a[1:]
+    a[1:] += b * 2.0 - scaled(b)
+    a[0] = a[1]
+
+a = np.ones((200, 200))
+a[2] = 5.0
+for _ in range(3):
+    step(a)
+arrays = [a * k for k in (2.0, 3.0)]
+for array in arrays:
+    array[5] = 1.0
+threads = [threading.Thread(target=step, args=(array,)) for array in arrays]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(a[0, 0])
+"""
+
+
+def test_writes_go_to_the_line_that_writes(folder):
+    """Also where functions of the program's are called in between, and by several threads at once."""
+    write(folder, writes=WRITES)
+    profile, lines = profiled(folder, "writes.py")
+    launches = {source: line["launches"] for source, line in lines.items() if line["launches"]}
+    assert launches == {
+        "a = np.ones((200, 200))": 1,  # and then a part of it is written
+        "a[2] = 5.0": 1,
+        "return 3.0 * x": 5,  # of `a`, of which a part is read
+        "b = scaled(a)[1:] + a[1:]": 5,  # which reads what is about to be written
+        "a[1:] += b * 2.0 - scaled(b)": 10,  # what is added, which does, too, and the sum
+        "a[0] = a[1]": 5,
+        "arrays = [a * k for k in (2.0, 3.0)]": 2,
+        "array[5] = 1.0": 2,
+    }
+    assert sum(line["launches"] for line in lines.values()) == profile["total"]["launches"]
+
+
 def test_time_goes_to_the_innermost_line(folder):
     profile, lines = profiled(folder, "program.py")
     assert 0.35 < lines["time.sleep(0.4)"]["seconds"] < 0.4 + 0.5 * profile["seconds"]
