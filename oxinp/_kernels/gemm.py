@@ -9,7 +9,7 @@ Who owns what: persistent blocks of three warpgroups. One thread of warpgroup 0,
 by bulk tensor copies. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. A barrier pair per ring
 buffer passes it back and forth. In a cluster of two, the blocks work on tiles one above the other (or side by side):
 each copies half of the common B (or A) tile, to both. Or they share a tile of C: each has half of K, and stores half of
-the columns, to which the other one sends it what it has.
+the rows, of which the other one sends it what it has.
 
 Algorithm: for every tile, in an order that keeps the tiles worked on at one time in a near-square region (so that
 their operands stay in L2), the consumers issue the wgmmas of a buffer, wait for those of the buffer before, and let
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels import gemm_rows
 from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
-from oxinp._kernels.gemm_parts import Halves
+from oxinp._kernels.gemm_parts import Halves, Joined
 from oxinp._kernels.gemm_store import Direct, Finisher
 from oxinp._kernels.gemm_tiles import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, Tiles
 from oxinp._kernels.gemm_warpgroups import builder_of, consume, divide, produce
@@ -117,11 +117,11 @@ class GemmSpec(NamedTuple):
         """Raise ValueError if there is no such kernel."""
         if self.type not in OUTS or (self.out not in OUTS[self.type] if self.epilogue is None else self.out.is_complex):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
-        if self.tile_n not in TILES_N or (self.is_bulk and self.stored_columns * self.out.nbytes % DEPTH_NBYTES):
+        if self.tile_n not in TILES_N or (self.is_bulk and self.tile_n * self.out.nbytes % DEPTH_NBYTES):
             raise ValueError(f"tile_n is one of {TILES_N} and rows of it 128 bytes, not {self.tile_n}")
         if self.b_major != "k" and self.type.nbytes != f16.nbytes:
             raise ValueError(f"wgmma reads {self.type} operands K-major only")
-        if self.is_through_registers and not (self.is_by_columns and self.is_bulk and self.stored_columns % 64 == 0):
+        if self.is_through_registers and not (self.is_by_columns and self.is_bulk and self.tile_n % 64 == 0):
             raise ValueError("operands that come through registers make results by columns, in bulk")
         if self.is_by_columns and (self.epilogue is not None or self.is_bulk is not self.is_through_registers):
             raise ValueError("other results by columns are stored directly, those of an epilogue by rows")
@@ -150,15 +150,15 @@ class GemmSpec(NamedTuple):
         return self.a_major != "k" and self.type is f32
 
     @property
-    def stored_columns(self) -> int:
-        """Of a tile, that one block stores."""
-        return self.tile_n // 2 if self.shared == "c" else self.tile_n
+    def num_storing(self) -> int:
+        """Consumers that store what they have."""
+        return NUM_CONSUMERS // 2 if self.shared == "c" else NUM_CONSUMERS
 
     @property
     def shared_nbytes(self) -> int:
         """Shared memory, but for barriers."""
-        boxes = NUM_CONSUMERS * ResultTile.NUM_BUFFERS * ROWS * DEPTH_NBYTES if self.is_bulk else 0
-        sums = TILE_M * self.stored_columns * f32.nbytes if self.shared == "c" else 0
+        boxes = self.num_storing * ResultTile.NUM_BUFFERS * ROWS * DEPTH_NBYTES if self.is_bulk else 0
+        sums = ROWS * self.tile_n * f32.nbytes if self.shared == "c" else 0
         return self.num_stages * (TILE_M + self.tile_n) * DEPTH_NBYTES + boxes + sums
 
     @property
@@ -214,18 +214,19 @@ def make(spec: GemmSpec) -> Kernel:
             (TILE_M, spec.tile_n), (spec.a_major, spec.b_major), spec.parts, strict=True
         )
     )
-    halves = Halves(k, tiles, FORMS[spec.type].sums[0], NUM_CONSUMERS) if spec.shared == "c" else None
+    halves = Halves(k, tiles, FORMS[spec.type].sums[0]) if spec.shared == "c" else None
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes, is_shared=halves is None)
     extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
 
     def multiply(number: Value, thread: Value) -> None:
+        storing = k.const(0, u32) if spec.num_storing == 1 else number
         result: Any
         if spec.is_through_registers:
-            result = TurnedResultTile(k, NUM_CONSUMERS, number, thread)
+            result = TurnedResultTile(k, spec.num_storing, storing, thread)
         elif spec.is_rolled:
-            result = gemm_rows.RowsTile(k, spec.out, NUM_CONSUMERS, number, thread)
+            result = gemm_rows.RowsTile(k, spec.out, spec.num_storing, storing, thread)
         elif isinstance(c, TensorMap):
-            result = ResultTile(k, spec.out, NUM_CONSUMERS, number, thread)
+            result = ResultTile(k, spec.out, spec.num_storing, storing, thread)
         else:
             result = Direct(k, extents, thread, is_by_columns=spec.is_by_columns)
         if halves is not None:
@@ -245,8 +246,13 @@ def make(spec: GemmSpec) -> Kernel:
         def store(
             own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...], finish: Any = None
         ) -> None:
-            sums, column = (own, column) if halves is None else halves.joined(own, column)
-            result.store(c, sums, row, column, outer, finish or (finisher and finisher.at(row, column, outer)))
+            def store_all(sums: Accumulator | Totals | Joined) -> None:
+                result.store(c, sums, row, column, outer, finish or (finisher and finisher.at(row, column, outer)))
+
+            if halves is None:
+                store_all(own)
+            else:
+                halves.store(own, store_all)
 
         early = None if finisher is None or halves is not None else ahead
         consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number, ahead=early)

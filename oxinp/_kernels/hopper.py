@@ -257,7 +257,7 @@ class Product:
             is_by_columns=cut.is_turned,
         )
         is_bulk = self.is_bulk(out) and spec.is_by_columns is spec.is_through_registers
-        is_bulk &= spec.stored_columns * out.nbytes % SWIZZLE_NBYTES == 0
+        is_bulk &= cut.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
         return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
 
     def is_legal(self, cut: Cut) -> bool:
