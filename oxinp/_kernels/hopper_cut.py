@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm_tiles import DEPTH_NBYTES, TILE_M
@@ -61,13 +62,14 @@ TILINGS = (
     Tiling(64, 8, 1, "b", 4.4e12, 2.6e-6),
     Tiling(64, 8, 2, "c", 4.4e12, 4.2e-6),
 )
-# Few rows by many columns, turned, and the other way round: tiles as wide as there are rows, with all the buffers that
-# there is room for.
-_BUFFERS = {16: (12, 12), 32: (9, 9), 48: (8, 8), 64: (8, 8), 80: (8, 7), 96: (7, 6), 112: (7, 6), 192: (4, 4)}
+# Few rows by many columns, turned, and the other way round: one tile is as wide as there are rows, or two side by side
+# are. With the buffers that there is room for: of one block, of two with halves of K, of two side by side.
+_BUFFERS = {16: (12, 12, 0), 32: (9, 9, 0), 48: (8, 8, 0), 64: (8, 8, 8), 80: (8, 7, 7), 96: (7, 6, 6), 112: (7, 6, 6)}
 THIN_TILINGS = tuple(
     Tiling(tile_n, num_stages, cluster, shared, tile_n * 0.069e12, seconds + tile_n**2 * 1.8e-10)
-    for tile_n, (alone, halved) in _BUFFERS.items()
-    for num_stages, cluster, shared, seconds in ((alone, 1, "b", 2.6e-6), (halved, 2, "c", 4.1e-6))
+    for tile_n, numbers in _BUFFERS.items()
+    for num_stages, cluster, shared, seconds in zip(numbers, (1, 2, 2), "bca", (2.6e-6, 4.1e-6, 4.1e-6), strict=True)
+    if num_stages
 )
 # f32 that comes through registers; tiles of 256 columns take half a second to compile, and are no faster.
 REGISTER_TILINGS = (
@@ -131,7 +133,7 @@ def candidates(problem: Problem, num_sms: int, *, is_through_registers: bool) ->
     if not is_through_registers:
         # Turned products are stored element by element, and are worth it where the other operand is read once.
         is_thin = fewest * MIN_THINNESS <= max(problem.a.extent, problem.b.extent)
-        thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n)
+        thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
         ways = [(TILINGS, False), (thin, problem.a.extent <= problem.b.extent)]
     for tilings, is_turned in ways:
         seen = problem.turned() if is_turned else problem
@@ -150,14 +152,14 @@ def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int) ->
     together = (tiling.cluster if tiling.shared == "b" else 1, tiling.cluster if tiling.shared == "a" else 1)
     tiles = [-(-side.extent // (x * y)) for side, x, y in zip(problem[:2], tile, together, strict=True)]
     waves = -(-tiles[0] * tiles[1] * problem.num_matrices * num_chunks // (num_sms // tiling.cluster))
+    if halves > 1 and waves > 1:
+        return math.inf  # nothing is multiplied while sums meet
     steps = -(-problem.depth_nbytes // (num_chunks * halves * DEPTH_NBYTES))
     multiplying = waves * (SECONDS_PER_TILE + TILE_M * tiling.tile_n * steps * DEPTH_NBYTES / tiling.rate)
     copying = lines_outside = 0.0
     num_blocks = tiles[0] * tiles[1] * problem.num_matrices * num_chunks * tiling.cluster
     for side, num, x, y, parts in zip(problem[:2], tiles, tile, together, together[::-1], strict=True):
-        # Of whole boxes, in the last tile, or if there are several waves, on average.
-        all_outside = (num * x * y - side.extent) // side.box * side.box
-        outside = min(x, all_outside) if waves == 1 else all_outside / (num * y)
+        outside = (num * x * y - side.extent) // side.box * side.box / (num * y)  # of whole boxes, on average
         nbytes = waves * steps * (x - outside) * DEPTH_NBYTES
         is_far = waves > 1 and side.nbytes > NEAR_NBYTES
         far = nbytes if is_far else min(nbytes, side.nbytes / num_blocks)
