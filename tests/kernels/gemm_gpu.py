@@ -66,9 +66,9 @@ CHECKED_SPECS = [
     GemmSpec(bf16, f32, "k", "k", 32, 8, is_bulk=False, is_promoted=True, is_by_columns=True),
     GemmSpec(u8, i32, "k", "k", 32, 9, shared="c", is_bulk=False, is_by_columns=True),
     # f32 that comes through registers.
-    GemmSpec(f32, f32, "mn", "k", is_by_columns=True),
+    GemmSpec(f32, f32, "mn", "k", 192, is_by_columns=True),
     GemmSpec(f32, f32, "mn", "k", 128, shared="c", is_by_columns=True),
-    GemmSpec(f32, f32, "mn", "k", 192, 4, 2, shared="a", is_by_columns=True),
+    GemmSpec(f32, f32, "mn", "k", 64, 8, 2, shared="a", is_by_columns=True),
 ]
 TIMED = [
     (GemmSpec(bf16, bf16), 8192),
