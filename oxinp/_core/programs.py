@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import PassesPlan
     from oxinp._runtime.memory import Buffer
 
-_new = object.__new__
 
 ELEMENTWISE = "oxinp._kernels.elementwise"  # imported while the driver starts, see `hooks.while_starting`
 
@@ -246,7 +245,7 @@ def read(layout: Layout, value: Value) -> Value:
     offset = layout.offset
     if offset == 0:
         return graph, (buffer,), value[2]
-    entry = _new(Leaf)
+    entry = Leaf()
     entry.buffer = buffer
     entry.ptr = buffer.ptr + offset
     return graph, (entry,), value[2]

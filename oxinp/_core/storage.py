@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 Value = tuple["Graph", tuple[Any, ...], int]
 
-_new = object.__new__
 
 SHARED = 1 << 60
 """In the mask of every value that reads memory which others hold, too."""
@@ -137,7 +136,7 @@ def is_shared(storage: Storage) -> bool:
 
 def make_storage(value: Value | None, host: np.ndarray[Any, Any] | None) -> Storage:
     """Return a storage with these sides; nobody else may write to `host`."""
-    storage = _new(Storage)
+    storage = Storage()
     storage.value = value
     storage.host = host
     storage.stale = None

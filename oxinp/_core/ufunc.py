@@ -113,7 +113,7 @@ def wrap_host(result: Any) -> Any:
     """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
     if type(result) is not _NumpyArray:
         return result
-    storage = _new(Storage)  # `make_storage`, spelled out
+    storage = Storage()  # `make_storage`, spelled out
     storage.value = None
     storage.host = result
     storage.stale = None
