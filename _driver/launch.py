@@ -208,6 +208,8 @@ class Launcher:
         Read before every launch instead of `stream`.
     counter : LaunchCounter, optional
         Its `launches` grows by one with every launch.
+    after : Callable, optional
+        Called after every launch, without arguments.
 
     Attributes
     ----------
@@ -263,6 +265,7 @@ class Launcher:
         stream: int = 0,
         current: CurrentStream | None = None,
         counter: LaunchCounter | None = None,
+        after: Callable[[], object] | None = None,
     ) -> None:
         _check_shape(grid, block, cluster)
         self.function = function
@@ -307,7 +310,7 @@ class Launcher:
         function.reserve_dynamic_shared(shared_nbytes)
         counter = function.module.context.launches if counter is None else counter
         self.pack: Callable[..., None] = functools.partial(varying.pack_into, self._buffer, 0)
-        self.launch = self._prepare(current, counter, num_varying)
+        self.launch = self._prepare(current, counter, after, num_varying)
 
     @property
     def attributes(self) -> Sequence[LaunchAttribute]:
@@ -321,7 +324,9 @@ class Launcher:
             return 0, ctypes.addressof(self._extra)
         return ctypes.addressof(self._addresses), 0
 
-    def _prepare(self, current: CurrentStream, counter: LaunchCounter, num_varying: int) -> Callable[..., None]:
+    def _prepare(
+        self, current: CurrentStream, counter: LaunchCounter, after: Callable[[], object] | None, num_varying: int
+    ) -> Callable[..., None]:
         raw = self.function.driver.raw(_CALL)
         as_pointer = ctypes.c_void_p.from_param
         parameters = [as_pointer(address) if address else None for address in self.parameters]
@@ -338,6 +343,8 @@ class Launcher:
             if result:
                 fail(result, call)
             number = counter.launches = counter.launches + 1
+            if after is not None:
+                after()
 
         def launch_with(*varying: object) -> None:
             nonlocal stream, number
@@ -348,6 +355,8 @@ class Launcher:
             if result:
                 fail(result, call)
             number = counter.launches = counter.launches + 1
+            if after is not None:
+                after()
 
         launch: Callable[..., None] = launch_with if num_varying else launch_as_it_is
         self.function.module.context.launches.add(launch, self.function.name, lambda: number, counter)

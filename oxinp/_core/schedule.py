@@ -260,8 +260,8 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
         return program.leaf, program.run(leaves)
 
 
-def write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
-    """Write an expression into part of a storage on the device; called as `enter` is.
+def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
+    """Write an expression into part of a storage on the device.
 
     Parameters
     ----------
@@ -274,11 +274,13 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
     source : Storage or None
         The storage whose whole pending value this is, if any. It reads from the written bytes afterwards instead of
         keeping its own way to compute them, which may read what is being overwritten.
+    depth : int
+        For `RECORDERS`.
     """
     global at_work
     with LOCK:
         if room < 0:
-            make_room(storage, 4)
+            make_room(storage, depth)
         outer, at_work = at_work, storage
         try:
             assert storage.value is not None

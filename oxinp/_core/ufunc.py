@@ -361,8 +361,15 @@ def target_of(out: Any) -> Layout:
     return layout.dense
 
 
-def store(out: Any, value: Value, source: Storage | None = None) -> None:
-    """Give the elements of `out` an expression's values: a new value for a whole array, a write for a part of one."""
+def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4) -> None:
+    """Give the elements of `out` an expression's values: a new value for a whole array, a write for a part of one.
+
+    Parameters
+    ----------
+    out, value
+    source, depth
+        As for `schedule.write`.
+    """
     storage = out._storage
     with schedule.LOCK:  # nobody computes or reads the old value meanwhile
         if out._view is None:
@@ -378,7 +385,7 @@ def store(out: Any, value: Value, source: Storage | None = None) -> None:
             device_value(storage)
         schedule.materialise(storage)
         if out._layout.size:
-            schedule.write(storage, out._layout, value, source)
+            schedule.write(storage, out._layout, value, source, depth)
 
 
 def _store_on_host(out: Any, value: Value) -> None:

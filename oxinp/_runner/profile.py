@@ -6,7 +6,8 @@ the value. Time is sampled by a thread that looks every so often where the progr
 launch nothing cost nothing to watch.
 
 At an operation the profile notes the user's instruction and no more; frames of ours on the way there are passed over,
-for to look at one makes it an object. At a launch it adds to the line of the storage that `schedule` is at work on.
+for to look at one makes it an object. At a launch it notes that of the storage that `schedule` is at work on, for the
+sampling thread to count.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from types import CodeType, FrameType
-from typing import Any
 
 from oxinp._core import schedule
 from oxinp._core.storage import Storage
@@ -28,6 +29,7 @@ __all__ = ["Line", "Profile"]
 
 LEAST_INTERVAL, MOST_INTERVAL = 0.01, 0.05  # seconds between two samples; each holds the program up for up to 1 ms
 SHARE = 0.02  # of the time so far, which the interval grows with
+MOST_LAUNCHES = 1 << 17  # between two samples, and so in a forked process, where nobody samples
 
 _OURS = __file__.removesuffix("_runner/profile.py").removesuffix("_runner\\profile.py")
 
@@ -134,6 +136,7 @@ class Profile:
         self._by_code: dict[int, _Lines | None] = {}  # by the code's id, since its hash is slow; None where not users'
         self._codes: list[CodeType] = []  # kept, for their ids are the keys
         self._elsewhere = self._latest = _Lines(None, self._lines)  # the latest code of the user's mostly comes again
+        self._launches: deque[tuple[_Lines, int, tuple[int, int]]] = deque(maxlen=MOST_LAUNCHES)  # not yet counted
         self._stopped = False
         self._began = 0.0
         self._sampler = threading.Thread(target=self._sample, name="oxinp profile", daemon=True)
@@ -141,7 +144,7 @@ class Profile:
     def start(self) -> None:
         """Watch from now on."""
         self._began = time.perf_counter()
-        counters.watch(self._count, self._around_launch)
+        counters.watch(self._count, self._launch_watcher)
         schedule.watch(self._recorder())
         self._sampler.start()
 
@@ -150,6 +153,7 @@ class Profile:
         self.seconds = time.perf_counter() - self._began
         self._stopped = True
         self._sampler.join()
+        self._count_launches()
 
     def lines(self) -> list[Line]:
         """Return the lines that took time or caused anything, the most expensive first; without a file, the rest."""
@@ -180,31 +184,42 @@ class Profile:
     def _count(self, name: str, amount: int) -> None:
         self._line().count(name, amount)
 
-    def _around_launch(self, launch: Callable[..., None], work: tuple[int, int]) -> Callable[..., None]:
-        """Let each launch go to the line whose work it is."""
-        flops, nbytes = work
-        try_lock, unlock = schedule.LOCK.acquire, schedule.LOCK.release
+    def _launch_watcher(self, work: tuple[int, int]) -> Callable[[], None]:
+        """Return what notes a launch: what its line is comes later, when nobody waits for it."""
+        try_lock, unlock, note, frame_of = (
+            schedule.LOCK.acquire,
+            schedule.LOCK.release,
+            self._launches.append,
+            sys._getframe,
+        )
 
-        def launch_for_line(*varying: Any) -> None:
-            launch(*varying)
+        def note_launch() -> None:
             storage = schedule.at_work
-            if storage is not None and try_lock(False):  # `_line`, spelled out: a call here is a fifth of the whole
+            if storage is not None and try_lock(False):  # else it is another thread's
                 unlock()
-                line = storage.lines[storage.offset]
-            else:
-                line = self._line()
+                try:
+                    note((storage.lines, storage.offset, work))
+                except AttributeError:  # recorded before anybody watched
+                    note((self._elsewhere, 0, work))
+            else:  # beyond this one, the launch, and what launches, which is not the user's
+                note((*self._find(frame_of(3)), work))
+
+        return note_launch
+
+    def _count_launches(self) -> None:
+        while self._launches:
+            lines, offset, (flops, nbytes) = self._launches.popleft()
+            line = lines[offset]
             line.launches += 1
             line.flops += flops
             line.device_bytes += nbytes
-
-        return launch_for_line
 
     def _line(self) -> Line:
         """Return the line whose storage is computed or written to, else the one that the program is at."""
         storage = schedule.at_work
         if storage is not None and schedule.LOCK.acquire(blocking=False):  # else it is another thread's
             schedule.LOCK.release()
-            lines, offset = storage.lines, storage.offset
+            lines, offset = getattr(storage, "lines", self._elsewhere), getattr(storage, "offset", 0)
         else:  # beyond this one and who counts comes what is not the user's
             lines, offset = self._find(sys._getframe(2))
         return lines[offset]
@@ -235,6 +250,7 @@ class Profile:
         before = time.perf_counter()
         while not self._stopped:
             time.sleep(min(max((before - self._began) * SHARE, LEAST_INTERVAL), MOST_INTERVAL))
+            self._count_launches()
             now = time.perf_counter()
             for ident, frame in sys._current_frames().items():
                 lines, offset = (elsewhere, 0) if ident == own else self._find(frame)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Launch = Callable[..., None]
     Work = tuple[int, int]
 
-__all__ = ["NO_WORK", "Stats", "stats", "watch", "watched"]
+__all__ = ["NO_WORK", "Stats", "after_launch", "stats", "watch"]
 
 NO_WORK = (0, 0)
 """Flops and bytes of what does no work that is counted."""
@@ -75,7 +74,7 @@ class Stats:
 
 
 _watchers: list[Callable[[str, int], object]] = []
-_around_launches: list[Callable[[Launch, Work], Launch]] = []
+_launch_watchers: list[Callable[[Work], Callable[[], object]]] = []
 stats = Stats()
 
 
@@ -94,7 +93,7 @@ def _told(name: str) -> property:
 
 
 class WatchedStats(Stats):
-    """Counts that tell whoever watches, all but the launches: those have a work to tell of, see `watched`."""
+    """Counts that tell whoever watches, all but the launches: those have a work to tell of, see `after_launch`."""
 
     __slots__ = ()
 
@@ -107,36 +106,38 @@ class WatchedStats(Stats):
             tell(name, 0)
 
 
-def watched(launch: Launch, work: Work = NO_WORK) -> Launch:
-    """Return what to launch with: what is given, and around it what those who watch have put there.
+def after_launch(work: Work = NO_WORK) -> Callable[[], object] | None:
+    """Return what is to be called after each launch of a launcher, None where nobody watches.
 
     Parameters
     ----------
-    launch : callable
     work : (int, int)
         Flops and bytes of each launch.
     """
-    for around in _around_launches:
-        launch = around(launch, work)
-    return launch
+    if not _launch_watchers:
+        return None
+    tells = [watcher(work) for watcher in _launch_watchers]
+    return tells[0] if len(tells) == 1 else lambda: [tell() for tell in tells]
 
 
-def watch(tell: Callable[[str, int], object], around_launch: Callable[[Launch, Work], Launch] | None = None) -> None:
+def watch(
+    tell: Callable[[str, int], object], launch_watcher: Callable[[Work], Callable[[], object]] | None = None
+) -> None:
     """Tell somebody of each thing that is counted, in the frames that count it, until the end of the process.
 
     Parameters
     ----------
     tell : callable(name, amount)
         The attribute of `Stats`, `launches` aside, and what was added to it; for a fallback NumPy's name and 0.
-    around_launch : callable(launch, work), optional
-        Given what launches a kernel, and the flops and bytes of each launch, it returns what is called instead from now
-        on, which calls that.
+    launch_watcher : callable(work), optional
+        Given flops and bytes of each launch, it returns what is called after every launch by a launcher that is made
+        from now on, by what launches.
 
     Notes
     -----
     The one object changes its class, so that counting costs nothing more as long as nobody watches.
     """
     _watchers.append(tell)
-    if around_launch is not None:
-        _around_launches.append(around_launch)
+    if launch_watcher is not None:
+        _launch_watchers.append(launch_watcher)
     stats.__class__ = WatchedStats

@@ -21,7 +21,7 @@ from _driver.tensormap import TensorMap
 from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable, Capability
-from oxinp._runtime.counters import NO_WORK, stats, watched
+from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.loader import Loader
 from oxinp._runtime.memory import MemoryStats
@@ -253,7 +253,7 @@ class CudaBackend:
         work: tuple[int, int] = NO_WORK,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        launcher = Launcher(
+        launch: Launch = Launcher(
             self.function(kernel),
             grid,
             kernel.block,
@@ -264,8 +264,8 @@ class CudaBackend:
             cluster=kernel.cluster,
             current=self._launching,
             counter=stats,
-        )
-        launch: Launch = watched(launcher.launch, work)
+            after=after_launch(work),
+        ).launch
         if here.are_several:
             launch = self._ordered(launch, kernel, num_varying)
         if not config.synchronous:

@@ -15,7 +15,7 @@ from oxinp._ptx import emulate
 from oxinp._ptx.space import UNALLOCATED
 from oxinp._runtime import hooks
 from oxinp._runtime.backend import Capability
-from oxinp._runtime.counters import NO_WORK, stats, watched
+from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
 
@@ -131,6 +131,7 @@ class EmulatorBackend:
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
         pack = struct.Struct(kernel.param_format).pack
+        after = after_launch(work)
         num_given = len(kernel.params) - num_varying
         if len(constants) != num_given:
             raise ValueError(f"{kernel.name} needs {num_given} constants for {num_varying} varying parameters")
@@ -140,8 +141,10 @@ class EmulatorBackend:
             with self._lock:
                 emulate.run(kernel, self.memory, grid, params)
             stats.launches += 1
+            if after is not None:
+                after()
 
-        return watched(launch, work)
+        return launch
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """There are no copy engines here, and no kernel is planned that has any."""

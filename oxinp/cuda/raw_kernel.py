@@ -11,7 +11,7 @@ from _driver.launch import Launcher
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._ptx.kernel import Block, Kernel, three_extents
-from oxinp._runtime.counters import stats, watched
+from oxinp._runtime.counters import after_launch, stats
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class RawKernel:
             if self._is_text:
                 raise errors.NotSupported(f"kernel {self.name} is PTX, which runs on a GPU only; here is the emulator")
             return backend.launcher(kernel, grid, len(self.params), ())
-        launcher = Launcher(
+        return Launcher(
             backend.function(kernel),
             grid,
             threads,
@@ -210,8 +210,8 @@ class RawKernel:
             is_programmatic=is_programmatic,
             current=backend if stream is None else stream,
             counter=stats,
-        )
-        return watched(launcher.launch)
+            after=after_launch(),
+        ).launch
 
     def _convert(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], list[tuple[int, bool]]]:
         """Return what goes to the device, what has to live until it is there, and what memory is read and written."""

@@ -122,7 +122,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             fetch_storage(storage)
         elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
-            store(view_at(array, layout), held, value._storage if held[0].nodes else None)
+            source = value._storage if held[0].nodes else None
+            store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
             return
     else:
         seen = host_view(array)
