@@ -241,25 +241,16 @@ def make(spec: GemmSpec) -> Kernel:
         elif epilogue is not None:
             finisher = Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
 
-        def ahead(*place: Any) -> Any:
-            finish = finisher and finisher.at(*place)
-            if finish:
-                finish.prefetch(spec.tile_n)
-            return finish
-
-        def store(
-            own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...], finish: Any = None
-        ) -> None:
+        def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
             def store_all(sums: Accumulator | Totals | Joined) -> None:
-                result.store(c, sums, row, column, outer, finish or (finisher and finisher.at(row, column, outer)))
+                result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
 
             if halves is None:
                 store_all(own)
             else:
                 halves.store(own, store_all)
 
-        early = None if finisher is None or halves is not None else ahead
-        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number, ahead=early)
+        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
         result.close()
 
     divide(k, lambda: produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b)), multiply)

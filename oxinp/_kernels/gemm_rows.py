@@ -51,9 +51,6 @@ class RowFinishing:
         self.place: Any = None  # the column that is read, never one behind the last
         self.lines: dict[int, Sequence[Value]] = {}  # inputs that all rows share, by their number
 
-    def prefetch(self, extent: int) -> None:
-        """Nothing is read ahead of the loops."""
-
     def begin(self, shift: Value, width: int) -> None:
         """Take elements from this column of the tile on."""
         self.width = width

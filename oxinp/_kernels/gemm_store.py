@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.chain import LINE, UNIT
 from oxinp._ptx.types import i64
 
 if TYPE_CHECKING:
-    from oxinp._kernels.chain import OperandSpec, Position
+    from oxinp._kernels.chain import Position
     from oxinp._kernels.epilogue import BoundEpilogue
     from oxinp._kernels.gemm_parts import Joined
     from oxinp._ptx import Builder
@@ -24,19 +23,9 @@ if TYPE_CHECKING:
     from oxinp._ptx.wgmma import Accumulator, Totals
 
 
-MAX_PREFETCHED = 32  # registers of a thread, beside those for sums
-
-
 def place_of(thread: Value) -> tuple[Value, Value]:
     """Row and column of a thread's first sum among those of a warpgroup."""
     return (thread >> 5) * 16 + ((thread >> 2) & 7), (thread & 3) * 2
-
-
-def _registers(operand: OperandSpec) -> int:
-    """What two pairs of an input take, one above the other: it is read once for both if all rows share it."""
-    is_packed = operand.type.bits == 16 and operand.kind in {UNIT, LINE}
-    per_pair = 1 if is_packed else 2 * operand.words
-    return per_pair if operand.kind == LINE else 2 * per_pair
 
 
 class Finisher:
@@ -73,41 +62,36 @@ class Finisher:
 
 
 class Finishing:
-    """A `tile.Finish` of one tile, its inputs read in two `lines` from a column on, none behind the last."""
+    """A `tile.Finish` of one tile, its inputs read in two `lines` from a column on, none behind the last.
+
+    Inputs are read box by box: what is held in registers while the tensor cores work costs more than it hides (H200).
+    """
 
     def __init__(self, finisher: Finisher, lines: list[Position], loop: int, column: Value, last: Value) -> None:
         self.finisher, self.lines, self.loop, self.column, self.last = finisher, lines, loop, column, last
-        self._loaded: dict[tuple[int, int], list[list[Value]]] = {}
-
-    def prefetch(self, extent: int) -> None:
-        """Read the inputs of the first pairs of some columns, as many as registers hold."""
-        registers = sum(_registers(x) for x in self.finisher.epilogue.chain.inputs if x.words)
-        if registers:
-            count = min(extent // 8, MAX_PREFETCHED // registers)
-            self._load([(i, j) for j in range(count) for i in range(2)])
 
     def __call__(self, pairs: list[Pair]) -> list[Pair]:
         """What is written of pairs; all that they need is read before the first is finished."""
         epilogue, out = self.finisher.epilogue, self.finisher.out
-        self._load([(i, j) for i, j, *_ in pairs if (i, j) not in self._loaded])
+        read: dict[tuple[int, int], list[Value]] = {}
+        loaded = [self._loaded(i, j, read) for i, j, *_ in pairs]
         finished: list[Pair] = []
-        for i, j, *totals in pairs:
-            first, second = epilogue.finished(totals, self._loaded[i, j], out)
+        for (i, j, *totals), inputs in zip(pairs, loaded, strict=True):
+            first, second = epilogue.finished(totals, inputs, out)
             finished.append((i, j, first, second))
         return finished
 
-    def _load(self, places: list[tuple[int, int]]) -> None:
-        """Read the inputs of pairs, at once or one after the other; what both lines share, once."""
+    def _loaded(self, i: int, j: int, read: dict[tuple[int, int], list[Value]]) -> list[list[Value]]:
+        """The inputs of a pair, read at once or one after the other; what both lines share, once."""
         k, width = self.finisher.epilogue.k, self.finisher.width
-        read: dict[tuple[int, int], list[Value]] = {}
-        for i, j in places:
-            shifts = range(8 * j, 8 * j + 2, width)
-            columns = [k.cast(k.min(self.column + shift if shift else self.column, self.last), i64) for shift in shifts]
-            self._loaded[i, j] = []
-            for spot in self.lines[i].inputs:
-                if (id(spot), j) not in read:
-                    read[id(spot), j] = [value for x in columns for value in spot.moved(self.loop, x).load(width)]
-                self._loaded[i, j].append(read[id(spot), j])
+        shifts = range(8 * j, 8 * j + 2, width)
+        columns = [k.cast(k.min(self.column + shift if shift else self.column, self.last), i64) for shift in shifts]
+        inputs = []
+        for spot in self.lines[i].inputs:
+            if (id(spot), j) not in read:
+                read[id(spot), j] = [value for x in columns for value in spot.moved(self.loop, x).load(width)]
+            inputs.append(read[id(spot), j])
+        return inputs
 
 
 class Direct:

@@ -104,12 +104,10 @@ def consume(
     store: Callable[..., None],
     number: Value,
     prepare: Callable[..., Any] | None = None,
-    ahead: Callable[..., Any] | None = None,
 ) -> None:
     """Multiply what comes, and hand 64 rows of sums to `store`; the threads of warpgroup `number` call it.
 
-    What `prepare` returns, which is called before anything of a tile is multiplied, is `store`'s last argument; or what
-    `ahead` returns, which is called while the last of it is multiplied.
+    What `prepare` returns, which is called before anything of a tile is multiplied, is `store`'s last argument.
     """
     queue = Queue(k)
     sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
@@ -163,8 +161,6 @@ def consume(
                 queue.wait(1)
                 with k.when(step > begin):
                     consumer.release()
-            if ahead is not None:
-                prepared = (ahead(row + first_row, column, outer),)
             queue.wait()
             consumer.release()
         store(totals or sums, row + first_row, column, outer, *prepared)

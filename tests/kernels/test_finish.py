@@ -81,8 +81,6 @@ def stored(recipe, sums, held, corner, extents, way):
     )
     finish = finisher.at(row, column, outer)
     accumulator = Sums(k, source, sums.shape[1], k.tid)
-    if way != "direct":
-        finish.prefetch(sums.shape[1])
     if way == "direct":
         Direct(k, own, k.tid).store(c, accumulator, row, column, outer, finish)
     else:
