@@ -131,14 +131,18 @@ def test_the_counter_counts_launches_that_happened(varying, function, fake):
     class Counter:
         launches = 0
 
-    counter = Counter()
-    launcher = make(function, "<QQ", len(varying), (1, 2)[len(varying) :], counter=counter)
+    counter, told = Counter(), []
+    constants = (1, 2)[len(varying) :]
+    launcher = make(
+        function, "<QQ", len(varying), constants, counter=counter, after=lambda: told.append(counter.launches)
+    )
     launcher(*varying)
     launcher.launch(*varying)
     fake.results["cuLaunchKernelEx"] = 701
     with pytest.raises(errors.LaunchError):
         launcher(*varying)
     assert counter.launches == 2
+    assert told == [1, 2]
 
 
 def test_the_stream_is_fixed_or_followed(function, fake):
