@@ -64,7 +64,8 @@ class Finisher:
 class Finishing:
     """A `tile.Finish` of one tile, its inputs read in two `lines` from a column on, none behind the last.
 
-    Inputs are read box by box: what is held in registers while the tensor cores work costs more than it hides (H200).
+    Inputs are read box by box: the driver's linker ignores setmaxnreg, and more than a box of them beside the sums is
+    spilled.
     """
 
     def __init__(self, finisher: Finisher, lines: list[Position], loop: int, column: Value, last: Value) -> None:
