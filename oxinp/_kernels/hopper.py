@@ -275,7 +275,12 @@ class Product:
         is_joined = cut.num_chunks == 1 or self.out in (self.acc, f16, bf16)
         num_k = -(-self.depth // spec.depth)
         chunk = -(-num_k // cut.num_chunks)
-        is_halved = cut.shared != "c" or num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
+        m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
+        num_tiles = -(-m // gemm.TILE_M) * -(-n // cut.tile_n) * self.count * cut.num_chunks
+        is_halved = cut.shared != "c" or (
+            num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
+            and num_tiles * cut.cluster <= self.device.num_sms  # in one wave: nothing is multiplied while sums meet
+        )
         return is_joined and is_halved and spec.shared_nbytes + BARRIERS_NBYTES <= self.device.max_shared_nbytes
 
     def candidates(self) -> Iterator[tuple[float, Cut]]:

@@ -41,7 +41,7 @@ __all__ = ["CudaBackend", "open_backend"]
 _DEVICE_ORDINAL_ATTRIBUTE = 9
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
-_L2_PROMOTION_NBYTES = 256
+_L2_PROMOTION_NBYTES = 128
 _BULK_STORE = "d.global.shared::cta"
 """In the text of every instruction that writes to memory by a tensor map."""
 
