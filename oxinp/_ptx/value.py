@@ -113,13 +113,22 @@ class Value:
         return self.builder.emit("mul", other, self)
 
     def __truediv__(self, other: Any) -> Value:
+        if self._is_power_of_two(other):
+            return self >> int(other).bit_length() - 1
         return self.builder.emit("div", self, other)
 
     def __rtruediv__(self, other: Any) -> Value:
         return self.builder.emit("div", other, self)
 
     def __mod__(self, other: Any) -> Value:
+        if self._is_power_of_two(other):
+            return self & int(other) - 1
         return self.builder.emit("rem", self, other)
+
+    def _is_power_of_two(self, divisor: Any) -> bool:
+        """Whether bits do for a division by this constant, which ptxas was seen to take for one like any other."""
+        is_plain = self.type.kind == "u" and self.type.bits >= 32
+        return is_plain and type(divisor) is int and divisor > 0 and not divisor & (divisor - 1)
 
     def __rmod__(self, other: Any) -> Value:
         return self.builder.emit("rem", other, self)
