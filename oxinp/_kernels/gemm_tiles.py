@@ -22,7 +22,7 @@ SUPERTILE = 16  # tiles along M that are worked on together
 
 
 class Tiles:
-    """The tiles of C, `width` columns each, and this block's share of them.
+    """The tiles of C, `height` rows and `width` columns each, and this block's share of them.
 
     Attributes
     ----------
@@ -41,8 +41,9 @@ class Tiles:
         is_sliced: bool = False,
         shared: str = "b",
         band: int = SUPERTILE,
+        height: int = TILE_M,
     ) -> None:
-        self.builder, self.cluster, self.width, self.band = k, cluster, width, band
+        self.builder, self.cluster, self.width, self.band, self.height = k, cluster, width, band, height
         # Those of a cluster, else they are side by side; or it has one tile, and each block half of K.
         self.are_stacked, self.are_halved = shared == "b", shared == "c"
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
@@ -87,7 +88,7 @@ class Tiles:
                 m = m * cluster + self.rank
             else:
                 n = n * cluster + self.rank
-            yield number, m * TILE_M, n * self.width
+            yield number, m * self.height, n * self.width
 
     def depth_range(self, number: Value | None) -> tuple[Value, Value]:
         """Tiles of K that this block has of a slice: the first one, and the one behind the last."""

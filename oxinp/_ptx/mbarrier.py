@@ -8,7 +8,7 @@ side stands: a kernel never sees a parity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.gpu_only import refuse, refuse_to_wait
@@ -65,14 +65,24 @@ isa.register(
             kind=EFFECT,
         ),
         Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), refuse, sm=90, ptx=(7, 8), kind=EFFECT),
+        Row(
+            "cluster_arrive_relaxed",
+            "barrier.cluster.arrive.relaxed",
+            "<-",
+            ((),),
+            refuse,
+            sm=90,
+            ptx=(8, 0),
+            kind=EFFECT,
+        ),
         Row("cluster_wait", "barrier.cluster.wait.acquire", "<-", ((),), refuse_to_wait, sm=90, ptx=(7, 8), kind=WAIT),
     ]
 )
 
 
-def cluster_barrier(k: Builder) -> None:
-    """Wait for all threads of the cluster; orders their memory accesses."""
-    k.emit("cluster_arrive", types=())
+def cluster_barrier(k: Builder, *, is_ordering: bool = True) -> None:
+    """Wait for all threads of the cluster; orders their memory accesses, for which writes have to be flushed."""
+    k.emit("cluster_arrive" if is_ordering else "cluster_arrive_relaxed", types=())
     k.emit("cluster_wait", types=())
 
 
@@ -114,7 +124,7 @@ class Pipeline:
                 k.emit("mbarrier_init", self.empty.address(i), num_consumers * self.num_sharing, types=())
             k.emit("fence_mbarrier_init", types=())
         if self.cluster_size > 1:
-            cluster_barrier(k)
+            cluster_barrier(k, is_ordering=False)  # the fence has ordered what is needed
         else:
             k.barrier()
 
@@ -125,21 +135,27 @@ class Pipeline:
 
 
 class _Cursor:
-    """A place in the ring that moves on by one buffer at a time."""
+    """A place in the ring that moves on, by one buffer at a time or by `step` from `first` on."""
 
-    def __init__(self, pipeline: Pipeline, parity: int) -> None:
+    def __init__(self, pipeline: Pipeline, parity: int, first: Any = 0, step: int = 1) -> None:
         k = pipeline.builder
         self.pipeline = pipeline
         self.builder = k
-        self._stage: Var = k.var(0, u32)
+        self._first, self._step = first, step
+        self._stage: Var = k.var(first, u32)
         self._parity: Var = k.var(parity, u32)
+
+    def _following(self, stage: Value) -> tuple[Value, Value]:
+        """The buffer after another, and whether the ring begins anew with it."""
+        following = stage + self._step
+        wraps = following == self.pipeline.num_stages if self._step == 1 else following >= self.pipeline.num_stages
+        return self.builder.where(wraps, self._first, following), wraps
 
     def _advance(self) -> Value:
         """Move on; the buffer that was the present one."""
         k, stage = self.builder, self._stage.get()
-        following = stage + 1
-        wraps = following == self.pipeline.num_stages
-        self._stage.set(k.where(wraps, 0, following))
+        following, wraps = self._following(stage)
+        self._stage.set(following)
         self._parity.set(k.where(wraps, self._parity ^ 1, self._parity))
         return stage
 
@@ -170,6 +186,15 @@ class Producer(_Cursor):
         k.emit("mbarrier_arrive_expect", barrier, pipeline.nbytes, types=())
         return Slot(self._advance(), barrier)
 
+    def drain(self) -> None:
+        """Wait for all buffers to be empty: no other block will touch this one's barriers or buffers.
+
+        At the end of the producing thread, in the place of `Pipeline.close`, which has writes to global memory flushed.
+        """
+        for _ in range(self.pipeline.num_stages):
+            self._wait(self.pipeline.empty)
+            self._advance()
+
 
 class Consumer(_Cursor):
     """The using side, in every thread of one consuming group.
@@ -179,12 +204,15 @@ class Consumer(_Cursor):
     pipeline : Pipeline
     thread : Value
         This thread's number in the group, u32.
+    first, step : int or Value
+        Groups that take buffers in turn: this one's first buffer, below `step`, and how many groups there are, which
+        divides the number of buffers.
     """
 
-    def __init__(self, pipeline: Pipeline, thread: Value) -> None:
-        super().__init__(pipeline, parity=0)
+    def __init__(self, pipeline: Pipeline, thread: Value, first: Any = 0, step: int = 1) -> None:
+        super().__init__(pipeline, 0, first, step)
         self._thread = thread
-        self._oldest: Var = self.builder.var(0, u32)
+        self._oldest: Var = self.builder.var(first, u32)
 
     def acquire(self) -> Value:
         """Wait for the next buffer to be full; its number."""
@@ -192,7 +220,7 @@ class Consumer(_Cursor):
         return self._advance()
 
     def release(self) -> None:
-        """Let go of the oldest buffer still held; nothing may read it any more."""
+        """Let go of the oldest buffer still held; nothing may read it any more, and what was read has to be there."""
         k, pipeline = self.builder, self.pipeline
         stage = self._oldest.get()
         barrier = pipeline.empty.address(stage)
@@ -201,8 +229,7 @@ class Consumer(_Cursor):
                 k.emit("mbarrier_arrive_remote", k.emit("mapa", barrier, self._thread, types=()), types=())
             else:
                 k.emit("mbarrier_arrive", barrier, types=())
-        following = stage + 1
-        self._oldest.set(k.where(following == pipeline.num_stages, 0, following))
+        self._oldest.set(self._following(stage)[0])
 
 
 __all__ = ["Consumer", "Pipeline", "Producer", "Slot", "cluster_barrier", "spinning"]

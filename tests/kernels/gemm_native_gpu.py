@@ -1,0 +1,331 @@
+"""The kernels of f64 and f32 for Hopper on a GPU: right, and how fast.
+
+``python -m tests.kernels.gemm_native_gpu [--peer] [--check]`` prints one line per kernel and shape, and ends with
+status 1 if any result is wrong. Times are medians over rounds, in turn with those of `oxinp.matmul` and, where it is
+asked for, CuPy's, of launches that follow each other on operands larger than the second-level cache.
+"""
+
+import argparse
+import functools
+import importlib
+import math
+import statistics
+import sys
+
+import numpy as np
+
+import oxinp
+from oxinp._config import config
+from oxinp._kernels import gemm_native, gemm_small, matmul
+from oxinp._kernels.gemm import Stack
+from oxinp._kernels.gemm_native import NativeSpec
+from oxinp._kernels.gemm_small import SmallSpec
+from oxinp._kernels.matmul import Matrices, contiguous
+from oxinp._ptx.types import f32, from_dtype
+from oxinp.cuda import current
+from tests.kernels.gemm_gpu import write
+
+CHECKED_SHAPES = [(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)]
+MULTIPLY_ADDS = NativeSpec(f32, warp_n=64, num_stages=6, num_groups=2, promotion=256)
+CHECKED_SPECS = [
+    MULTIPLY_ADDS,
+    MULTIPLY_ADDS._replace(a_major="mn", b_major="k", cluster=1),
+    MULTIPLY_ADDS._replace(num_groups=1, warp_n=32, promotion=0),
+    MULTIPLY_ADDS._replace(a_major="mn", num_groups=1, num_stages=8),
+    MULTIPLY_ADDS._replace(b_major="k", tile_n=64, blocks_per_sm=2, num_stages=4),
+    NativeSpec(),
+    NativeSpec(a_major="mn", b_major="k"),
+    NativeSpec(a_major="k", b_major="k"),
+    NativeSpec(a_major="mn", b_major="mn"),
+    NativeSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2),
+]
+REPEATED_SHAPES = [(1024, 1024, 1024), (1000, 1352, 520)]
+SMALL_SHAPES = [(32, 32, 32), (1, 4, 4), (17, 12, 28), (31, 28, 8)]
+ROTATED_NBYTES = 1 << 28
+ROUND_MS = 3.0
+NUM_ROUNDS = 7
+NUM_CHAINED, NUM_REPEATED = 20, 8
+TINY = NativeSpec(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=8, cluster=1, blocks_per_sm=3)
+SQUARES = {
+    256: [TINY, TINY._replace(blocks_per_sm=1, num_stages=16)],
+    512: [
+        TINY._replace(tile_n=64, warp_n=16, blocks_per_sm=1, num_stages=16, cluster=2),
+        TINY._replace(tile_n=64, warp_n=16, blocks_per_sm=2, num_stages=8, cluster=2),
+        TINY,
+    ],
+    768: [
+        TINY._replace(tile_n=64, warp_n=16, blocks_per_sm=2, num_stages=8, cluster=2),
+        TINY._replace(tile_m=64, tile_n=96, warp_m=32, warp_n=32, blocks_per_sm=1, num_stages=8),
+        TINY._replace(tile_m=64, tile_n=96, warp_m=32, warp_n=48, blocks_per_sm=1, num_stages=8),
+        TINY._replace(tile_m=64, tile_n=64, warp_m=32, warp_n=32, blocks_per_sm=2, num_stages=6),
+    ],
+    1024: [
+        NativeSpec(),
+        NativeSpec(num_stages=4),
+        NativeSpec(num_stages=4, cluster=1),
+        NativeSpec(tile_m=128, tile_n=64, num_stages=4),
+        NativeSpec(tile_n=64, cluster=1, blocks_per_sm=2, num_stages=4),
+        NativeSpec(tile_n=64, cluster=2, blocks_per_sm=2, num_stages=6),
+    ],
+    2048: [
+        NativeSpec(),
+        NativeSpec(tile_m=128, tile_n=64, num_stages=8),
+    ],
+    4096: [
+        NativeSpec(),
+    ],
+}
+SMALL = NativeSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_sliced=True)
+HALF = SMALL._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
+F32_SQUARES = {
+    512: [
+        MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=1),
+        MULTIPLY_ADDS._replace(tile_m=32, tile_n=64, blocks_per_sm=2, num_stages=6, cluster=1),
+    ],
+    1024: [
+        MULTIPLY_ADDS,
+        MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=2),
+        MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=2, promotion=0),
+    ],
+    1536: [MULTIPLY_ADDS, MULTIPLY_ADDS._replace(tile_m=128, num_groups=1, num_stages=4)],
+}
+BATCHES = {
+    (4096, 64): [
+        SMALL,
+        SMALL._replace(num_stages=4),
+        SMALL._replace(warp_m=16, warp_n=32, num_stages=13, blocks_per_sm=1),
+    ],
+    (16384, 32): [SmallSpec(7, 2, 2), SmallSpec(4, 2, 3), SmallSpec(12, 2, 1)],
+    (8192, 32): [HALF, HALF._replace(num_stages=8, blocks_per_sm=3), HALF._replace(num_stages=6, blocks_per_sm=4)],
+}
+
+
+def operands(backend, spec, shape, count, num_sets, rng):
+    """Random operands as a Spec reads them, and memory for the product."""
+    m, n, depth = shape
+    sets = []
+    is_small = isinstance(spec, SmallSpec)
+    dtype = np.float32 if is_small else spec.type.dtype.type
+    for _ in range(num_sets):
+        a = rng.random((count, m, depth) if is_small or spec.a_major == "k" else (count, depth, m), dtype)
+        b = rng.random((count, depth, n) if is_small or spec.b_major == "mn" else (count, n, depth), dtype)
+        arrays = np.empty((count, m, n), dtype), *(_padded(x - dtype(0.5)) for x in (a, b))
+        buffers = [backend.allocate(x.nbytes) for x in arrays]
+        for buffer, x in zip(buffers[1:], arrays[1:], strict=True):
+            backend.upload(buffer.ptr, x)
+        sets.append((arrays, buffers))
+    return sets
+
+
+class Run:
+    """Products on the device, of operands in turn."""
+
+    def __init__(self, backend, spec, shape, sets):
+        self.backend, self.spec, self.shape, self.sets = backend, spec, shape, sets
+        self.launches = []
+        for (c, a, b), buffers in sets:
+            is_small = isinstance(spec, SmallSpec)
+            stack = Stack(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_sliced else None
+            launch = (gemm_small if is_small else gemm_native).plan(
+                spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
+            )
+            maps = [backend.tensor_map(row, x.ptr) for row, x in zip(launch.maps, buffers[1:], strict=True)]
+            parameters = (buffers[0].ptr, *maps, *launch.constants)
+            self.launches.append(backend.launcher(launch.kernel, launch.grid, 0, parameters))
+
+    def worst(self, *, is_whole=False):
+        """Largest error in units of what rounding every partial sum may bring."""
+        (c, a, b), buffers = self.sets[0]
+        c[...] = np.nan
+        self.backend.upload(buffers[0].ptr, c)
+        self.launches[0]()
+        self.backend.synchronize()
+        self.backend.download(c, buffers[0].ptr)
+        m, n, depth = self.shape
+        eps = np.finfo(c.dtype).eps / 2
+        if isinstance(self.spec, NativeSpec):
+            a = a[:, :, :depth] if self.spec.a_major == "k" else a[:, :, :m].transpose(0, 2, 1)
+            b = b[:, :, :n] if self.spec.b_major == "mn" else b[:, :, :depth].transpose(0, 2, 1)
+        if m * n * depth * len(a) > 1 << 28 and not is_whole:
+            rows, matrices = slice(None, None, max(1, m // 16)), slice(None, None, max(1, len(a) // 16))
+            a, b, c = a[matrices, rows], b[matrices], c[matrices, rows]
+        a, b = (x.astype(np.float64) for x in (a, b))
+        bound = np.abs(a) @ np.abs(b) * (eps * math.sqrt(depth) * 4)
+        return float((np.abs(c - a @ b) / bound).max())
+
+
+def repeated(backend, spec, shape):
+    """Error of a product in units of what is allowed, all of it, and how often it was another one when repeated."""
+    run = Run(backend, spec, shape, operands(backend, spec, shape, 1, 1, np.random.default_rng(2)))
+    worst = run.worst(is_whole=True)
+    (c, _, _), buffers = run.sets[0]
+    first, num_others = c.copy(), 0
+    for _ in range(NUM_REPEATED):
+        c[...] = np.nan
+        backend.upload(buffers[0].ptr, c)
+        for _ in range(3):
+            run.launches[0]()
+        backend.synchronize()
+        backend.download(c, buffers[0].ptr)
+        num_others += not np.array_equal(c, first)
+    return worst, num_others
+
+
+def chained(backend, spec, size):
+    """How many of three equal chains of products X @ B @ B ... are not finite or not as the first one."""
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((1, size, size)).astype(spec.type.dtype) for _ in range(2))
+    b /= 2 * math.sqrt(size)
+    matrices = [backend.allocate(x.nbytes) for x in (a, a, b)]
+    there, back = (
+        Run(backend, spec, (size,) * 3, [((a, a, b), [*pair, matrices[2]])]).launches[0]
+        for pair in ((matrices[1], matrices[0]), (matrices[0], matrices[1]))
+    )
+    results = []
+    for _ in range(3):
+        for buffer, x in zip(matrices, (a, a, b), strict=True):
+            backend.upload(buffer.ptr, x)
+        for _ in range(NUM_CHAINED):
+            there()
+            back()
+        results.append(np.empty_like(a))
+        backend.synchronize()
+        backend.download(results[-1], matrices[0].ptr)
+    return sum(not (np.array_equal(x, results[0]) and np.isfinite(x).all()) for x in results)
+
+
+def _padded(x):
+    """Rows of a multiple of 16 bytes, zeros behind them."""
+    return np.ascontiguousarray(np.pad(x, ((0, 0), (0, 0), (0, -x.shape[-1] % (16 // x.itemsize)))))
+
+
+def time_ms(record, launches, num_calls):
+    """Device time of a launch."""
+    begin = record()
+    for i in range(num_calls):
+        launches[i % len(launches)]()
+    return begin, record(), num_calls
+
+
+def compare(backend, runs, others):
+    """Median milliseconds of each, in turn."""
+    sides = [(backend.record_event, run.launches, lambda x, y: x.elapsed_ms(y)) for run in runs]
+    sides += others
+    calls, times = [], [[] for _ in sides]
+    for record, launches, elapsed in sides:
+        begin, end, number = time_ms(record, launches, 3 * len(launches))
+        backend.synchronize()
+        calls.append(max(1, math.ceil(ROUND_MS / (elapsed(begin, end) / number))))
+    for _ in range(NUM_ROUNDS):
+        for (record, launches, elapsed), number, own in zip(sides, calls, times, strict=True):
+            begin, end, number = time_ms(record, launches, number)  # noqa: PLW2901
+            backend.synchronize()
+            own.append(elapsed(begin, end) / number)
+    return [statistics.median(own) for own in times]
+
+
+def peer_of(sets):
+    """CuPy's product of the same operands."""
+    cupy = importlib.import_module("cupy")
+    operands = [[cupy.asarray(x if len(x) > 1 else x[0]) for x in (a, b)] for (_, a, b), _ in sets]
+
+    def record():
+        event = cupy.cuda.Event()
+        event.record()
+        return event
+
+    def elapsed(x, y):
+        y.synchronize()
+        return cupy.cuda.get_elapsed_time(x, y)
+
+    return record, [lambda a=a, b=b: cupy.matmul(a, b) for a, b in operands], elapsed
+
+
+def any_of(backend, sets):
+    """What `gemm_any` does with the same operands."""
+    (c, a, b), _ = sets[0]
+    shape = c.shape if len(c) > 1 else c.shape[1:]
+    operands = [Matrices(from_dtype(x.dtype), contiguous(x.shape)[-len(shape) :], 256) for x in (a, b)]
+    type_ = operands[0].type
+    planned = matmul.plan(shape, a.shape[-1], *operands, type_, type_, backend.capability)
+    pointers = (3,) if len(planned.launches) == 1 else (4, 2)
+    launches = [
+        backend.launcher(launch.kernel, launch.grid, count, launch.constants)
+        for launch, count in zip(planned.launches, pointers, strict=True)
+    ]
+    scratch = backend.allocate(max(1, planned.scratch_nbytes))
+
+    def run(to, left, right):
+        if len(launches) == 1:
+            launches[0](to.ptr, left.ptr, right.ptr)
+        else:
+            launches[0](to.ptr, scratch.ptr, left.ptr, right.ptr)
+            launches[1](to.ptr, scratch.ptr)
+
+    return backend.record_event, [functools.partial(run, *x) for _, x in sets], lambda x, y: x.elapsed_ms(y)
+
+
+def own_of(backend, sets):
+    """What `oxinp.matmul` does with the same operands."""
+    pairs = [[oxinp.asarray(x if len(x) > 1 else x[0]) for x in (a, b)] for (_, a, b), _ in sets]
+    return (
+        backend.record_event,
+        [lambda a=a, b=b: oxinp.evaluate(oxinp.matmul(a, b)) for a, b in pairs],
+        lambda x, y: x.elapsed_ms(y),
+    )
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", action="store_true", help="measure CuPy as well")
+    parser.add_argument("--check", action="store_true", help="check only")
+    options = parser.parse_args(arguments)
+    backend, rng = current.cuda_backend(), np.random.default_rng(5)
+    config.matmul = "native"
+    is_right = True
+    for spec in CHECKED_SPECS:
+        errors = []
+        for shape in CHECKED_SHAPES:
+            for count in (1, 3):
+                here = spec._replace(is_sliced=count > 1, is_paired=shape[1] * spec.type.nbytes % 16 == 0)
+                errors.append(Run(backend, here, shape, operands(backend, here, shape, count, 1, rng)).worst())
+        is_right &= max(errors) <= 1
+        write(f"{spec.name:45s} errors / bound: {' '.join(f'{error:.3f}' for error in errors)}")
+    for spec in dict.fromkeys([*CHECKED_SPECS, TINY, SQUARES[512][0], SQUARES[768][2]]):
+        found = [repeated(backend, spec, shape) for shape in REPEATED_SHAPES]
+        others = [chained(backend, spec, size) for size in (256, 1024)] if spec.a_major + spec.b_major == "kmn" else []
+        is_right &= all(worst <= 1 and not others for worst, others in found) and not any(others)
+        write(f"{spec.name:50s} error / bound, others of {NUM_REPEATED}: {found}; of 3 chains {others}")
+    for spec in BATCHES[16384, 32][:2]:
+        errors = [
+            Run(backend, spec, shape, operands(backend, spec, shape, count, 1, rng)).worst()
+            for shape in SMALL_SHAPES
+            for count in (1, 3, 5000)
+        ]
+        is_right &= max(errors) <= 1
+        write(f"{spec.name:45s} errors / bound: {' '.join(f'{error:.3f}' for error in errors)}")
+    groups = [((1, size), specs) for squares in (SQUARES, F32_SQUARES) for size, specs in squares.items()]
+    for (count, size), specs in [] if options.check else [*groups[:5], *BATCHES.items(), *groups[5:]]:
+        num_sets = max(1, min(8, ROTATED_NBYTES // (count * size * size * 24)))
+        sets = operands(backend, specs[0], (size,) * 3, count, num_sets, rng)
+        runs = []
+        for spec in specs:
+            runs.append(Run(backend, spec, (size,) * 3, sets))
+            worst = runs[-1].worst()
+            is_right &= worst <= 1
+        others = [any_of(backend, sets), own_of(backend, sets)]
+        times = compare(backend, runs, others + ([peer_of(sets)] if options.peer else []))
+        for name, ms in zip(
+            [*[spec.name for spec in specs], "gemm_any", "oxinp.matmul", "cupy"],
+            times,
+            strict=False,
+        ):
+            rate = 2 * count * size**3 / ms * 1e-9
+            speed = sum(x.nbytes for x in sets[0][0]) / ms * 1e-6
+            write(f"{count} x {size} {name:45s} {ms:.4f} ms {rate:6.2f} TFLOP/s {speed:5.0f} GB/s {times[-1] / ms:.3f}")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
