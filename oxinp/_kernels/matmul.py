@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels import digits, gemm_any, gemm_cut, hopper, ozaki, reduce, residue_cut, split
+from oxinp._kernels import digits, gemm_any, gemm_cut, hopper, native, ozaki, reduce, residue_cut, split
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.epilogue import MAX_LENGTH, length
 from oxinp._kernels.gemm_any import AnyGemmSpec
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from oxinp._kernels.epilogue import Finish
-    from oxinp._kernels.problem import Device, Launch
+    from oxinp._kernels.problem import Device, Launch, Nest
     from oxinp._kernels.steps import StepsPlan
 
-MIN_SPLIT_PRODUCTS = 1 << 30  # from which halves are faster than f32: the passes take as long as small products
+MIN_SPLIT_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
 MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
 MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
 # Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
@@ -149,7 +149,7 @@ def plan_steps(
     workspace_nbytes: int,
     finish: Finish | None = None,
 ) -> StepsPlan | None:
-    """Return the launches that multiply on faster units than `plan` knows; None where that is to be asked.
+    """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
 
     With a `finish` one launch, see `hopper.plan`; None also where those units need more.
 
@@ -166,11 +166,17 @@ def plan_steps(
     if finish is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
         return plan_hopper(shape, depth, a, b, out, device, finish) if is_multiplied else None
+    faster = None
     if a.type in (f64, c128):
-        return None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
-    if a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
+        faster = None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
+    elif a.type in (f32, c64) and setting == "auto":
+        faster = plan_split(shape, depth, a, b, device)
+    elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
         return plan_hopper(shape, depth, a, b, out, device)
-    return plan_split(shape, depth, a, b, device) if setting == "auto" else None
+    if faster is not None or a.type.is_complex or device.cc != native.ARCHITECTURE or a.type is not b.type:
+        return faster
+    sources, _ = _sources(shape, depth, a, b)
+    return native.plan(*sources, device)
 
 
 def plan_hopper(
@@ -186,25 +192,33 @@ def plan_hopper(
 
     With a `finish`, see `hopper.plan`.
     """
-    *batch, m, n = shape
     if a.type is not b.type:
         return None
     arrays = [x.strides for x in finish.arrays] if finish is not None else []
-    nest = collapse(batch, [x[:-2] for x in (contiguous(shape), a.strides, b.strides, *arrays)])
-    sources = [
-        _source(name, x, major, (extent, depth), nest.shape, moves)
-        for name, x, extent, major, moves in zip(
-            "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:3], strict=True
-        )
-    ]
+    (left, right), nest = _sources(shape, depth, a, b, arrays)
     if finish is None:
         plan = digits.plan if a.type in digits.UNSIGNED else hopper.plan
-        return plan(sources[0], sources[1], out, device)
+        return plan(left, right, out, device)
     moves = nest.strides[3:] if math.prod(nest.shape) > 1 else ((),) * len(arrays)
     if a.type in digits.UNSIGNED or not all(_is_regular(own, nest.shape) for own in moves):
         return None
     finish = finish.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
-    return hopper.plan(sources[0], sources[1], out, device, finish)
+    return hopper.plan(left, right, out, device, finish)
+
+
+def _sources(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, others: Sequence[tuple[int, ...]] = ()
+) -> tuple[tuple[hopper.Source, hopper.Source], Nest]:
+    """The operands by the loops over their matrices, and these, in which other arrays have their strides, too."""
+    *batch, m, n = shape
+    nest = collapse(batch, [x[:-2] for x in (contiguous(shape), a.strides, b.strides, *others)])
+    left, right = (
+        _source(name, x, major, (extent, depth), nest.shape, moves)
+        for name, x, extent, major, moves in zip(
+            "ab", (a, b), (m, n), _both_majors((m, n), depth, a, b), nest.strides[1:3], strict=True
+        )
+    )
+    return (left, right), nest
 
 
 def _is_regular(moves: tuple[int, ...], batch: tuple[int, ...]) -> bool:

@@ -1,0 +1,223 @@
+"""Products of f64 and f32 in their own types, on Hopper: how `gemm_native` and `gemm_small` are cut.
+
+The copy engine reads matrices whose rows begin at multiples of 16 bytes. Other ones, and what is too little work for
+its tiles, are left to `gemm_any`, which takes anything.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels import gemm_native, gemm_small
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm import Stack
+from oxinp._kernels.gemm_native import NativeSpec
+from oxinp._kernels.gemm_small import SIDE, SmallSpec
+from oxinp._kernels.problem import Work
+from oxinp._kernels.steps import Argument, Step, StepsPlan
+from oxinp._ptx.tma import ALIGN
+from oxinp._ptx.types import f32, f64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.hopper import Source
+    from oxinp._kernels.problem import Device
+
+ARCHITECTURE = (9, 0)
+BYTES_PER_SECOND = 4e12
+MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
+MIN_FULL = 0.5  # of the tiles that has to be of C
+MIN_PRODUCTS = {f64: 1 << 27, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
+MIN_WARPS = 8  # small matrices per multiprocessor
+RESERVED_NBYTES = 1024  # of shared memory, per block
+
+
+# Of f32, sums begin anew after so much of K; where C is more than a wave of tiles of this side, tiles of `gemm_any` are
+# faster: warps have larger ones.
+PROMOTION, MAX_SIDE = 256, 128
+
+
+class Cut(NamedTuple):
+    """How a product is cut: the fields of `NativeSpec`."""
+
+    tile_m: int
+    tile_n: int
+    warp_m: int
+    warp_n: int
+    num_stages: int
+    cluster: int
+    blocks_per_sm: int
+    num_groups: int = 1
+
+
+class Tiling(NamedTuple):
+    """A cut, and what was measured of it: multiply-adds that a multiprocessor at work on its blocks makes per second.
+
+    `alone` is the share of the rate that a tile alone on a multiprocessor reaches.
+    """
+
+    cut: Cut
+    rate: float
+    alone: float = 1.0
+
+
+# Measured on the H200.
+TILINGS = {
+    f64: (
+        Tiling(Cut(64, 128, 32, 32, 8, 2, 1), 0.226e12),
+        Tiling(Cut(64, 96, 32, 48, 8, 2, 1), 0.2e12),
+        Tiling(Cut(64, 64, 32, 32, 6, 1, 2), 0.22e12, 0.65),
+        Tiling(Cut(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95),
+        Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
+    ),
+    f32: (
+        Tiling(Cut(64, 128, 32, 64, 6, 2, 1, num_groups=2), 0.161e12),
+        Tiling(Cut(64, 64, 32, 64, 4, 2, 2, num_groups=2), 0.165e12, 0.6),
+    ),
+}
+
+
+def plan(a: Source, b: Source, device: Device) -> StepsPlan | None:
+    """Launches of C = A @ B in C order, of f64 or f32; None where others are to be asked.
+
+    Parameters
+    ----------
+    a, b : hopper.Source
+    device : Device
+    """
+    if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
+        return None
+    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
+    depth = a.run if a.major == "k" else a.lines
+    if a.type is f32 and max(m, n, depth) <= SIDE:
+        return _plan_small(a, b, (m, n, depth), device)
+    return _Product(a, b, (m, n, depth), device).plan() if a.type in TILINGS else None
+
+
+def _is_readable(x: Source) -> bool:
+    """Whether the copy engine reads an operand, and what lies behind its lines does not matter."""
+    nbytes = x.type.nbytes
+    steps = (x.run if x.major == "k" else 0, x.pitch, x.distance)
+    is_aligned = x.alignment % ALIGN == 0 and not any(step * nbytes % ALIGN for step in steps)
+    return is_aligned and x.pitch >= x.run and x.distance >= 0 and not x.batch
+
+
+def _stack(a: Source, b: Source) -> Stack:
+    return Stack(a.num_c, *(x.distance * x.type.nbytes for x in (a, b)))
+
+
+def _work(a: Source, b: Source, shape: tuple[int, int, int]) -> Work:
+    m, n, depth = shape
+    elements = a.num_c * m * n + sum(x.num_matrices * x.lines * x.run for x in (a, b))
+    return Work(2 * a.num_c * m * n * depth, elements * a.type.nbytes)
+
+
+def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> StepsPlan | None:
+    """Launch of many products of matrices of more than a quarter of what a warp multiplies."""
+    if max(shape) <= SIDE // 2 or (a.major, b.major) != ("k", "mn"):
+        return None
+    if a.num_c < device.num_sms * MIN_WARPS or shape[1] * f32.nbytes % ALIGN:
+        return None
+    strides = (a.pitch * f32.nbytes, b.pitch * f32.nbytes)
+    launch = gemm_small.plan(SmallSpec(), shape, device.num_sms, strides, _stack(a, b))
+    maps = [Argument(name, map=each) for name, each in zip("ab", launch.maps, strict=True)]
+    step = Step(launch.kernel, launch.grid, (Argument("c"), *maps), launch.constants, _work(a, b, shape))
+    return StepsPlan((step,), 0)
+
+
+class _Product:
+    """A product of matrices, or of stacks of such."""
+
+    def __init__(self, a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> None:
+        self.sources, self.shape, self.device = (a, b), shape, device
+        self.type = a.type
+        self.count = a.num_c
+
+    def plan(self) -> StepsPlan | None:
+        """The launch; None where there are few tiles, or all of it takes next to no time."""
+        m, n, depth = self.shape
+        if self.count * m * n * depth < MIN_PRODUCTS[self.type]:
+            return None
+        if self.type is f32 and self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) > self.device.num_sms:
+            return None
+        a, b = self.sources
+        choice = Choice(
+            "matmul/native",
+            (self.type.name,),
+            (a.major, b.major),
+            (self.count, *self.shape),
+            Cut,
+            self.is_legal,
+            lambda: self.ranked()[0],
+            self.candidates,
+        )
+        cut: Cut = decide(choice, self.device)
+        num_tiles = self.num_tiles(cut)
+        is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
+        if num_tiles < MIN_BUSY * self.device.num_sms or not is_full:
+            return None
+        spec = self.spec(cut)
+        strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
+        stack = _stack(a, b) if spec.is_sliced else None
+        launch = gemm_native.plan(spec, self.shape, self.device.num_sms, strides, stack)
+        maps = [Argument(name, map=each) for name, each in zip("ab", launch.maps, strict=True)]
+        work = _work(a, b, self.shape)
+        return StepsPlan((Step(launch.kernel, launch.grid, (Argument("c"), *maps), launch.constants, work),), 0)
+
+    def spec(self, cut: Cut) -> NativeSpec:
+        """The kernel of a cut."""
+        a, b = self.sources
+        return NativeSpec(
+            self.type,
+            a.major,
+            b.major,
+            *cut,
+            promotion=PROMOTION if self.type is f32 and self.shape[2] > PROMOTION else 0,
+            is_sliced=self.count > 1,
+            is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
+        )
+
+    def is_legal(self, cut: Cut) -> bool:
+        """Whether there is a kernel that fits the device."""
+        spec = self.spec(cut)
+        try:
+            spec.check()
+        except ValueError:
+            return False
+        nbytes = cut.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
+        return nbytes <= self.device.max_shared_nbytes + RESERVED_NBYTES
+
+    def num_tiles(self, cut: Cut) -> int:
+        """Tiles of C, in whole clusters."""
+        m, n, _ = self.shape
+        return self.count * -(-m // (cut.tile_m * cut.cluster)) * cut.cluster * -(-n // cut.tile_n)
+
+    def ranked(self) -> list[Cut]:
+        """What the model knows, the most promising first."""
+        legal = [tiling for tiling in TILINGS[self.type] if self.is_legal(tiling.cut)]
+        return [tiling.cut for tiling in sorted(legal, key=self.seconds)]
+
+    def seconds(self, tiling: Tiling) -> float:
+        """What the model expects: the last wave runs as fast as its blocks have multiprocessors for themselves."""
+        cut, num_sms = tiling.cut, self.device.num_sms // tiling.cut.cluster * tiling.cut.cluster
+        full, rest = divmod(self.num_tiles(cut), num_sms * cut.blocks_per_sm)
+        waves = full * cut.blocks_per_sm + max(-(-rest // num_sms), 1 / tiling.alone if rest else 0)
+        depth = self.spec(cut).depth
+        products = cut.tile_m * cut.tile_n * -(-self.shape[2] // depth) * depth
+        return waves * products / tiling.rate
+
+    def candidates(self) -> Iterator[Cut]:
+        """Yield what is worth trying."""
+        yield from self.ranked()
+        tiles, warps = (32, 64, 96, 128, 192), (16, 32, 48, 64)
+        groups = (1,) if self.type is f64 else (1, 2)
+        for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
+            for num_groups in groups:
+                cut = Cut(*sizes, num_groups)
+                if self.is_legal(cut):
+                    yield cut
+
+
+__all__ = ["TILINGS", "Cut", "Tiling", "plan"]
