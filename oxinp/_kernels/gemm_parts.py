@@ -57,6 +57,7 @@ class Halves:
                     ]
                 )
             )
+            self._exchange.release()
         with k.otherwise():
             values = [value for _, _, *pair in pairs for value in pair]
             self._exchange.send([values[i : i + UNIT] for i in range(0, len(values), UNIT)])

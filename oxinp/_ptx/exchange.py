@@ -95,17 +95,19 @@ class Exchange:
     def receive(self) -> list[tuple[Value, ...]]:
         """The units that the same thread of the other block sends."""
         k = self.builder
-        is_first = self._thread == 0
-        with k.when(is_first):
+        with k.when(self._thread == 0):
             k.emit("mbarrier_arrive_expect", self._came.address(), self._nbytes, types=())
         k.emit_op(_WAIT, self._came.address(), self._parity)
         self._parity.set(self._parity ^ 1)
         own = Pointer(k, self._start, self.type, "shared", "r")
-        received = [own.offset_bytes(start).load(0, UNIT) for start in range(0, self._nbytes, self._unit_nbytes)]
+        return [own.offset_bytes(start).load(0, UNIT) for start in range(0, self._nbytes, self._unit_nbytes)]
+
+    def release(self) -> None:
+        """Let the other block send again. What was received has to have been used: loads may still be under way."""
+        k = self.builder
         k.barrier(self._barrier, WARPGROUP)
-        with k.when(is_first):
+        with k.when(self._thread == 0):
             k.emit("mbarrier_arrive_remote", self._went_there, types=())
-        return received
 
 
 __all__ = ["UNIT", "Exchange"]
