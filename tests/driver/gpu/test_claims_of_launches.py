@@ -142,7 +142,7 @@ def test_h4_h11_a_launch_costs_what_it_costs_in_c(c_program, context, memory):
     assert ours - theirs <= 2
     if bound > 1.05 * theirs:
         # The bare driver call with everything prepared, nothing checked and nothing counted, takes 0.4 us more through
-        # ctypes than from a loop in C, 1.08x of the C program's launch where that takes 3.56 us; the launcher adds 0.18,
+        # ctypes than from a loop in C, 1.08x of the C program where that takes 3.56 us; the launcher adds 0.18,
         # and nothing that C does for Python (a dictionary for the check, iterators for the count) adds less than 0.14.
         pytest.xfail(f"H11 does not hold: {bound / theirs:.3f}x is the price of a launch from Python")
 
