@@ -200,7 +200,7 @@ def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
         (f32, (16384, 32, 32), 32, {"b": (1024, 1, 32)}),
         (f32, (100, 32, 32), 32, {}),
     ],
-    ids=str,
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else str(value),  # a device's has its address
 )
 def test_others_are_left_to_others(type, shape, depth, others):
     assert planned(type, shape, depth, **others) is None
