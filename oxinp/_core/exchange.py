@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.handle import Handle, fetch, fetch_storage, host_bytes, host_view, is_dense, seen_at, writes_host
+from oxinp._core.handle import Handle, fetch, fetch_storage, host_and_view, host_bytes, is_dense, seen_at, writes_host
 from oxinp._core.layout import Layout, address_of
 from oxinp._core.ops.views import NumpyArray, view_at
 from oxinp._core.sharing import lend, write_back
@@ -136,7 +136,8 @@ class Exchange:
             return writes_host(handle), storage.host
         if storage.host is None and not self._whole and _is_small_part(handle):
             return fetch(handle), None
-        return host_view(handle), storage.host
+        host, view = host_and_view(handle)
+        return view, host
 
     def settle(self) -> None:
         """Give those who share memory with us what was written to host copies of it."""
@@ -243,7 +244,8 @@ class StandIns(Exchange):
     def _seen(self, handle: Handle) -> tuple[NumpyArray, NumpyArray | None]:
         storage = handle._storage
         if storage.host is not None:
-            return host_view(handle), storage.host
+            host, view = host_and_view(handle)
+            return view, host
         block = self._blocks.get(id(storage))
         if block is None:
             assert storage.value is not None

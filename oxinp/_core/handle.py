@@ -119,20 +119,25 @@ def expression(handle: Handle) -> Value:
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the NumPy view of what a handle reads on the host side of its storage, downloading it if need be."""
-    storage = handle._storage
-    host = storage.host
+    cache = handle._cache
+    return cache[1] if cache is not None and cache[0] is handle._storage.host else host_and_view(handle)[1]
+
+
+def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the host side of a storage and the view of that very array; other threads may put another in its place."""
+    host = handle._storage.host
     if host is None:
-        host = fetch_storage(storage)
+        host = fetch_storage(handle._storage)
     cache = handle._cache
     if cache is not None and cache[0] is host:
-        return cache[1]
+        return cache
     layout = handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
     else:
         view = seen_at(host_bytes(host), layout)
-    handle._cache = (host, view)
-    return view
+    handle._cache = made = (host, view)
+    return made
 
 
 def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:

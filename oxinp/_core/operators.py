@@ -220,14 +220,19 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
     def in_place(a: Any, b: Any) -> Any:
         storage = a._storage
         x = storage.host
-        if x is not None and storage.stale is None and not REPORTS and (a._view is None or a._view[1]):
+        if x is not None and not REPORTS and (a._view is None or a._view[1]):
             kind = type(b)
             if kind is types.ndarray:
                 y = None if b._storage.host is None else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
             x = host_view(a)
-            if y is not None and x.size * reach < config.offload_threshold and storage.value is None:
+            if (
+                y is not None
+                and x.size * reach < config.offload_threshold
+                and storage.stale is None
+                and storage.value is None  # last: no other thread runs between these and the write
+            ):
                 in_place_on_host(x, y)
                 return a
         elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):

@@ -111,7 +111,9 @@ def test_whole_array_updates_are_not_lost_to_readers():
     assert_same(x, numpy.full(100, 4.0 * STEPS))
 
 
-def test_partial_writes_of_several_threads_all_arrive():
+@pytest.mark.parametrize("repeat", range(8))
+def test_partial_writes_of_several_threads_all_arrive(repeat):
+    del repeat
     x = np.zeros((NUM_THREADS, 50))
 
     def write(row):

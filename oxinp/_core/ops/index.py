@@ -12,7 +12,7 @@ from oxinp._core import explain, placement, schedule
 from oxinp._core.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, device_value, expression, fetch, fetch_storage, host_view
+from oxinp._core.handle import Handle, device_value, expression, fetch, fetch_storage, host_and_view, host_view
 from oxinp._core.layout import Layout
 from oxinp._core.ops import gather
 from oxinp._core.ops.copy import assign
@@ -59,7 +59,7 @@ def getitem(array: Handle, key: Any) -> Any:
             return _element(array, layout) if is_element else view_at(array, layout)
         host = fetch_storage(storage)
     cache = array._cache
-    seen = cache[1] if cache is not None and cache[0] is host else host_view(array)
+    host, seen = cache if cache is not None and cache[0] is host else host_and_view(array)
     part = seen[key]
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
@@ -126,7 +126,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
             return
     else:
-        seen = host_view(array)
+        host, seen = host_and_view(array)
         given = _on_host(value)
         if (
             given is not None

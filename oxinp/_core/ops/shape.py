@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.handle import Handle, host_view
+from oxinp._core.handle import Handle, host_and_view
 from oxinp._core.layout import result_layout
 from oxinp._core.ops.copy import axes_of, copy
 from oxinp._core.ops.views import NumpyArray, host_part, view
@@ -14,9 +14,8 @@ from oxinp._core.ops.views import NumpyArray, host_part, view
 
 def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
     """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if refused)."""
-    host = array._storage.host
-    if host is not None and array._storage.value is None and order == "C" and not copy_wanted:
-        seen = host_view(array)
+    if array._storage.host is not None and array._storage.value is None and order == "C" and not copy_wanted:
+        host, seen = host_and_view(array)
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.reshape(shape))
     target = resolve_shape(array._layout.size, shape)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.handle import Handle, host_view
+from oxinp._core.handle import Handle, host_and_view
 from oxinp._core.layout import Layout
 from oxinp._core.ufunc import types
 
@@ -47,9 +47,9 @@ def _begin(base: Handle, writeable: bool) -> Any:
 
 def view(base: Handle, make_view: Callable[[NumpyArray], NumpyArray], *, writeable: bool = True) -> Any:
     """Return ``make_view(base)`` for a NumPy operation that returns a view without reading elements."""
-    host = base._storage.host
-    if host is not None and base._storage.value is None:
-        return host_part(base, host, make_view(host_view(base)), writeable=writeable)
+    if base._storage.host is not None and base._storage.value is None:
+        host, seen = host_and_view(base)
+        return host_part(base, host, make_view(seen), writeable=writeable)
     return view_at(base, base._layout.view(make_view), writeable=writeable)
 
 
