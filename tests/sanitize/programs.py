@@ -7,6 +7,7 @@ so that tails and masks are met, and as small as a family allows, since checkers
 import importlib
 import pkgutil
 import warnings
+from unittest import mock
 
 import numpy  # noqa: ICN001 - `np` is either, in a program
 
@@ -14,6 +15,7 @@ import oxinp
 import oxinp._kernels
 from oxinp._core import placement
 from oxinp._core.ufunc_table import UFUNCS
+from oxinp._kernels import matmul
 from tests.kernels.driven import Driven
 from tests.kernels.triangular_case import HERMITIAN, TRIANGULAR, Form, draw, full, grouped, product, solution
 
@@ -145,22 +147,48 @@ def products(np):
 
 
 def tensor_products(np):
-    """Products large enough for the tensor cores: halves, bytes, f32 and c64 as halves, tf32, f64 and c128 as bytes."""
+    """Products on the tensor cores: of halves, finished or not, cut along K or not, of bytes, and tf32."""
     for dtype in ("f2", "i1", "u1"):
         yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))
         yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))
+    a, b, row = (np.array(data(shape, "f2", 2)) for shape in ((300, 128), (128, 272), (272,)))
+    yield np.maximum(a @ b * 0.5 + row, 3)
+    yield np.tanh(a @ b / 512)
+    yield np.array(data((16, 2048), "f2")) @ np.array(data((2048, 1024), "f2", 1))
     with oxinp.config.override(matmul="tf32"):
         yield np.array(data((512, 512), "f4")) @ np.array(data((512, 512), "f4", 1))
+
+
+def native_products(np):
+    """Products of f64 and f32 in their own types, from tiles that the copy engine brings."""
+    yield np.array(data((520, 528), "f8")) @ np.array(data((528, 520), "f8", 1))
+    yield np.array(data((520, 528), "f8")).T @ np.array(data((520, 520), "f8", 1))
+    yield np.array(data((600, 64, 64), "f8")) @ np.array(data((600, 64, 64), "f8", 1))
+    with oxinp.config.override(matmul="native"):
+        yield np.array(data((1000, 600), "f4")) @ np.array(data((600, 1000), "f4", 1))
+    yield np.array(data((2200, 30, 32), "f4")) @ np.array(data((2200, 32, 28), "f4", 1))
+
+
+def split_products(np):
+    """Products of f32 and c64 as those of halves."""
     yield np.array(data((1300, 1300), "f4")) @ np.array(data((1300, 1300), "f4", 1))
     # Twelve decades: the guard has the other kernel compute it.
     scales = 10.0 ** numpy.linspace(-6, 6, 1300)
     yield np.array((data((1300, 1300), "f4") * scales).astype("f4")) @ np.array(data((1300, 1300), "f4", 1))
     yield np.array(data((1030, 1024), "c8")) @ np.array(data((1024, 1030), "c8", 1))
-    # As bytes; the smaller workspace has C made in blocks.
-    for workspace in (4 << 30, 1 << 28):
-        with oxinp.config.override(matmul_workspace=workspace):
-            yield np.array(data((1536, 1536), "c16")) @ np.array(data((1536, 1536), "c16", 1))
-    yield np.array(data((3072, 3000), "f8")) @ np.array(data((3000, 3072), "f8", 1))
+
+
+def residue_products(np):
+    """Products of f64 and c128 as those of bytes; smaller workspaces have them made in parts and blocks."""
+    with mock.patch.object(matmul, "MIN_RESIDUE_GAIN", 0):
+        for dtype, sizes in (("c16", (1 << 30, 1 << 26)), ("f8", (1 << 30, 1 << 25))):
+            a, b = np.array(data((1030, 1100), dtype)), np.array(data((1100, 1024), dtype, 1))
+            for workspace in sizes:
+                with oxinp.config.override(matmul_workspace=workspace):
+                    product = a @ b
+                    if np is not numpy:
+                        np.evaluate(product)
+                    yield product
 
 
 def triangular(np):
@@ -210,6 +238,9 @@ FAMILIES = [
     *map(functions_of, ("bi", "u", "f", "c")),
     products,
     tensor_products,
+    native_products,
+    split_products,
+    residue_products,
     triangular,
 ]
 # Of the largest element: what tells a wrong kernel from a right one, no more. How exact they are, other tests say.
