@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels import matmul, substitution, whole_matrix
+from oxinp._kernels import matmul, native, substitution, whole_matrix
 from oxinp._kernels.epilogue import subtracted
 from oxinp._kernels.gemm_panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form
 from oxinp._kernels.matmul import Matrices, contiguous
@@ -111,8 +111,8 @@ def plan_by_whole(
 ) -> StepsPlan:
     """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` may have faster units.
 
-    A triangular matrix is only made whole for units that take any: its zeros would have guarded ones leave the work to
-    multiply-adds, which have half of it where the form is known.
+    A triangular matrix is only made whole for faster units that take any: its zeros would have guarded ones leave the
+    work to those of its own type, which have half of it where the form is known.
 
     Parameters
     ----------
@@ -126,7 +126,8 @@ def plan_by_whole(
     matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
     factors = (matrices, other) if is_left else (other, matrices)
     plan = matmul.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
-    if form.kind == TRIANGULAR and (plan is None or plan.is_guarded):
+    is_faster = plan is not None and not plan.is_guarded and (type_ not in native.TILINGS or setting == "tf32")
+    if form.kind == TRIANGULAR and not is_faster:
         return _native(plan_product(shape, square, form, other, device, is_left=is_left))
     scratch, name = Scratch(), "a" if is_left else "b"
     whole = scratch.take(math.prod(whole_shape) * type_.nbytes)

@@ -264,8 +264,9 @@ def test_what_is_planned(shape, type_, cc, is_planned):
     a, b = matmul.Matrices(type_, (depth, 1), 256), matmul.Matrices(type_, (n, 1), 256)
     for setting in ("auto", "native"):
         plan = matmul.plan_steps((m, n), depth, a, b, type_, device, setting, 4 << 30)
-        assert (plan is not None) == (is_planned and setting == "auto")
-    assert matmul.plan_steps((m, n), depth, a, b, type_, device, "auto", 1 << 20) is None
+        assert (plan is not None and plan.is_guarded) == (is_planned and setting == "auto")
+    plan = matmul.plan_steps((m, n), depth, a, b, type_, device, "auto", 1 << 20)
+    assert plan is None or not plan.is_guarded
 
 
 def test_workspace_and_depth_that_do_not_suffice():
