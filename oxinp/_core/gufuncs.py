@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,12 +74,6 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         numpy_ufunc = self._row.numpy
-        if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
-            # Nothing to find out: small products take the host longer than the device.
-            try:
-                return self._of_arrays(args)
-            except Unsupported:
-                return call(numpy_ufunc, args, {}, name=self.__name__)
         if type(out) is tuple and len(out) == 1:
             out = out[0]
         if out is None and len(args) == numpy_ufunc.nin + 1:
@@ -155,7 +149,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             return dtypes[-1], given
         return None, dtypes[:-1]
 
-    def _of_arrays(self, arrays: Sequence[Any], loop: Any = None) -> Any:
+    def _of_arrays(self, arrays: list[Any], loop: Any = None) -> Any:
         cost = self._cost(arrays[0]._layout, arrays[1]._layout)
         if is_hosted(tuple(arrays)) and placement.is_host(cost):
             if explain.REPORTS:
