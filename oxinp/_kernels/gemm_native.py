@@ -21,10 +21,11 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm_tiles import Tiles
+from oxinp._kernels.gemm_warpgroups import produce
 from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, STEP, WARP, DmmaWarp, FmaWarp, Warp
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import Type, f32, f64, i64, u32
@@ -149,11 +150,17 @@ class NativeSpec(NamedTuple):
         if self.words > self.max_words:
             raise ValueError(f"{self}: sums and fragments take {self.words} registers")
 
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Of a tile of A and of B: how many blocks copy them."""
+        return 1, self.cluster
+
     def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Of the copies of A and of B."""
+        beside, above = self.parts
         return (
-            operand_box(self.type, self.tile_m, self.depth, self.a_major, 1),
-            operand_box(self.type, self.tile_n, self.depth, self.b_major, self.cluster),
+            operand_box(self.type, self.tile_m, self.depth, self.a_major, beside),
+            operand_box(self.type, self.tile_n, self.depth, self.b_major, above),
         )
 
 
@@ -186,34 +193,12 @@ def make(spec: NativeSpec) -> Kernel:
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.warp, 0)
     with k.when(warp == 0), k.when(k.tid == 0):
-        _produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+        if spec.cluster > 1:
+            producer.drain()
     with k.otherwise():
         _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n))
     return k.build()
-
-
-def _produce(
-    k: Builder,
-    spec: NativeSpec,
-    tiles: Tiles,
-    pipeline: Pipeline,
-    a: tuple[TensorMap, OperandTile],
-    b: tuple[TensorMap, OperandTile],
-) -> None:
-    (a_map, a_tile), (b_map, b_tile) = a, b
-    a_map.prefetch()
-    b_map.prefetch()
-    producer = Producer(pipeline)
-    everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
-    with tiles.each_sliced() as (number, row, column):
-        of_a, of_b = tiles.matrices(number)
-        with k.range(*tiles.depth_range(number)) as step:
-            slot = producer.acquire()
-            start = step * spec.depth
-            a_tile.load(a_map, slot, row, start, outer=of_a)
-            b_tile.load(b_map, slot, column, start, tiles.rank, everyone, outer=of_b)
-    if spec.cluster > 1:
-        producer.drain()
 
 
 def place_of(k: Builder, spec: NativeSpec, warp: Value) -> tuple[Value, tuple[Value, Value]]:

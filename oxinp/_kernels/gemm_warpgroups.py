@@ -1,4 +1,7 @@
-"""What the warpgroups of the kernels for Hopper do: one fills a ring of buffers, the others multiply what is in it."""
+"""What the warpgroups of the kernels for Hopper do: one fills a ring of buffers, the others multiply what is in it.
+
+`produce` serves whatever Spec has tiles of A and B copied for it.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,19 @@ if TYPE_CHECKING:
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 
 
-class RingSpec(Protocol):
-    """What warpgroups have to know of a Spec; see `gemm.GemmSpec`."""
+class CopiedSpec(Protocol):
+    """What has to be known of a Spec to fill a ring; see `gemm.GemmSpec`."""
+
+    @property
+    def cluster(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def parts(self) -> tuple[int, int]: ...
+
+
+class RingSpec(CopiedSpec, Protocol):
+    """What warpgroups have to know of a Spec."""
 
     @property
     def name(self) -> str: ...
@@ -33,12 +47,6 @@ class RingSpec(Protocol):
     def type(self) -> Type: ...
     @property
     def tile_n(self) -> int: ...
-    @property
-    def cluster(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def parts(self) -> tuple[int, int]: ...
     @property
     def is_promoted(self) -> bool: ...
     @property
@@ -56,7 +64,7 @@ def builder_of(spec: RingSpec) -> Builder:
     )
 
 
-def divide(k: Builder, copy: Callable[[], None], multiply: Callable[[Value, Value], None]) -> None:
+def divide(k: Builder, copy: Callable[[], object], multiply: Callable[[Value, Value], None]) -> None:
     """Let one thread run `copy`, and all of the consumers `multiply(warpgroup, thread)`."""
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warpgroup = k.shfl_idx(k.tid >> 7, 0)
@@ -71,13 +79,13 @@ def divide(k: Builder, copy: Callable[[], None], multiply: Callable[[Value, Valu
 
 def produce(
     k: Builder,
-    spec: RingSpec,
+    spec: CopiedSpec,
     tiles: Tiles,
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
-) -> None:
-    """Copy the tiles of A and B into the ring; one thread calls it."""
+) -> Producer:
+    """Copy the tiles of A and B into the ring; one thread calls it. Returns what has filled it."""
     (a_map, a_tile), (b_map, b_tile) = a, b
     a_map.prefetch()
     b_map.prefetch()
@@ -92,6 +100,7 @@ def produce(
             of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.parts]
             a_tile.load(a_map, slot, row, start, tiles.rank, of_all[0], outer=of_a)
             b_tile.load(b_map, slot, column, start, tiles.rank, of_all[1], outer=of_b)
+    return producer
 
 
 def consume(
