@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device
 
 ARCHITECTURE = (9, 0)
-BYTES_PER_SECOND = 4e12
 MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
 MIN_FULL = 0.5  # of the tiles that has to be of C
 MIN_PRODUCTS = {f64: 1 << 27, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 LINE = SWIZZLE_NBYTES // f32.nbytes  # elements of M in a line of a box
 STEP = 8  # of K that one wgmma takes
-CHUNK = 4  # elements in 16 bytes
 
 
 class _Place:
