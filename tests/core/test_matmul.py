@@ -15,6 +15,7 @@ from oxinp._kernels import ozaki, split, triangular
 from oxinp._kernels.steps import StepsPlan
 from oxinp._kernels.triangular import plan_rank_k
 from tests.comparator import assert_same
+from tests.core.matrices import draw
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [
@@ -48,13 +49,6 @@ LAYOUTS = {
 @pytest.fixture(autouse=True)
 def on_device(config):
     config.offload_threshold = 0
-
-
-def draw(rng, shape, dtype):
-    values = rng.standard_normal(shape) * 4
-    if dtype[0] == "c":
-        return (values + 1j * rng.standard_normal(shape)).astype(dtype)
-    return values > 2 if dtype == "?" else values.astype("i8" if dtype[0] == "u" else dtype).astype(dtype)
 
 
 def bound(dtype, depth):

@@ -9,6 +9,7 @@ import oxinp as np
 from oxinp import _runtime
 from oxinp._core import schedule
 from oxinp._core.ops import matmul as products
+from tests.core.matrices import draw
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
 CHAINS = {
@@ -29,13 +30,6 @@ CHAINS = {
 @pytest.fixture(autouse=True)
 def on_device(config):
     config.offload_threshold = 0
-
-
-def draw(rng, shape, dtype):
-    values = rng.standard_normal(shape) * 4
-    if dtype[0] == "c":
-        return (values + 1j * rng.standard_normal(shape)).astype(dtype)
-    return values > 2 if dtype == "?" else values.astype("i8" if dtype[0] == "u" else dtype).astype(dtype)
 
 
 def drawn(dtype, batch=()):
