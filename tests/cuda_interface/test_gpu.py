@@ -193,6 +193,7 @@ def test_threads_on_streams_of_their_own_share_arrays():
     assert not failures
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("num_streams", [2, 8])
 def test_array_operations_on_streams_run_at_once(num_streams):
     """H10 through arrays: products whose few tiles occupy few multiprocessors."""
