@@ -14,6 +14,7 @@ LONG = {
     "products",
     "reductions",
     "tensor_products",
+    "stored_products",
     "native_products",
     "split_products",
     "residue_products",

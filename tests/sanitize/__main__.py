@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.sanitize import programs
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+UNFIT = {("initcheck", "stored_products")}  # initcheck does not see what the copy engine writes
 FOUND = 86  # the exit status that compute-sanitizer is told to report findings by
 FAMILIES = {family.__name__: family for family in programs.FAMILIES}
 # The bounds that memcheck sees are those of driver allocations.
@@ -73,7 +74,7 @@ def main():
         return
     if shutil.which("compute-sanitizer") is None:
         parser.exit(2, "compute-sanitizer is not on the path: it comes with the CUDA toolkit\n")
-    runs = [(tool, name) for tool in arguments.tools.split(",") for name in names]
+    runs = [(tool, name) for tool in arguments.tools.split(",") for name in names if (tool, name) not in UNFIT]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         outcomes = list(pool.map(lambda run: run_under(*run), runs))
     reached = set().union(*(modules for _, modules in outcomes))

@@ -147,16 +147,29 @@ def products(np):
 
 
 def tensor_products(np):
-    """Products on the tensor cores: of halves, finished or not, cut along K or not, of bytes, and tf32."""
+    """Products on the tensor cores: of halves, finished or not, cut along K or not, of bytes, and tf32.
+
+    The rows of their results are no multiples of 16 bytes: the warps store them.
+    """
+    yield from _tensor_products(np, slice(-3))
+
+
+def stored_products(np):
+    """The same with results that the copy engine stores."""
+    yield from _tensor_products(np, slice(None))
+
+
+def _tensor_products(np, columns):
     for dtype in ("f2", "i1", "u1"):
-        yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))
-        yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))
-    a, b, row = (np.array(data(shape, "f2", 2)) for shape in ((300, 128), (128, 272), (272,)))
+        yield np.array(data((300, 528), dtype)) @ np.array(data((528, 272), dtype, 1))[:, columns]
+        yield np.array(data((2, 256, 128), dtype)) @ np.array(data((2, 128, 256), dtype, 1))[..., columns]
+    a = np.array(data((300, 128), "f2", 2))
+    b, row = (np.array(data(shape, "f2", 2))[..., columns] for shape in ((128, 272), (272,)))
     yield np.maximum(a @ b * 0.5 + row, 3)
     yield np.tanh(a @ b / 512)
-    yield np.array(data((16, 2048), "f2")) @ np.array(data((2048, 1024), "f2", 1))
+    yield np.array(data((16, 2048), "f2")) @ np.array(data((2048, 1024), "f2", 1))[:, columns]
     with oxinp.config.override(matmul="tf32"):
-        yield np.array(data((512, 512), "f4")) @ np.array(data((512, 512), "f4", 1))
+        yield np.array(data((512, 512), "f4")) @ np.array(data((512, 512), "f4", 1))[:, columns]
 
 
 def native_products(np):
@@ -238,6 +251,7 @@ FAMILIES = [
     *map(functions_of, ("bi", "u", "f", "c")),
     products,
     tensor_products,
+    stored_products,
     native_products,
     split_products,
     residue_products,
