@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from asv_benchmarks import table
+from tests.page_examples import OPTIONS, blocks_of
 from tests.test_layers import FOR_OTHERS, LAYERS, modules
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,7 +21,6 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 PATH = re.compile(r"`((?:_driver|oxinp|tests|asv_benchmarks|examples|docs|\.ci)/[\w./*-]*)`")
 
 
@@ -106,14 +106,8 @@ def test_docstring_examples(name):
     assert not failed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=page_id)
 def test_page_examples(page):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    names = {}  # what a page has defined, the rest of the page uses
-    for i, block in enumerate(blocks):
-        if ">>>" in block:
-            test = doctest.DocTestParser().get_doctest(block, {}, f"{page.name}[{i}]", str(page), 0)
-            test.globs = names
-            assert doctest.DocTestRunner(optionflags=OPTIONS).run(test, clear_globs=False).failed == 0
-        else:
-            exec(compile(block, f"{page.name}[{i}]", "exec"), names)  # noqa: S102 that is what an example is for
+    command = [sys.executable, "-W", "error", "-m", "tests.page_examples", str(page)]
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
