@@ -1,4 +1,4 @@
-"""Matrix multiply of f64 and f32 in their own types on Hopper: C = A @ B, or stacks of such.
+"""Matrix multiply of f64, c128 and f32 in their own types on Hopper: C = A @ B, or stacks of such.
 
 Data layout: A is (M, K), B is (K, N), C is (M, N) in global memory, each row-major, or A and B transposed ("k" and "mn"
 major say which axis is contiguous). In shared memory there is a ring of `num_stages` pairs of tiles, 128 bytes deep
@@ -22,20 +22,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm_tiles import Tiles
 from oxinp._kernels.gemm_warpgroups import produce
-from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, STEP, WARP, DmmaWarp, FmaWarp, Warp
+from oxinp._kernels.native_fragments import OPERANDS, STEP
+from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, WARP, DmmaWarp, FmaWarp, Warp
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
-from oxinp._ptx.types import Type, f32, f64, i64, u32
+from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.gemm import Stack
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, f32: FmaWarp}
+WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, c128: DmmaWarp, f32: FmaWarp}
+# What rows and columns of tiles are multiples of.
+UNITS = {**{type_: operand.height for type_, operand in OPERANDS.items()}, f32: FMA_DEPTH}
 NAMES = {"k": "k", "mn": "m"}
 SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
 
@@ -46,7 +49,7 @@ class NativeSpec(NamedTuple):
     Attributes
     ----------
     type : Type
-        f64, multiplied by the tensor cores, or f32, by multiply-adds.
+        f64 or c128, multiplied by the tensor cores, or f32, by multiply-adds.
     a_major, b_major : str
         The contiguous axis of each: ``"k"`` or ``"mn"``.
     tile_m, tile_n : int
@@ -141,9 +144,9 @@ class NativeSpec(NamedTuple):
             raise ValueError(f"{self}: no such cluster or ring")
         if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such sums")
-        sizes, least = self[3:7], HEIGHT if self.type is f64 else FMA_DEPTH
-        if min(sizes) < least or any(size % least for size in sizes):
-            raise ValueError(f"{self}: tiles are multiples of {least}")
+        sizes, unit = self[3:7], UNITS[self.type]
+        if min(sizes) < unit or any(size % unit for size in sizes):
+            raise ValueError(f"{self}: tiles are multiples of {unit}")
         if self.tile_m % self.warp_m or self.tile_n % self.warp_n:
             raise ValueError(f"{self}: warps do not make up a tile")
         self.boxes()

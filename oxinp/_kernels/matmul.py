@@ -173,7 +173,7 @@ def plan_steps(
         faster = plan_split(shape, depth, a, b, device)
     elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
         return plan_hopper(shape, depth, a, b, out, device)
-    if faster is not None or a.type.is_complex or device.cc != native.ARCHITECTURE or a.type is not b.type:
+    if faster is not None or device.cc != native.ARCHITECTURE or a.type is not b.type:
         return faster
     sources, _ = _sources(shape, depth, a, b)
     return native.plan(*sources, device)

@@ -1,4 +1,4 @@
-"""Products of f64 and f32 in their own types, on Hopper: how `gemm_native` and `gemm_small` are cut.
+"""Products of f64, c128 and f32 in their own types, on Hopper: how `gemm_native` and `gemm_small` are cut.
 
 The copy engine reads matrices whose rows begin at multiples of 16 bytes. Other ones, and what is too little work for
 its tiles, are left to `gemm_any`, which takes anything.
@@ -17,7 +17,7 @@ from oxinp._kernels.gemm_small import SIDE, SmallSpec
 from oxinp._kernels.problem import Work
 from oxinp._kernels.steps import Argument, Step, StepsPlan
 from oxinp._ptx.tma import ALIGN
-from oxinp._ptx.types import f32, f64
+from oxinp._ptx.types import c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = (9, 0)
 MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
 MIN_FULL = 0.5  # of the tiles that has to be of C
-MIN_PRODUCTS = {f64: 1 << 27, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
+MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 24, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
 
@@ -71,6 +71,13 @@ TILINGS = {
         Tiling(Cut(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95),
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
     ),
+    c128: (
+        Tiling(Cut(64, 64, 16, 16, 8, 2, 1), 0.0573e12),
+        Tiling(Cut(48, 96, 24, 24, 8, 2, 1), 0.0562e12),
+        Tiling(Cut(32, 64, 16, 8, 8, 2, 1), 0.057e12),
+        Tiling(Cut(24, 48, 24, 8, 8, 2, 1), 0.042e12),
+        Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.045e12),
+    ),
     f32: (
         Tiling(Cut(64, 128, 32, 64, 6, 2, 1, num_groups=2), 0.161e12),
         Tiling(Cut(64, 64, 32, 64, 4, 2, 2, num_groups=2), 0.165e12, 0.6),
@@ -79,7 +86,7 @@ TILINGS = {
 
 
 def plan(a: Source, b: Source, device: Device) -> StepsPlan | None:
-    """Launches of C = A @ B in C order, of f64 or f32; None where others are to be asked.
+    """Launches of C = A @ B in C order, of f64, c128 or f32; None where others are to be asked.
 
     Parameters
     ----------
@@ -110,7 +117,7 @@ def _stack(a: Source, b: Source) -> Stack:
 def _work(a: Source, b: Source, shape: tuple[int, int, int]) -> Work:
     m, n, depth = shape
     elements = a.num_c * m * n + sum(x.num_matrices * x.lines * x.run for x in (a, b))
-    return Work(2 * a.num_c * m * n * depth, elements * a.type.nbytes)
+    return Work((8 if a.type.is_complex else 2) * a.num_c * m * n * depth, elements * a.type.nbytes)
 
 
 def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> StepsPlan | None:
@@ -210,8 +217,8 @@ class _Product:
     def candidates(self) -> Iterator[Cut]:
         """Yield what is worth trying."""
         yield from self.ranked()
-        tiles, warps = (32, 64, 96, 128, 192), (16, 32, 48, 64)
-        groups = (1,) if self.type is f64 else (1, 2)
+        tiles, warps = (16, 24, 32, 48, 64, 96, 128, 192), (8, 16, 24, 32, 48, 64)
+        groups = (1, 2) if self.type is f32 else (1,)
         for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
             for num_groups in groups:
                 cut = Cut(*sizes, num_groups)

@@ -1,4 +1,4 @@
-"""What the warps of `gemm_native` do with tiles: f64 on the tensor cores, f32 as multiply-adds.
+"""What the warps of `gemm_native` do with tiles: f64 and c128 on the tensor cores, f32 as multiply-adds.
 
 Tiles are rows of 128 bytes as the copy engine writes them: within 8 rows, 16-byte chunk c of row r lies at c ^ (r & 7).
 A row runs along K, or along M or N; then boxes of as many rows as there is K in a tile follow each other. Every lane
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oxinp._kernels.native_fragments import OPERANDS, STEP, WIDTH
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply_f64
-from oxinp._ptx.tma import SWIZZLE_NBYTES
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
 from oxinp._ptx.types import f32, f64, i64, u32
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 WARP = 32
-HEIGHT, WIDTH, STEP = 16, 8, 8  # rows and columns of what one instruction of the tensor cores computes, and of K
-DEPTH = SWIZZLE_NBYTES // f64.nbytes  # of K per tile of f64
-EIGHT_ROWS_NBYTES = 8 * SWIZZLE_NBYTES
-BOX_NBYTES = DEPTH * SWIZZLE_NBYTES
+HEIGHT = 16  # rows of what one instruction of the tensor cores computes
+DEPTH = SWIZZLE_NBYTES // f64.nbytes  # of K per tile, in reals
 FMA_DEPTH = SWIZZLE_NBYTES // f32.nbytes
 FMA_BOX_NBYTES = FMA_DEPTH * SWIZZLE_NBYTES
 VECTOR = 4  # of f32
@@ -54,73 +53,6 @@ class Warp(Protocol):
         """Store what is inside C, from this row and column on."""
 
 
-class _Operand:
-    """What lanes load of an operand's tiles for the tensor cores.
-
-    Lane l, r = l / 4 and q = l % 4, takes line s(r) of 8 lines, or the 16-byte chunk s(r) of 8 chunks along M or N, and
-    along K the places 2 q and 2 q + 1 of 8. With s(r) = r / 2 ^ 5 (r % 2), quarters of a warp read different banks.
-    """
-
-    def __init__(self, k: Builder, tile: OperandTile, first: Value) -> None:
-        self.builder, self.tile = k, tile
-        high, low = k.lane >> 2, k.lane & 3
-        self.order = _ordered(high)
-        self.is_k_major = tile.major == "k"
-        # The first of two places: the other one is four chunks, or a row, further on.
-        if self.is_k_major:
-            self.place = (
-                tile.address(k.const(0, u32)) + (first + self.order) * SWIZZLE_NBYTES + ((low ^ self.order) << 4)
-            )
-        else:
-            row = 2 * low
-            self.place = (
-                tile.address(k.const(0, u32))
-                + first * (BOX_NBYTES // DEPTH)
-                + row * SWIZZLE_NBYTES
-                + ((self.order ^ row) << 4)
-            )
-
-    def at(self, stage: Value) -> list[Pointer]:
-        """Where the lane's elements lie in a buffer of the ring."""
-        k = self.builder
-        first = self.place + stage * self.tile.nbytes
-        if self.is_k_major:
-            return [Pointer(k, place, f64, "shared", "r") for place in (first, first ^ (4 << 4))]
-        second = Pointer(k, first ^ (1 << 4), f64, "shared", "r", (), SWIZZLE_NBYTES)
-        return [Pointer(k, first, f64, "shared", "r"), second]
-
-    def pairs(self, places: list[Pointer], number: int, step: int) -> list[tuple[Value, ...]]:
-        """Of the 16 of M or N with this number and the two of K that a lane has from `step` on, neighbours.
-
-        Along K: of the upper eight, of the lower eight. Along M or N: of the first of K, of the second.
-        """
-        if self.is_k_major:
-            place = places[step // STEP].offset_bytes(number * 2 * EIGHT_ROWS_NBYTES)
-            return [place.offset_bytes(i * EIGHT_ROWS_NBYTES).load(0, 2) for i in range(2)]
-        offset = number * BOX_NBYTES + step * SWIZZLE_NBYTES
-        return [place.offset_bytes(offset).load(0, 2) for place in places]
-
-    def left(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:
-        """The fragments of 16 as left operands: one."""
-        pairs = self.pairs(places, number, step)
-        return [[x for pair in (zip(*pairs, strict=True) if self.is_k_major else pairs) for x in pair]]
-
-    def right(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:
-        """The fragments of 16 as right operands: two."""
-        pairs = self.pairs(places, number, step)
-        return [list(pair) for pair in (pairs if self.is_k_major else zip(*pairs, strict=True))]
-
-    def line(self, index: Value, eight: int) -> Value:
-        """Which of M or N the `index`-th of the 8 is, of the eight with this number."""
-        place = _ordered(index)
-        return place + 8 * eight if self.is_k_major else 2 * place + (eight // 2 * 16 + eight % 2)
-
-
-def _ordered(index: Value) -> Value:
-    """The order in which lanes take lines; see `_Operand`."""
-    return (index >> 1) ^ ((index & 1) * 5)
-
-
 class DmmaWarp:
     """A warp's part of C, or of its transpose."""
 
@@ -134,10 +66,10 @@ class DmmaWarp:
     ) -> None:
         del group  # there is one
         self.builder, self.spec = k, spec
-        a, b = (_Operand(k, tile, first) for tile, first in zip(tiles, place, strict=True))
+        a, b = (OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
         self.sides = ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_turned else ((a, spec.warp_m), (b, spec.warp_n))
         zero = k.const(0.0, f64)
-        rows, columns = self.sides[0][1] // HEIGHT, self.sides[1][1] // WIDTH
+        rows, columns = self.sides[0][1] * len(spec.type.parts) // HEIGHT, self.sides[1][1] // WIDTH
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
 
     def reset(self) -> None:
@@ -154,8 +86,8 @@ class DmmaWarp:
         (left, rows), (right, columns) = self.sides
         at, beside = left.at(stage), right.at(stage)
         fragments = (
-            [fragment for i in range(rows // 16) for fragment in left.left(at, i, 0)],
-            [fragment for i in range(columns // 16) for fragment in right.right(beside, i, 0)],
+            [loaded for i in range(rows // left.height) for loaded in left.left(at, i, 0)],
+            [loaded for i in range(columns // right.height) for loaded in right.right(beside, i, 0)],
         )
         self.held = [[[k.var(value) for value in fragment] for fragment in side] for side in fragments]
 
@@ -176,8 +108,9 @@ class DmmaWarp:
         (left, _), (right, columns) = self.sides
         at, beside = left.at(stage), right.at(stage)
         next_left: list[list[Value]] = []
-        next_right = [x for i in range(columns // 16) for x in right.right(beside, i, step)]
-        for i, (own, line) in enumerate(zip(fragments[0], self.sums, strict=True)):
+        next_right = [x for i in range(columns // right.height) for x in right.right(beside, i, step)]
+        for i, (loaded, line) in enumerate(zip(fragments[0], self.sums, strict=True)):
+            own = left.fragment(loaded)
             for other, totals in zip(fragments[1], line, strict=True):
                 for total, value in zip(totals, multiply_f64(k, own, other, totals), strict=True):
                     total.set(value)
@@ -192,11 +125,11 @@ class DmmaWarp:
         k, spec = self.builder, self.spec
         wide = k.cast(n, i64)
         paired = spec.is_turned and spec.is_paired and not self.sides[0][0].is_k_major
+        width = ALIGN // spec.type.nbytes if paired else 1
         for line, cells in self.lines():
             place = row + line
             with k.when(place < m):
                 base = c.at(k.cast(place, i64) * wide)
-                width = 2 if paired else 1
                 for i in range(0, len(cells), width):
                     at = column + cells[i][0]
                     with k.when(at < n):
@@ -207,18 +140,22 @@ class DmmaWarp:
         k = self.builder
         high, low = k.lane >> 2, 2 * (k.lane & 3)
         left, right = (side for side, _ in self.sides)
-        rows = [(left.line(high, 2 * i + half), i, half) for i in range(len(self.sums)) for half in range(2)]
+        rows = [(*line, i) for i in range(len(self.sums)) for line in left.lines(high, i)]
         columns = [
             (right.line(low + index if index else low, j), j, index)
             for j in range(len(self.sums[0]))
             for index in range(2)
         ]
+
+        def total(i: int, halves: tuple[int, ...], j: int, index: int) -> Value:
+            return left.total([self.sums[i][j][2 * half + index].get() for half in halves])
+
         if self.spec.is_turned:
             for column, j, index in columns:
-                yield column, [(row, self.sums[i][j][2 * half + index].get()) for row, i, half in rows]
+                yield column, [(row, total(i, halves, j, index)) for row, halves, i in rows]
         else:
-            for row, i, half in rows:
-                yield row, [(column, self.sums[i][j][2 * half + index].get()) for column, j, index in columns]
+            for row, halves, i in rows:
+                yield row, [(column, total(i, halves, j, index)) for column, j, index in columns]
 
 
 class _Lines:

@@ -117,8 +117,10 @@ class OperandTile:
             boxes = boxes[: len(boxes) // self._num_parts]
         for offset, start in boxes:
             along = extent_start + start if start else extent_start
-            position = (along, depth_start) if self.major == "k" else (depth_start, along)
-            tensor_map.load(tile + offset if offset else tile, (*outer, *position), slot, multicast)
+            line, place = (along, depth_start) if self.major == "k" else (depth_start, along)
+            if self.type.is_complex:
+                place = place * len(self.type.parts)
+            tensor_map.load(tile + offset if offset else tile, (*outer, line, place), slot, multicast)
 
     def address(self, stage: Value) -> Value:
         """Shared address of the tile in buffer `stage`."""
@@ -152,8 +154,9 @@ def operand_box(type: Type, extent: int, depth: int, major: str, num_parts: int)
     else:
         if type.bits < 16:
             raise ValueError(f"wgmma reads {type} tiles K-major only")
-        if depth % 16:
-            raise ValueError(f"an MN-major tile is a multiple of 16 deep, not {depth}")
+        unit = max(STEP_NBYTES // type.nbytes, ATOM_ROWS)
+        if depth % unit:
+            raise ValueError(f"an MN-major tile of {type} is a multiple of {unit} deep, not {depth}")
         box = (depth, row)
         along = row
         if extent % (num_parts * along) and depth % (num_parts * ATOM_ROWS) == 0:

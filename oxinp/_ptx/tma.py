@@ -7,7 +7,7 @@ outside read as zero and are not written, but count as bytes copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import isa
@@ -50,7 +50,7 @@ class MapSpec:
     Attributes
     ----------
     type : Type
-        Element type.
+        Element type, complex ones included.
     rounds_to_tf32 : bool
         Whether copies round f32 to tf32.
     shape : tuple of int
@@ -82,6 +82,14 @@ class MapSpec:
         inner = self.box[-1] * self.type.nbytes
         if inner % ALIGN or (self.swizzle_nbytes and inner > self.swizzle_nbytes):
             raise ValueError(f"box rows of {inner} bytes: a multiple of {ALIGN} up to the swizzle is needed")
+
+    def in_parts(self) -> MapSpec:
+        """The same of numbers that the engine knows: of the parts of complex ones, side by side."""
+        part, *others = self.type.parts
+        if not others:
+            return self
+        shape, box = ((*extents[:-1], extents[-1] * len(self.type.parts)) for extents in (self.shape, self.box))
+        return replace(self, type=part, shape=shape, box=box)
 
     @property
     def box_nbytes(self) -> int:
@@ -162,7 +170,7 @@ class TensorMap:
         to : Value
             Shared address, u32; 128-byte aligned, 1024 if swizzled.
         position : tuple of int or Value
-            Element where the box begins, innermost axis last.
+            Element where the box begins, innermost axis last; along that, parts of complex ones are counted.
         slot : Slot
             The buffer filled, whose barrier counts the bytes.
         multicast : int

@@ -300,6 +300,7 @@ class CudaBackend:
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""
+        spec = spec.in_parts()
         name = "tf32" if spec.rounds_to_tf32 else spec.type.name
         value = TensorMap(
             self.context,

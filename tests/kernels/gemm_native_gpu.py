@@ -1,8 +1,9 @@
-"""The kernels of f64 and f32 for Hopper on a GPU: right, and how fast.
+"""The kernels of f64, c128 and f32 for Hopper on a GPU: right, and how fast.
 
 ``python -m tests.kernels.gemm_native_gpu [--peer] [--check]`` prints one line per kernel and shape, and ends with
-status 1 if any result is wrong. Times are medians over rounds, in turn with those of `oxinp.matmul` and, where it is
-asked for, CuPy's, of launches that follow each other on operands larger than the second-level cache.
+status 1 if any result is wrong. Times are medians over rounds, in turn with those of `oxinp.matmul` and, where they are
+asked for, CuPy's and PyTorch's, of launches that follow each other: on operands larger than the second-level cache, and
+then on the same ones.
 """
 
 import argparse
@@ -21,13 +22,19 @@ from oxinp._kernels.gemm import Stack
 from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.gemm_small import SmallSpec
 from oxinp._kernels.matmul import Matrices, contiguous
-from oxinp._ptx.types import f32, from_dtype
+from oxinp._ptx.types import c128, f32, from_dtype
 from oxinp.cuda import current
+from tests.kernels.gemm_any_gpu import flops_of
 from tests.kernels.gemm_gpu import write
 
 CHECKED_SHAPES = [(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)]
 MULTIPLY_ADDS = NativeSpec(f32, warp_n=64, num_stages=6, num_groups=2, promotion=256)
+COMPLEX = NativeSpec(c128, tile_m=32, tile_n=64, warp_m=16, warp_n=8)
 CHECKED_SPECS = [
+    COMPLEX,
+    COMPLEX._replace(a_major="mn", b_major="k", cluster=1),
+    COMPLEX._replace(b_major="k", tile_m=48, tile_n=96, warp_m=24, warp_n=24),
+    COMPLEX._replace(a_major="mn", tile_n=32, blocks_per_sm=2, num_stages=6),
     MULTIPLY_ADDS,
     MULTIPLY_ADDS._replace(a_major="mn", b_major="k", cluster=1),
     MULTIPLY_ADDS._replace(num_groups=1, warp_n=32, promotion=0),
@@ -75,6 +82,13 @@ SQUARES = {
         NativeSpec(),
     ],
 }
+C128_SQUARES = {
+    256: [COMPLEX._replace(tile_m=16, tile_n=32, warp_m=8)],
+    384: [COMPLEX._replace(tile_m=24, tile_n=48, warp_m=24)],
+    512: [COMPLEX, COMPLEX._replace(warp_n=16)],
+    768: [COMPLEX._replace(tile_m=48, tile_n=96, warp_m=24, warp_n=24)],
+    1024: [COMPLEX._replace(tile_m=64, warp_n=16), COMPLEX._replace(tile_m=64, warp_m=32, warp_n=16)],
+}
 SMALL = NativeSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_sliced=True)
 HALF = SMALL._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
 F32_SQUARES = {
@@ -100,16 +114,23 @@ BATCHES = {
 }
 
 
+def random(rng, shape, dtype):
+    """Random numbers around 0, with random parts."""
+    *outer, last = shape
+    parts = 2 if dtype.kind == "c" else 1
+    return (rng.random((*outer, last * parts), np.finfo(dtype).dtype) - np.finfo(dtype).dtype.type(0.5)).view(dtype)
+
+
 def operands(backend, spec, shape, count, num_sets, rng):
     """Random operands as a Spec reads them, and memory for the product."""
     m, n, depth = shape
     sets = []
     is_small = isinstance(spec, SmallSpec)
-    dtype = np.float32 if is_small else spec.type.dtype.type
+    dtype = np.dtype(np.float32) if is_small else spec.type.dtype
     for _ in range(num_sets):
-        a = rng.random((count, m, depth) if is_small or spec.a_major == "k" else (count, depth, m), dtype)
-        b = rng.random((count, depth, n) if is_small or spec.b_major == "mn" else (count, n, depth), dtype)
-        arrays = np.empty((count, m, n), dtype), *(_padded(x - dtype(0.5)) for x in (a, b))
+        a = random(rng, (count, m, depth) if is_small or spec.a_major == "k" else (count, depth, m), dtype)
+        b = random(rng, (count, depth, n) if is_small or spec.b_major == "mn" else (count, n, depth), dtype)
+        arrays = np.empty((count, m, n), dtype), *(_padded(x) for x in (a, b))
         buffers = [backend.allocate(x.nbytes) for x in arrays]
         for buffer, x in zip(buffers[1:], arrays[1:], strict=True):
             backend.upload(buffer.ptr, x)
@@ -149,7 +170,7 @@ class Run:
         if m * n * depth * len(a) > 1 << 28 and not is_whole:
             rows, matrices = slice(None, None, max(1, m // 16)), slice(None, None, max(1, len(a) // 16))
             a, b, c = a[matrices, rows], b[matrices], c[matrices, rows]
-        a, b = (x.astype(np.float64) for x in (a, b))
+        a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))
         bound = np.abs(a) @ np.abs(b) * (eps * math.sqrt(depth) * 4)
         return float((np.abs(c - a @ b) / bound).max())
 
@@ -207,10 +228,13 @@ def time_ms(record, launches, num_calls):
     return begin, record(), num_calls
 
 
-def compare(backend, runs, others):
+def side_of(backend, launches):
+    """What `compare` takes, of our own launches."""
+    return backend.record_event, launches, lambda x, y: x.elapsed_ms(y)
+
+
+def compare(backend, sides):
     """Median milliseconds of each, in turn."""
-    sides = [(backend.record_event, run.launches, lambda x, y: x.elapsed_ms(y)) for run in runs]
-    sides += others
     calls, times = [], [[] for _ in sides]
     for record, launches, elapsed in sides:
         begin, end, number = time_ms(record, launches, 3 * len(launches))
@@ -224,7 +248,7 @@ def compare(backend, runs, others):
     return [statistics.median(own) for own in times]
 
 
-def peer_of(sets):
+def cupy_of(sets):
     """CuPy's product of the same operands."""
     cupy = importlib.import_module("cupy")
     operands = [[cupy.asarray(x if len(x) > 1 else x[0]) for x in (a, b)] for (_, a, b), _ in sets]
@@ -239,6 +263,23 @@ def peer_of(sets):
         return cupy.cuda.get_elapsed_time(x, y)
 
     return record, [lambda a=a, b=b: cupy.matmul(a, b) for a, b in operands], elapsed
+
+
+def torch_of(sets):
+    """PyTorch's product of the same operands."""
+    torch = importlib.import_module("torch")
+    operands = [[torch.asarray(x if len(x) > 1 else x[0], device="cuda") for x in (a, b)] for (_, a, b), _ in sets]
+
+    def record():
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def elapsed(x, y):
+        y.synchronize()
+        return x.elapsed_time(y)
+
+    return record, [lambda a=a, b=b: torch.matmul(a, b) for a, b in operands], elapsed
 
 
 def any_of(backend, sets):
@@ -262,23 +303,19 @@ def any_of(backend, sets):
             launches[0](to.ptr, scratch.ptr, left.ptr, right.ptr)
             launches[1](to.ptr, scratch.ptr)
 
-    return backend.record_event, [functools.partial(run, *x) for _, x in sets], lambda x, y: x.elapsed_ms(y)
+    return side_of(backend, [functools.partial(run, *x) for _, x in sets])
 
 
 def own_of(backend, sets):
     """What `oxinp.matmul` does with the same operands."""
     pairs = [[oxinp.asarray(x if len(x) > 1 else x[0]) for x in (a, b)] for (_, a, b), _ in sets]
-    return (
-        backend.record_event,
-        [lambda a=a, b=b: oxinp.evaluate(oxinp.matmul(a, b)) for a, b in pairs],
-        lambda x, y: x.elapsed_ms(y),
-    )
+    return side_of(backend, [lambda a=a, b=b: oxinp.evaluate(oxinp.matmul(a, b)) for a, b in pairs])
 
 
 def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", action="store_true", help="measure CuPy as well")
+    parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--check", action="store_true", help="check only")
     options = parser.parse_args(arguments)
     backend, rng = current.cuda_backend(), np.random.default_rng(5)
@@ -305,25 +342,29 @@ def main(arguments):
         ]
         is_right &= max(errors) <= 1
         write(f"{spec.name:45s} errors / bound: {' '.join(f'{error:.3f}' for error in errors)}")
-    groups = [((1, size), specs) for squares in (SQUARES, F32_SQUARES) for size, specs in squares.items()]
-    for (count, size), specs in [] if options.check else [*groups[:5], *BATCHES.items(), *groups[5:]]:
-        num_sets = max(1, min(8, ROTATED_NBYTES // (count * size * size * 24)))
+    squares = [((1, size), specs) for group in (SQUARES, C128_SQUARES, F32_SQUARES) for size, specs in group.items()]
+    for (count, size), specs in [] if options.check else [*squares, *BATCHES.items()]:
+        dtype = np.dtype(np.float32) if isinstance(specs[0], SmallSpec) else specs[0].type.dtype
+        num_sets = max(1, min(8, ROTATED_NBYTES // (count * size * size * 3 * dtype.itemsize)))
         sets = operands(backend, specs[0], (size,) * 3, count, num_sets, rng)
-        runs = []
+        sides = {}
         for spec in specs:
-            runs.append(Run(backend, spec, (size,) * 3, sets))
-            worst = runs[-1].worst()
-            is_right &= worst <= 1
-        others = [any_of(backend, sets), own_of(backend, sets)]
-        times = compare(backend, runs, others + ([peer_of(sets)] if options.peer else []))
-        for name, ms in zip(
-            [*[spec.name for spec in specs], "gemm_any", "oxinp.matmul", "cupy"],
-            times,
-            strict=False,
-        ):
-            rate = 2 * count * size**3 / ms * 1e-9
+            run = Run(backend, spec, (size,) * 3, sets)
+            is_right &= run.worst() <= 1
+            sides[spec.name] = side_of(backend, run.launches)
+        sides |= {"gemm_any": any_of(backend, sets), "oxinp.matmul": own_of(backend, sets)}
+        if options.peer:
+            sides |= {"cupy": cupy_of(sets), "torch": torch_of(sets)}
+        # At last, one set of operands again and again.
+        chosen = [list(sides.values()), [(record, own[:1], elapsed) for record, own, elapsed in sides.values()]]
+        times = list(zip(*(compare(backend, each) for each in chosen), strict=True))
+        for name, (ms, warm_ms) in zip(sides, times, strict=True):
+            rate = count * flops_of(dtype, size) / ms * 1e-9
             speed = sum(x.nbytes for x in sets[0][0]) / ms * 1e-6
-            write(f"{count} x {size} {name:45s} {ms:.4f} ms {rate:6.2f} TFLOP/s {speed:5.0f} GB/s {times[-1] / ms:.3f}")
+            ratios = f"{times[-1][0] / ms:.3f} {times[-1][1] / warm_ms:.3f}"
+            write(
+                f"{count} x {size} {name:45s} {ms:.4f} {warm_ms:.4f} ms {rate:6.2f} TFLOP/s {speed:5.0f} GB/s {ratios}"
+            )
     return 0 if is_right else 1
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_native, gemm_small
+from oxinp._kernels import gemm_native, gemm_small, native
 from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.gemm_small import SmallSpec
 from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
@@ -19,8 +19,9 @@ from oxinp._ptx import Builder
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
-from oxinp._ptx.types import f32, f64, u32
+from oxinp._ptx.types import c128, f32, f64, u32
 from tests.kernels import gemm_native_gpu
+from tests.kernels.gemm_any_gpu import draw
 from tests.kernels.machine import machine
 from tests.ptx.assembler import assemble, sampled
 
@@ -28,8 +29,19 @@ MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 ALL_SPECS = [
     *gemm_native_gpu.CHECKED_SPECS,
     *[
+        NativeSpec(type, *majors, *tiling.cut, promotion=native.PROMOTION if type is f32 else 0)
+        for type, tilings in native.TILINGS.items()
+        for tiling in tilings
+        for majors in MAJORS
+    ],
+    *[
         spec
-        for group in (gemm_native_gpu.SQUARES, gemm_native_gpu.F32_SQUARES, gemm_native_gpu.BATCHES)
+        for group in (
+            gemm_native_gpu.SQUARES,
+            gemm_native_gpu.C128_SQUARES,
+            gemm_native_gpu.F32_SQUARES,
+            gemm_native_gpu.BATCHES,
+        )
         for specs in group.values()
         for spec in specs
     ],
@@ -95,19 +107,25 @@ def check(spec, m, n):
     """Compare a block's product with NumPy's."""
     rng = np.random.default_rng(3)
     dtype = spec.type.dtype
-    a, b = rng.random((spec.tile_m, spec.depth)).astype(dtype), rng.random((spec.depth, spec.tile_n)).astype(dtype)
+    a, b = (draw(dtype, *extents, rng=rng) for extents in ((spec.tile_m, spec.depth), (spec.depth, spec.tile_n)))
     c = run(
         block_kernel(spec),
         [np.full((m, n), np.nan, dtype), boxes(a, spec.a_major), boxes(b.T, spec.b_major)],
         (m, n),
     )
-    expected = 2 * (a.astype(float) @ b.astype(float))
-    np.testing.assert_allclose(c, expected[:m, :n], rtol=32 * np.finfo(dtype).eps)
+    wide = np.result_type(dtype, float)
+    expected, bound = (2 * (x.astype(wide) @ y)[:m, :n] for x, y in ((a, b), (np.abs(a), np.abs(b))))
+    assert (np.abs(c - expected) <= 16 * np.finfo(dtype).eps * bound).all()
 
 
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_f64(majors):
     check(NativeSpec(f64, *majors, 64, 48, 32, 48), 62, 46)
+
+
+@pytest.mark.parametrize("majors", MAJORS, ids=str)
+def test_warps_multiply_c128(majors):
+    check(NativeSpec(c128, *majors, 32, 24, 16, 24), 31, 21)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -172,6 +190,9 @@ def planned(type, shape, depth, *, a=None, b=None, alignment=256, device=H200):
         (f64, (1024, 1024), 1024, {}),
         (f64, (1024, 1023), 1024, {"b": (1024, 1)}),
         (f64, (1024, 1024), 1024, {"a": (1, 1024), "b": (1, 1026)}),
+        (c128, (1024, 1024), 1024, {}),
+        (c128, (505, 509), 515, {"a": (1, 600)}),
+        (c128, (7, 512, 513), 511, {"b": (0, 1, 511)}),
         (f64, (4096, 64, 64), 64, {}),
         (f64, (4096, 64, 64), 64, {"b": (0, 64, 1)}),
         (f32, (16384, 32, 32), 32, {}),
@@ -184,7 +205,7 @@ def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
     assert step.kernel.name.startswith(("gemm_native", "gemm_small"))
     assert [argument.base for argument in step.arguments] == ["c", "a", "b"]
     assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
-    assert step.work.flops == 2 * math.prod(shape) * depth
+    assert step.work.flops == 2 * len(type.parts) ** 2 * math.prod(shape) * depth
 
 
 @pytest.mark.parametrize(
@@ -193,6 +214,8 @@ def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
         (f64, (1024, 1024), 1024, {"alignment": 8}),
         (f64, (1024, 1024), 1023, {"a": (1023, 1)}),
         (f64, (1024, 1024), 1024, {"device": SimpleNamespace(**{**vars(H200), "cc": (8, 0)})}),
+        (c128, (1024, 1024), 1024, {"a": (2048, 2)}),
+        (c128, (128, 128), 128, {}),
         (f64, (64, 64), 64, {}),
         (f64, (64, 64), 1 << 20, {}),
         (f32, (16384, 32, 30), 32, {}),

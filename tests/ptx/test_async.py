@@ -13,7 +13,7 @@ from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.mma import load_matrices, multiply
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
-from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8, u16, u32
+from oxinp._ptx.types import bf16, c128, f16, f32, f64, i8, i32, u8, u16, u32
 from oxinp._ptx.wgmma import Queue
 from tests.ptx.launch import launch
 
@@ -464,9 +464,20 @@ def test_maps_that_cannot_be(arguments, message):
         MapSpec(*arguments)
 
 
+def test_complex_numbers_are_copied_as_their_parts():
+    boxes = [operand_box(c128, 32, 8, major, 2) for major in ("k", "mn")]
+    assert boxes == [(16, 8), (8, 8)]
+    whole = MapSpec(c128, (3, 40, 21), (13440, 336), (1, *boxes[0]))
+    parts = whole.in_parts()
+    assert parts == MapSpec(f64, (3, 40, 42), (13440, 336), (1, 16, 16))
+    assert parts.in_parts() is parts
+    assert parts.box_nbytes == whole.box_nbytes
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((c128, 32, 12, "mn", 1), "multiple of 8 deep"),
         ((bf16, 128, 32, "k", 1), "64 deep"),
         ((i8, 128, 32, "mn", 1), "K-major only"),
         ((bf16, 128, 60, "mn", 1), "multiple of 16 deep"),
