@@ -65,7 +65,7 @@ class Deferred:
         As a storage's.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "lines", "mask", "offset", "operands", "owner", "product", "ptr")
+    __slots__ = ("__weakref__", "_buffer", "_entry", "lines", "mask", "offset", "operands", "owner", "product", "ptr")
 
     ptr: int
     lines: Any
@@ -92,27 +92,27 @@ class Deferred:
 
     def wait(self) -> None:
         """Enter it among `DEFERRED`."""
-        key = id(self)
-        DEFERRED[key] = ref(self, lambda _: DEFERRED.pop(key, None))
+        self._entry = ref(self, _forget)
+        DEFERRED[self._entry] = None
 
     def compute(self) -> None:
         """Enqueue the product, if that has not been done."""
         with schedule.LOCK:
-            if self.operands is not None:
-                schedule.work_for(self, self._compute)
-
-    def _compute(self) -> None:
-        operands = self.operands
-        assert operands is not None
-        DEFERRED.pop(id(self), None)
-        try:
-            buffer = self.product.compute(*operands)
-        except BaseException:
-            self.wait()
-            raise
-        if self.operands is not None:  # else it was computed to free memory for this very Buffer
-            self._buffer, self.ptr = buffer, buffer.ptr
-            self.operands = None
+            operands = self.operands
+            if operands is None:
+                return
+            DEFERRED.pop(self._entry, None)
+            outer, schedule.at_work = schedule.at_work, self
+            try:
+                buffer = self.product.compute(*operands)
+            except BaseException:
+                self.wait()
+                raise
+            finally:
+                schedule.at_work = outer
+            if self.operands is not None:  # else it was computed to free memory for this very Buffer
+                self._buffer, self.ptr = buffer, buffer.ptr
+                self.operands = None
 
     def is_held(self) -> bool:
         """Whether an array has the product itself."""
@@ -124,6 +124,10 @@ class Deferred:
         """How many of these have pending values that read it."""
         values = [storage.value for storage in storages]
         return sum(value is not None and any(entry is self for entry in value[1]) for value in values)
+
+
+def _forget(entry: ref[Deferred]) -> None:
+    DEFERRED.pop(entry, None)
 
 
 def defer(product: Product, operands: tuple[Value, Value]) -> Value | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +73,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
+            return self.of_two(*args)
         numpy_ufunc = self._row.numpy
         if type(out) is tuple and len(out) == 1:
             out = out[0]
@@ -102,6 +104,13 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         except Unsupported:
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         return result if out is None else _into(out, result)
+
+    def of_two(self, a: Any, b: Any) -> Any:
+        """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
+        try:
+            return self._of_arrays((a, b))
+        except Unsupported:
+            return call(self._row.numpy, (a, b), {}, name=self.__name__)
 
     def _with_keywords(self, arrays: list[Any], out: Any, keywords: dict[str, Any]) -> Any:
         """Compute in the dtypes and along the axes that are asked for."""
@@ -149,9 +158,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             return dtypes[-1], given
         return None, dtypes[:-1]
 
-    def _of_arrays(self, arrays: list[Any], loop: Any = None) -> Any:
-        cost = self._cost(arrays[0]._layout, arrays[1]._layout)
-        if is_hosted(tuple(arrays)) and placement.is_host(cost):
+    def _of_arrays(self, arrays: Sequence[Any], loop: Any = None) -> Any:
+        if is_hosted(arrays) and placement.is_host(cost := self._cost(arrays[0]._layout, arrays[1]._layout)):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
             return wrap_host(self._row.numpy(*map(host_view, arrays), dtype=loop))
@@ -234,6 +242,8 @@ def operator_methods() -> dict[str, Any]:
     product = GUFUNC_OBJECTS["matmul"]
 
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
+        if type(self) is type(other) is types.ndarray:
+            return product.of_two(self, other)
         return NotImplemented if operand(other) is NotImplemented else product(self, other)
 
     def __rmatmul__(self: Any, other: Any) -> Any:  # noqa: N807

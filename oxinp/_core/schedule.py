@@ -44,8 +44,8 @@ MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed
 
 LOCK = threading.RLock()
 
-DEFERRED: dict[int, ref[Any]] = {}
-"""Products that have not been computed, see `deferred`: by their ids, since a weak set takes microseconds to ask."""
+DEFERRED: dict[ref[Any], None] = {}
+"""Products that have not been computed, see `deferred`, in their order: a weak set takes microseconds to ask."""
 
 
 def _apart(*_: Any) -> None:
@@ -65,16 +65,6 @@ where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one
 
 at_work: Any = None
 """The storage whose value is being computed, or that is being written to: by the thread that has the lock."""
-
-
-def work_for(entry: Any, run: Callable[[], object]) -> None:
-    """Do something, under the lock, that is work for what was made known to `RECORDERS`."""
-    global at_work
-    outer, at_work = at_work, entry
-    try:
-        run()
-    finally:
-        at_work = outer
 
 
 def watch(record: Record) -> None:
@@ -367,7 +357,7 @@ def flush_all() -> None:
 
 def compute_deferred(is_meant: Callable[[Any], object] | None = None) -> None:
     """Compute the products that wait, all or some of them."""
-    for reference in tuple(DEFERRED.values()):
+    for reference in tuple(DEFERRED):
         entry = reference()
         if entry is not None and (is_meant is None or is_meant(entry)):
             entry.compute()

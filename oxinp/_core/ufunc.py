@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -279,7 +279,7 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tupl
     return tuple(positions), tuple(joined), joined_mask
 
 
-def is_hosted(operands: tuple[Any, ...]) -> bool:
+def is_hosted(operands: Sequence[Any]) -> bool:
     """Whether every array among the operands is valid on the host."""
     for x in operands:  # noqa: SIM110 - `all` costs more than the rest
         if isinstance(x, Handle) and x._storage.host is None:
