@@ -77,6 +77,7 @@ class Deferred:
         self.mask = mask
         self.owner: ref[Storage] | None = None
         self._buffer: Any = None
+        self.wait()
 
     @property
     def buffer(self) -> Deferred:
@@ -147,7 +148,6 @@ def defer(product: Product, operands: tuple[Value, Value]) -> Value | None:
     entry = Deferred(product, (operands[0][1][0], operands[1][1][0]), mask)
     for record in schedule.RECORDERS:
         record(entry, 4)  # type: ignore[arg-type] # it is remembered like a storage
-    entry.wait()
     return leaf(product.layout), (entry,), next_mask()
 
 

@@ -375,17 +375,18 @@ def _base(name: str) -> int:
     return len(_BASES) + int(name[2:]) if name.startswith("in") else _BASES[name]
 
 
-MAX_MAPS = 256  # of an argument: memory comes back to the same few addresses
+MAX_KEPT = 256  # maps of an argument, and calls: memory comes back to the same few addresses
 
 
 class _Steps:
     """Launches whose arguments are addresses in C, A, B or scratch, or tensor maps of such, or a finish's inputs."""
 
-    __slots__ = ("backend", "launches")
+    __slots__ = ("backend", "calls", "launches")
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         self.backend = backend
         self.launches = []
+        self.calls: dict[tuple[int, ...], list[tuple[Launch, list[Any]]]] = {}  # what was launched with these bases
         for step in steps:
             launch = backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants, step.work)
             arguments: list[tuple[int, int, MapSpec | None, dict[int, bytes]]] = [
@@ -394,24 +395,33 @@ class _Steps:
             self.launches.append((launch, arguments))
 
     def __call__(self, c: int, a: int, b: int, scratch: int = 0, inputs: Sequence[Any] = ()) -> None:
-        bases = (c, a, b, scratch, *inputs)
-        for launch, arguments in self.launches:
-            values: list[Any] = []
-            for number, offset, spec, maps in arguments:
-                address = bases[number] + offset if offset else bases[number]
-                if spec is None:
-                    values.append(address)
-                else:
-                    known = maps.get(address)
-                    values.append(self.map_of(spec, address, maps) if known is None else known)
+        bases = (c, a, b, scratch)
+        calls = self._calls((*bases, *inputs)) if inputs else self.calls.get(bases)
+        if calls is None:
+            if len(self.calls) >= MAX_KEPT:
+                self.calls.clear()
+            calls = self.calls[bases] = self._calls(bases)
+        for launch, values in calls:
             launch(*values)
 
-    def map_of(self, spec: MapSpec, address: int, maps: dict[int, bytes]) -> bytes:
-        """The map of what lies at an address, kept in `maps`."""
-        if len(maps) >= MAX_MAPS:
-            maps.clear()
-        made = maps[address] = self.backend.tensor_map(spec, address)
-        return made
+    def _calls(self, bases: tuple[Any, ...]) -> list[tuple[Launch, list[Any]]]:
+        """The launches, each with its parameters."""
+        return [
+            (launch, [self._parameter(bases[number], offset, spec, maps) for number, offset, spec, maps in arguments])
+            for launch, arguments in self.launches
+        ]
+
+    def _parameter(self, base: Any, offset: int, spec: MapSpec | None, maps: dict[int, bytes]) -> Any:
+        """An address, or the map of what lies there, kept in `maps`."""
+        address = base + offset if offset else base
+        if spec is None:
+            return address
+        known = maps.get(address)
+        if known is None:
+            if len(maps) >= MAX_KEPT:
+                maps.clear()
+            known = maps[address] = self.backend.tensor_map(spec, address)
+        return known
 
 
 _PRODUCTS: Any = new_table()
