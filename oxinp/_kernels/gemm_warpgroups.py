@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
+MAX_WHOLE_FRAGMENTS = 192  # columns of tiles beside whose sums there is room for all that a step takes of A, twice
 
 
 class CopiedSpec(Protocol):
@@ -122,9 +123,10 @@ def consume(
     sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
     totals = Totals(sums) if spec.is_promoted else None
     first_row = number * ROWS
-    fragments = []
+    fragments, num_parts = [], 1
     if spec.is_through_registers:
-        fragments = [Fragments(k, a, first_row, k.tid & (WARPGROUP - 1)) for _ in range(2)]
+        num_parts = 1 if spec.tile_n <= MAX_WHOLE_FRAGMENTS else STEPS
+        fragments = [Fragments(k, a, first_row, k.tid & (WARPGROUP - 1), num_parts) for _ in range(2)]
 
     def multiply() -> None:
         stage = consumer.acquire()
@@ -132,19 +134,30 @@ def consume(
             sums.multiply(a.rows(stage, first_row), b.rows(stage), STEPS, spec.type)
 
     def multiply_fragments(begin: Value, end: Value) -> None:
-        stage, left = k.var(consumer.acquire()), k.var(end - begin)
-        fragments[0].load(stage.get())
+        left = k.var(end - begin)
+
+        def multiply_part(own: Fragments, stage: Value, part: int) -> None:
+            own.load(stage, part)
+            steps = own.steps()
+            with queue.group():
+                sums.multiply_fragments(steps, b.rows(stage), spec.type, part * len(steps))
+
+        def multiply_next(own: list[Fragments], *, is_first: bool) -> None:
+            stage = consumer.acquire()
+            for part in range(num_parts):
+                multiply_part(own[part % 2], stage, part)
+                if part or not is_first:
+                    queue.wait(1)
+                if not part and not is_first:
+                    consumer.release()
+
+        multiply_next(fragments, is_first=True)
         with k.loop():
             # In turn, for what is multiplied must not be written.
-            for own, other in (fragments, fragments[::-1]):
-                with queue.group():
-                    sums.multiply_fragments(own.steps(), b.rows(stage.get()), spec.type)
+            for own in (fragments[1:], fragments) if num_parts == 1 else (fragments,):
                 left.set(left - 1)
                 k.break_if(left == 0)
-                stage.set(consumer.acquire())
-                other.load(stage.get())
-                queue.wait()
-                consumer.release()
+                multiply_next(own, is_first=False)
         queue.wait()
         consumer.release()
 

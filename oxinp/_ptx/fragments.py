@@ -53,24 +53,27 @@ class Fragments:
         Element of M where the warpgroup's 64 rows begin.
     thread : Value
         This thread's number in the warpgroup.
+    num_parts : int
+        Equal parts of a tile along K, of which one is loaded at a time.
     """
 
-    def __init__(self, k: Builder, tile: OperandTile, first: Value, thread: Value) -> None:
+    def __init__(self, k: Builder, tile: OperandTile, first: Value, thread: Value, num_parts: int = 1) -> None:
         self.builder, self._tile = k, tile
         depth = tile.depth
-        self._num_steps = depth // STEP
+        self._num_steps = depth // STEP // num_parts
         place = _Place(thread)
         start = (first / LINE + place.box) * (depth * SWIZZLE_NBYTES)
         self._offsets = [start + place.offset(i, place.quarter + 4 * half) for half in range(2) for i in range(2)]
         self._registers: list[Var] = [k.var(0, f32) for _ in range(self._num_steps * len(self._offsets))]
 
-    def load(self, stage: Value) -> None:
-        """Read the tile in buffer `stage`; no multiplication may still use the last one."""
+    def load(self, stage: Value, part: int = 0) -> None:
+        """Read a part of the tile in buffer `stage`; no multiplication may still use the last one."""
         base = self._tile.address(stage)
+        start = part * self._num_steps
         places = [Pointer(self.builder, base + offset, f32, "shared", "r") for offset in self._offsets]
         for number, register in enumerate(self._registers):
             step, place = divmod(number, len(places))
-            register.set(places[place].offset_bytes(step * ATOM_NBYTES).load()[0])
+            register.set(places[place].offset_bytes((start + step) * ATOM_NBYTES).load()[0])
 
     def steps(self) -> list[list[Var]]:
         """Registers of each step of K."""

@@ -222,21 +222,30 @@ class Accumulator:
         op = multiply_op(type, self.type, self.extent, a.is_transposed, b.is_transposed)
         self._multiply(op, [[a.descriptor(step)] for step in range(num_steps)], b)
 
-    def multiply_fragments(self, fragments: Iterable[Sequence[Value]], b: OperandView, type: Type) -> None:
-        """Add a @ b.T where a is in registers, those of every step of K; they must not be written before the wait."""
-        op = multiply_op(type, self.type, self.extent, None, b.is_transposed)
-        self._multiply(op, fragments, b)
+    def multiply_fragments(self, fragments: Sequence[Sequence[Value]], b: OperandView, type: Type, first: int) -> None:
+        """Add a @ b.T over steps of K from the `first` on, of which a is in registers.
 
-    def _multiply(self, op: Op, steps: Iterable[Sequence[Value]], b: OperandView) -> None:
+        These must not be written before the wait.
+        """
+        op = multiply_op(type, self.type, self.extent, None, b.is_transposed)
+        self._multiply(op, fragments, b, first)
+
+    def _multiply(self, op: Op, steps: Iterable[Sequence[Value]], b: OperandView, first: int = 0) -> None:
         if not self.queue._is_open:
             raise TypeError("multiply inside `with queue.group():`")
         k = self.queue.builder
-        for step, a in enumerate(steps):
+        for step, a in enumerate(steps, first):
             k.emit_op(op, *self._registers, *a, b.descriptor(step), self._keeps)
-            if step == 0:
+            if step == first:
                 self._keeps.set(True)
         self._group = self.queue._num_groups + 1
         self._issued_in, self._landed_in = k._current, None
+
+    @property
+    def registers(self) -> list[Var]:
+        """Those of the thread's sums, to be written while none are in flight."""
+        self.pairs()
+        return self._registers
 
     @property
     def is_in_flight(self) -> bool:
@@ -274,6 +283,11 @@ class Totals:
     def __init__(self, sums: Accumulator) -> None:
         self._sums = sums
         self._registers: list[Var] = [sums.queue.builder.var(0, sums.type) for _ in range(sums.extent // 2)]
+
+    @property
+    def registers(self) -> list[Var]:
+        """Those of the thread's totals."""
+        return self._registers
 
     def reset(self) -> None:
         """Begin at zero."""
