@@ -53,7 +53,7 @@ TILES_N = (16, 32, 48, 64, 80, 96, 112, 128, 192, 256)
 MAX_PROMOTED = 128  # columns of tiles with totals
 # Columns of tiles that are stored directly, by rows and by columns, or that f32 comes to through registers: their code
 # takes long to compile.
-MAX_DIRECT, MAX_DIRECT_BY_COLUMNS, MAX_THROUGH_REGISTERS = 192, 128, 192
+MAX_DIRECT, MAX_DIRECT_BY_COLUMNS, MAX_THROUGH_REGISTERS = 192, 128, 256
 NAMES = {"k": "k", "mn": "m"}
 # Of operands: what results may be. Sums of bytes wrap around, as NumPy's; as pred they say whether they are not 0.
 OUTS: dict[Type, tuple[Type, ...]] = {

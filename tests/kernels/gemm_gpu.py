@@ -67,6 +67,7 @@ CHECKED_SPECS = [
     GemmSpec(u8, i32, "k", "k", 32, 9, shared="c", is_bulk=False, is_by_columns=True),
     # f32 that comes through registers.
     GemmSpec(f32, f32, "mn", "k", 192, is_by_columns=True),
+    GemmSpec(f32, f32, "mn", "k", 256, cluster=1, is_by_columns=True),
     GemmSpec(f32, f32, "mn", "k", 128, shared="c", is_by_columns=True),
     GemmSpec(f32, f32, "mn", "k", 64, 8, 2, shared="a", is_by_columns=True),
 ]

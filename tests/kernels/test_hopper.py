@@ -278,6 +278,13 @@ def test_tf32_takes_row_major_operands_as_they_are():
         assert len(hopper.plan(*others, f32, H200).steps) > 1
 
 
+def test_tf32_takes_wide_tiles():
+    # The most that the registers hold beside what comes through them: one wave of 2048 x 2048.
+    for n in (2048, 4096, 8192):
+        plan = hopper.plan(source("a", f32, "k", n, n), source("b", f32, "mn", n, n), f32, H200)
+        assert "_128x256_s4_" in product_of(plan).kernel.name
+
+
 def test_results_at_any_alignment_are_stored_directly():
     plan = hopper.plan(source("a", f16, "k", 128, 512), source("b", f16, "k", 101, 512), f16, H200)
     step = product_of(plan)
