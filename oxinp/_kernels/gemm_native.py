@@ -20,10 +20,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels import native_parts
 from oxinp._kernels.gemm_tiles import Tiles
 from oxinp._kernels.gemm_warpgroups import produce
+from oxinp._kernels.native_checked import PAD, Chains
 from oxinp._kernels.native_fragments import OPERANDS, STEP
-from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, WARP, DmmaWarp, FmaWarp, Warp
+from oxinp._kernels.native_parts import BOX_LINES, PartsWarp
+from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, VECTOR, WARP, DmmaWarp, FmaWarp, Warp
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
@@ -49,7 +52,7 @@ class NativeSpec(NamedTuple):
     Attributes
     ----------
     type : Type
-        f64 or c128, multiplied by the tensor cores, or f32, by multiply-adds.
+        f64 or c128, multiplied by the tensor cores, or f32, by multiply-adds or in parts.
     a_major, b_major : str
         The contiguous axis of each: ``"k"`` or ``"mn"``.
     tile_m, tile_n : int
@@ -63,8 +66,10 @@ class NativeSpec(NamedTuple):
         That registers and shared memory are to allow.
     num_groups : int
         Of f32: of warps that share the products of a part of C, 1 or 2, each along K in its own chain.
+    is_in_parts : bool
+        Of f32: multiplied by the tensor cores, see `native_parts`.
     promotion : int
-        Of f32: of K, after which sums are added to others, and begin anew; 0: never.
+        Of multiply-adds: of K, after which sums are added to others, and begin anew; 0: never.
     is_sliced : bool
         The work has slices: matrices, chunks of K, or both.
     is_paired : bool
@@ -82,6 +87,7 @@ class NativeSpec(NamedTuple):
     cluster: int = 2
     blocks_per_sm: int = 1
     num_groups: int = 1
+    is_in_parts: bool = False
     promotion: int = 0
     is_sliced: bool = False
     is_paired: bool = True
@@ -105,6 +111,8 @@ class NativeSpec(NamedTuple):
     def words(self) -> int:
         """Registers for sums and fragments, and others."""
         sums = self.warp_m * self.warp_n // WARP * (self.type.nbytes // 4)
+        if self.is_in_parts:
+            return sums + (self.warp_m + self.warp_n) // 2 + OTHER_REGISTERS
         if self.type is f32:
             return sums + self.warp_m + self.warp_n // 2 + OTHER_REGISTERS
         left, right = (self.warp_n, self.warp_m) if self.is_turned else (self.warp_m, self.warp_n)
@@ -125,18 +133,25 @@ class NativeSpec(NamedTuple):
     def shared_nbytes(self) -> int:
         """Shared memory of a block."""
         ring = self.num_stages * ((self.tile_m + self.tile_n) * SWIZZLE_NBYTES + 16)
+        if self.is_in_parts:
+            return ring + (self.num_groups * self.tile_m * (self.tile_n + PAD) + 2 * self.num_warps) * f32.nbytes
         return ring + (self.tile_m * self.tile_n * self.num_groups * f32.nbytes if self.type is f32 else 0)
 
     @property
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32)
+        ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_in_parts
         ways += "_sliced" * self.is_sliced + "_unpaired" * (not self.is_paired)
         return (
             f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"
             f"_s{self.num_stages}_c{self.cluster}_b{self.blocks_per_sm}{ways}"
         )
+
+    @property
+    def num_odd(self) -> int:
+        """Sums of a tile that are left when the threads have taken four each, again and again."""
+        return self.tile_m * self.tile_n % (VECTOR * self.num_warps * WARP)
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
@@ -144,14 +159,21 @@ class NativeSpec(NamedTuple):
             raise ValueError(f"{self}: no such cluster or ring")
         if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such sums")
-        sizes, unit = self[3:7], UNITS[self.type]
-        if min(sizes) < unit or any(size % unit for size in sizes):
-            raise ValueError(f"{self}: tiles are multiples of {unit}")
-        if self.tile_m % self.warp_m or self.tile_n % self.warp_n:
+        if any(size < unit or size % unit for size, unit in zip(self[3:7], self.units * 2, strict=True)):
+            raise ValueError(f"{self}: tiles are multiples of {self.units}")
+        if self.tile_m % self.warp_m or self.tile_n % self.warp_n or (self.is_in_parts and self.num_odd):
             raise ValueError(f"{self}: warps do not make up a tile")
         self.boxes()
         if self.words > self.max_words:
             raise ValueError(f"{self}: sums and fragments take {self.words} registers")
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """What tiles, and warps' parts of them, are multiples of."""
+        if not self.is_in_parts:
+            return UNITS[self.type], UNITS[self.type]
+        rows = native_parts.HEIGHT if self.a_major == "k" else BOX_LINES
+        return rows, native_parts.WIDTH if self.b_major == "k" else BOX_LINES
 
     @property
     def parts(self) -> tuple[int, int]:
@@ -173,9 +195,9 @@ def make(spec: NativeSpec) -> Kernel:
     """The kernel of a Spec.
 
     Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes if sliced, the first one the
-    matrices'; then as u32 the tiles along M, N (clusters are whole) and K, all at least 1; if sliced, the number of
-    slices, chunks per matrix, tiles of K per chunk, and whether A and B differ between matrices (1) or not (0); M and
-    N.
+    matrices'; in parts, those of `Chains`; then as u32 the tiles along M, N (clusters are whole) and K, all at least 1;
+    if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B differ between
+    matrices (1) or not (0); M and N.
     """
     spec.check()
     k = Builder(
@@ -188,6 +210,7 @@ def make(spec: NativeSpec) -> Kernel:
     c = k.pointer("c", spec.type, "w")
     rank = 3 if spec.is_sliced else 2
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
+    chains = Chains(k, spec) if spec.is_in_parts else None
     tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, height=spec.tile_m)
     a = OperandTile(k, spec.type, spec.tile_m, spec.depth, spec.a_major, spec.num_stages)
     b = OperandTile(k, spec.type, spec.tile_n, spec.depth, spec.b_major, spec.num_stages, spec.cluster)
@@ -200,7 +223,7 @@ def make(spec: NativeSpec) -> Kernel:
         if spec.cluster > 1:
             producer.drain()
     with k.otherwise():
-        _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n))
+        _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n), chains)
     return k.build()
 
 
@@ -212,6 +235,20 @@ def place_of(k: Builder, spec: NativeSpec, warp: Value) -> tuple[Value, tuple[Va
     return group, (of_group / warps_n * spec.warp_m, of_group % warps_n * spec.warp_n)
 
 
+def warp_of(
+    k: Builder,
+    spec: NativeSpec,
+    operands: tuple[OperandTile, OperandTile],
+    place: tuple[Value, Value],
+    group: Value,
+    chains: Chains | None,
+) -> Warp:
+    """What multiplies."""
+    if chains is not None:
+        return PartsWarp(k, spec, operands, place, group, chains)
+    return WARPS[spec.type](k, spec, operands, place, group)
+
+
 def _consume(
     k: Builder,
     spec: NativeSpec,
@@ -220,16 +257,19 @@ def _consume(
     operands: tuple[OperandTile, OperandTile],
     warp: Value,
     result: tuple[Pointer, Value, Value],
+    chains: Chains | None,
 ) -> None:
     c, m, n = result
     group, (first_row, first_column) = place_of(k, spec, warp)
     consumer = Consumer(pipeline, k.lane)
-    own: Warp = WARPS[spec.type](k, spec, operands, (first_row, first_column), group)
+    own = warp_of(k, spec, operands, (first_row, first_column), group, chains)
     stage = k.var(k.const(0, u32))
 
     with tiles.each_sliced() as (number, row, column):
         begin, end = tiles.depth_range(number)
         own.reset()
+        if chains is not None:
+            chains.turn_to(number)
         stage.set(consumer.acquire())
         own.begin(stage.get())
         with k.range(begin, end) as step:
@@ -312,6 +352,9 @@ def plan(
             matrices, distance = (count, move) if move else (1, ALIGN)
             maps.append(MapSpec(spec.type, (matrices, *extent), (distance, stride), (1, *box)))
     blocks = min(num_sms * spec.blocks_per_sm // spec.cluster * spec.cluster, num_m * num_n * num_slices)
+    if spec.is_in_parts:
+        steps = (*strides, *(moves if spec.is_sliced else ()))
+        constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
     return NativeLaunch(make(spec), (blocks, 1, 1), (maps[0], maps[1]), (*constants, m, n), num_slices)
 
 

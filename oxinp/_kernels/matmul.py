@@ -176,7 +176,7 @@ def plan_steps(
     if faster is not None or device.cc != native.ARCHITECTURE or a.type is not b.type:
         return faster
     sources, _ = _sources(shape, depth, a, b)
-    return native.plan(*sources, device)
+    return native.plan(*sources, device, may_part=setting == "auto")
 
 
 def plan_hopper(

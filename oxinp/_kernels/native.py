@@ -29,6 +29,7 @@ ARCHITECTURE = (9, 0)
 MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
 MIN_FULL = 0.5  # of the tiles that has to be of C
 MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 24, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
+MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES, MIN_PARTS_BUSY = 128, 1 << 24, 2, 0.5  # of f32 in parts
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
 
@@ -49,6 +50,7 @@ class Cut(NamedTuple):
     cluster: int
     blocks_per_sm: int
     num_groups: int = 1
+    is_in_parts: bool = False
 
 
 class Tiling(NamedTuple):
@@ -81,17 +83,23 @@ TILINGS = {
     f32: (
         Tiling(Cut(64, 128, 32, 64, 6, 2, 1, num_groups=2), 0.161e12),
         Tiling(Cut(64, 64, 32, 64, 4, 2, 2, num_groups=2), 0.165e12, 0.6),
+        Tiling(Cut(64, 128, 32, 32, 6, 1, 1, 1, is_in_parts=True), 0.194e12),
+        Tiling(Cut(48, 96, 48, 32, 6, 2, 1, 2, is_in_parts=True), 0.139e12),
+        Tiling(Cut(32, 64, 32, 32, 8, 1, 1, 2, is_in_parts=True), 0.159e12),
+        Tiling(Cut(16, 32, 16, 32, 8, 1, 1, 2, is_in_parts=True), 0.087e12),
     ),
 }
 
 
-def plan(a: Source, b: Source, device: Device) -> StepsPlan | None:
+def plan(a: Source, b: Source, device: Device, *, may_part: bool = False) -> StepsPlan | None:
     """Launches of C = A @ B in C order, of f64, c128 or f32; None where others are to be asked.
 
     Parameters
     ----------
     a, b : hopper.Source
     device : Device
+    may_part : bool
+        f32 may be multiplied in parts, by the tensor cores.
     """
     if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
         return None
@@ -99,7 +107,7 @@ def plan(a: Source, b: Source, device: Device) -> StepsPlan | None:
     depth = a.run if a.major == "k" else a.lines
     if a.type is f32 and max(m, n, depth) <= SIDE:
         return _plan_small(a, b, (m, n, depth), device)
-    return _Product(a, b, (m, n, depth), device).plan() if a.type in TILINGS else None
+    return _Product(a, b, (m, n, depth), device, may_part=may_part).plan() if a.type in TILINGS else None
 
 
 def _is_readable(x: Source) -> bool:
@@ -136,22 +144,22 @@ def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Devic
 class _Product:
     """A product of matrices, or of stacks of such."""
 
-    def __init__(self, a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> None:
-        self.sources, self.shape, self.device = (a, b), shape, device
+    def __init__(
+        self, a: Source, b: Source, shape: tuple[int, int, int], device: Device, *, may_part: bool = False
+    ) -> None:
+        self.sources, self.shape, self.device, self.may_part = (a, b), shape, device, may_part
         self.type = a.type
         self.count = a.num_c
 
     def plan(self) -> StepsPlan | None:
         """The launch; None where there are few tiles, or all of it takes next to no time."""
-        m, n, depth = self.shape
-        if self.count * m * n * depth < MIN_PRODUCTS[self.type]:
-            return None
-        if self.type is f32 and self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) > self.device.num_sms:
-            return None
+        m, n, _ = self.shape
         a, b = self.sources
+        if not self.ranked():
+            return None
         choice = Choice(
             "matmul/native",
-            (self.type.name,),
+            (self.type.name, *("parts",) * self.may_part),
             (a.major, b.major),
             (self.count, *self.shape),
             Cut,
@@ -162,15 +170,17 @@ class _Product:
         cut: Cut = decide(choice, self.device)
         num_tiles = self.num_tiles(cut)
         is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
-        if num_tiles < MIN_BUSY * self.device.num_sms or not is_full:
+        is_busy = num_tiles >= (MIN_PARTS_BUSY if cut.is_in_parts else MIN_BUSY) * self.device.num_sms
+        if not is_busy or not is_full:
             return None
         spec = self.spec(cut)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
         stack = _stack(a, b) if spec.is_sliced else None
         launch = gemm_native.plan(spec, self.shape, self.device.num_sms, strides, stack)
-        maps = [Argument(name, map=each) for name, each in zip("ab", launch.maps, strict=True)]
+        operands = [Argument(name, map=each) for name, each in zip("ab", launch.maps, strict=True)]
+        operands += [Argument(name) for name in "ab"] if spec.is_in_parts else []
         work = _work(a, b, self.shape)
-        return StepsPlan((Step(launch.kernel, launch.grid, (Argument("c"), *maps), launch.constants, work),), 0)
+        return StepsPlan((Step(launch.kernel, launch.grid, (Argument("c"), *operands), launch.constants, work),), 0)
 
     def spec(self, cut: Cut) -> NativeSpec:
         """The kernel of a cut."""
@@ -180,13 +190,15 @@ class _Product:
             a.major,
             b.major,
             *cut,
-            promotion=PROMOTION if self.type is f32 and self.shape[2] > PROMOTION else 0,
+            promotion=PROMOTION if self.type is f32 and not cut.is_in_parts and self.shape[2] > PROMOTION else 0,
             is_sliced=self.count > 1,
             is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
         )
 
     def is_legal(self, cut: Cut) -> bool:
-        """Whether there is a kernel that fits the device."""
+        """Whether there is a kernel that fits the device, and may be used."""
+        if cut.is_in_parts and not self.may_part:
+            return False
         spec = self.spec(cut)
         try:
             spec.check()
@@ -195,6 +207,16 @@ class _Product:
         nbytes = cut.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
         return nbytes <= self.device.max_shared_nbytes + RESERVED_NBYTES
 
+    def is_worth(self, cut: Cut) -> bool:
+        """Whether a product is one of those for which tilings like this were found to be faster than others."""
+        m, n, depth = self.shape
+        num_products = self.count * m * n * depth
+        if cut.is_in_parts:
+            is_small = self.num_tiles(cut) <= MAX_PARTS_WAVES * self.device.num_sms
+            return is_small and min(self.shape) >= MIN_PARTS_EXTENT and num_products >= MIN_PARTS_PRODUCTS
+        is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
+        return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
+
     def num_tiles(self, cut: Cut) -> int:
         """Tiles of C, in whole clusters."""
         m, n, _ = self.shape
@@ -202,7 +224,7 @@ class _Product:
 
     def ranked(self) -> list[Cut]:
         """What the model knows, the most promising first."""
-        legal = [tiling for tiling in TILINGS[self.type] if self.is_legal(tiling.cut)]
+        legal = [tiling for tiling in TILINGS[self.type] if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
         return [tiling.cut for tiling in sorted(legal, key=self.seconds)]
 
     def seconds(self, tiling: Tiling) -> float:
@@ -219,9 +241,10 @@ class _Product:
         yield from self.ranked()
         tiles, warps = (16, 24, 32, 48, 64, 96, 128, 192), (8, 16, 24, 32, 48, 64)
         groups = (1, 2) if self.type is f32 else (1,)
+        units = (False, True) if self.may_part else (False,)
         for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
-            for num_groups in groups:
-                cut = Cut(*sizes, num_groups)
+            for num_groups, is_in_parts in product(groups, units):
+                cut = Cut(*sizes, num_groups, is_in_parts)
                 if self.is_legal(cut):
                     yield cut
 

@@ -263,6 +263,7 @@ def _conversions() -> Iterable[Row]:
     for to, source in ((f16, f32), (f16, f64), (f32, f64)):
         yield Row("cvt", "cvt.rn.{t}.{s}", "t <- s", ((to, source),), ref.convert(to.dtype))
     yield Row("cvt", "cvt.rn.bf16.f32", "t <- s", ((bf16, f32),), ref.f32_to_bf16)
+    yield Row("cvt_pair", "cvt.rn.bf16x2.f32", "u32 <- f32 f32", ((),), ref.f32_to_bf16_pair)
 
 
 ROWS: list[Row] = [*_arithmetic(), *_bits(), *_moves(), *_approximations(), *_conversions()]

@@ -320,6 +320,11 @@ def f32_to_bf16(a: Array) -> Array:
     return np.where(np.isnan(a), np.uint32(0x7FFF), rounded).astype(np.uint16)
 
 
+def f32_to_bf16_pair(high: Array, low: Array) -> Array:
+    """Word of two bf16, the first one in its upper half."""
+    return (f32_to_bf16(high).astype(np.uint32) << np.uint32(16)) | f32_to_bf16(low)
+
+
 def float_to_integer(to: np.dtype, rounding: str) -> Callable[[Array], Array]:
     """Saturating conversion; NaN gives 0, or the top bit alone where PTX says so."""
     info, round_ = np.iinfo(to), _ROUND[rounding]

@@ -151,7 +151,8 @@ class Run:
                 spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
             )
             maps = [backend.tensor_map(row, x.ptr) for row, x in zip(launch.maps, buffers[1:], strict=True)]
-            parameters = (buffers[0].ptr, *maps, *launch.constants)
+            plain = [x.ptr for x in buffers[1:]] if not is_small and spec.is_in_parts else []
+            parameters = (buffers[0].ptr, *maps, *plain, *launch.constants)
             self.launches.append(backend.launcher(launch.kernel, launch.grid, 0, parameters))
 
     def worst(self, *, is_whole=False):

@@ -29,7 +29,9 @@ MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 ALL_SPECS = [
     *gemm_native_gpu.CHECKED_SPECS,
     *[
-        NativeSpec(type, *majors, *tiling.cut, promotion=native.PROMOTION if type is f32 else 0)
+        NativeSpec(
+            type, *majors, *tiling.cut, promotion=native.PROMOTION if type is f32 and not tiling.cut.is_in_parts else 0
+        )
         for type, tilings in native.TILINGS.items()
         for tiling in tilings
         for majors in MAJORS
