@@ -44,7 +44,7 @@ MAX_DEFERRED = 64
 """Products that wait: beyond, all are computed, for they keep their operands."""
 
 
-_OF_BUFFERS = frozenset({"ptr", "nbytes", "_block"})
+_OF_BUFFERS = frozenset({"nbytes", "_block"})
 
 
 class Deferred:
@@ -52,8 +52,6 @@ class Deferred:
 
     Attributes
     ----------
-    ptr : int
-        As a Buffer's.
     product : Product
     operands : tuple or None
         Where they lie; None once it is computed.
@@ -65,9 +63,8 @@ class Deferred:
         As a storage's.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_entry", "lines", "mask", "offset", "operands", "owner", "product", "ptr")
+    __slots__ = ("__weakref__", "_buffer", "_entry", "lines", "mask", "offset", "operands", "owner", "product")
 
-    ptr: int
     lines: Any
     offset: int
 
@@ -84,12 +81,19 @@ class Deferred:
         """Itself, as a Buffer."""
         return self
 
+    @property
+    def ptr(self) -> int:
+        """As a Buffer's; the product is computed for whoever asks."""
+        if self.operands is not None:
+            self.compute()
+        return self._buffer.ptr  # type: ignore[no-any-return]
+
     def __getattr__(self, name: str) -> Any:
-        """Compute the product for whoever asks where it lies, or for what else a Buffer has."""
+        """What else a Buffer has."""
         if name not in _OF_BUFFERS:
             raise AttributeError(name)
         self.compute()
-        return self.ptr if name == "ptr" else getattr(self._buffer, name)
+        return getattr(self._buffer, name)
 
     def wait(self) -> None:
         """Enter it among `DEFERRED`."""
@@ -112,8 +116,7 @@ class Deferred:
             finally:
                 schedule.at_work = outer
             if self.operands is not None:  # else it was computed to free memory for this very Buffer
-                self._buffer, self.ptr = buffer, buffer.ptr
-                self.operands = None
+                self._buffer, self.operands = buffer, None
 
     def is_held(self) -> bool:
         """Whether an array has the product itself."""

@@ -12,7 +12,7 @@ import oxinp as np
 from oxinp._core.ops import matmul as products
 from oxinp._kernels import matmul as kernels
 from oxinp._kernels import ozaki, split, triangular
-from oxinp._kernels.steps import StepsPlan
+from oxinp._kernels.steps import Argument, Step, StepsPlan
 from oxinp._kernels.triangular import plan_rank_k
 from tests.comparator import assert_same
 from tests.core.matrices import draw
@@ -404,6 +404,30 @@ def test_bytes_take_the_workspace_that_is_allowed(residues, config, dtype):
         assert residues[-1].scratch_nbytes <= nbytes <= config.matmul_workspace
         num_steps.append(len(residues[-1].steps))
     assert dtype == "f8" or num_steps[0] < num_steps[1]
+
+
+def test_parameters_of_launches_are_made_once_per_address():
+    made, launched = [], []
+
+    class Maps:
+        def launcher(self, *_):
+            return lambda *values: launched.append(values)
+
+        def tensor_map(self, spec, address):
+            made.append((spec, address))
+            return made[-1]
+
+    arguments = (Argument("c"), Argument("a", 8, "map"), Argument("in0"))
+    run = products._Steps(Maps(), [Step(None, (1, 1, 1), arguments, ())])
+    for c, a in ((100, 200), (101, 200), (100, 200)):
+        run(c, a, 300, 0, (7,))
+        assert launched[-1] == (c, ("map", a + 8), 7)
+    run = products._Steps(Maps(), [Step(None, (1, 1, 1), arguments[:2], ())])
+    for a in (*range(2 * products.MAX_KEPT), 200):
+        run(100, a, 300)
+        assert launched[-1] == (100, ("map", a + 8))
+        assert len(run.calls) <= products.MAX_KEPT
+    assert len(made) == 1 + 2 * products.MAX_KEPT + 1
 
 
 @pytest.mark.hopper
