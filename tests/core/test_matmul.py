@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ops import launches
 from oxinp._core.ops import matmul as products
 from oxinp._kernels import matmul as kernels
 from oxinp._kernels import ozaki, split, triangular
@@ -418,16 +419,16 @@ def test_parameters_of_launches_are_made_once_per_address():
             return made[-1]
 
     arguments = (Argument("c"), Argument("a", 8, "map"), Argument("in0"))
-    run = products._Steps(Maps(), [Step(None, (1, 1, 1), arguments, ())])
+    run = launches.Steps(Maps(), [Step(None, (1, 1, 1), arguments, ())])
     for c, a in ((100, 200), (101, 200), (100, 200)):
         run(c, a, 300, 0, (7,))
         assert launched[-1] == (c, ("map", a + 8), 7)
-    run = products._Steps(Maps(), [Step(None, (1, 1, 1), arguments[:2], ())])
-    for a in (*range(2 * products.MAX_KEPT), 200):
+    run = launches.Steps(Maps(), [Step(None, (1, 1, 1), arguments[:2], ())])
+    for a in (*range(2 * launches.MAX_KEPT), 200):
         run(100, a, 300)
         assert launched[-1] == (100, ("map", a + 8))
-        assert len(run.calls) <= products.MAX_KEPT
-    assert len(made) == 1 + 2 * products.MAX_KEPT + 1
+        assert len(run.calls) <= launches.MAX_KEPT
+    assert len(made) == 1 + 2 * launches.MAX_KEPT + 1
 
 
 @pytest.mark.hopper

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from oxinp._core.ops.matmul import _Steps
+from oxinp._core.ops.launches import Steps
 from oxinp._kernels import matmul
 from oxinp._kernels.matmul import Matrices
 from oxinp._ptx.types import f16
@@ -53,7 +53,7 @@ def check(backend, recipe, shape, rng):
         backend.upload(buffer.ptr, np.ascontiguousarray(x).reshape(-1).view(np.uint8))
     scratch = backend.allocate(max(1, plan.scratch_nbytes))
     c, left, right, *more = (buffer.ptr for buffer in buffers)
-    steps = _Steps(backend, plan.steps)
+    steps = Steps(backend, plan.steps)
     steps(c, left, right, scratch.ptr, (*more, *(type.dtype.type(x).item() for type, x in recipe.scalars)))
     backend.synchronize()
     got = np.empty_like(expected)
@@ -89,7 +89,7 @@ def runner(backend, type, out, size, recipe=None):
     for buffer, x in zip(buffers, (*values, *held), strict=True):
         backend.upload(buffer.ptr, x.reshape(-1).view(np.uint8))
     c = backend.allocate(size * size * written.nbytes)
-    steps = _Steps(backend, plan.steps)
+    steps = Steps(backend, plan.steps)
     left, right, *more = (buffer.ptr for buffer in buffers)
     scalars = () if recipe is None else tuple(type.dtype.type(x).item() for type, x in recipe.scalars)
     return lambda: (steps(c.ptr, left, right, 0, (*more, *scalars)), buffers)[0]

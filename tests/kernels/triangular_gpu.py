@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from oxinp._core.ops.matmul import _Steps
+from oxinp._core.ops.launches import Steps
 from oxinp._kernels import triangular
 from oxinp._kernels.gemm_panel import SYMMETRIC, TRIANGULAR, Form
 from oxinp._kernels.matmul import Matrices
@@ -67,7 +67,7 @@ class Problem:
                 given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
                 plan = triangular.plan_by_whole((n, n), *given)
                 self.buffers.append(backend.allocate(max(plan.scratch_nbytes, 4)))
-                run = _Steps(backend, plan.steps)
+                run = Steps(backend, plan.steps)
                 self.steps = [(lambda *_: run(c, left, right, self.buffers[3].ptr), ())]
                 self.bases = ()
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -19,6 +19,7 @@ from oxinp._core.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype, copy
 from oxinp._core.ops.finish import finish_of
+from oxinp._core.ops.launches import Joined, Steps
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.shape import reshape
 from oxinp._core.ops.views import view
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
     from oxinp._core.storage import Value
     from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.matmul import Matrices
-    from oxinp._kernels.steps import Step, StepsPlan
-    from oxinp._ptx.tma import MapSpec
-    from oxinp._runtime.backend import Backend, Launch
+    from oxinp._kernels.steps import StepsPlan
+    from oxinp._runtime.backend import Backend
     from oxinp._runtime.memory import Buffer
 
 # Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`. Narrow integers wrap
@@ -242,7 +242,7 @@ class Product:
         try:
             scratch = backend.allocate(scratch_nbytes)
         except MemoryError:
-            if not isinstance(run, _Steps):
+            if not isinstance(run, Steps):
                 raise
             if self.spare is None:
                 self.spare = self._compiled_native()
@@ -277,7 +277,7 @@ class Product:
     def _compiled(self) -> tuple[Any, int]:
         """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
         plan = self.planned()
-        return self._compiled_native() if plan is None else (_Steps(device(), plan.steps), plan.scratch_nbytes)
+        return self._compiled_native() if plan is None else (Steps(device(), plan.steps), plan.scratch_nbytes)
 
     def _compiled_finished(self, graph: Graph, place: int) -> tuple[Any, int, Any] | None:
         """What multiplies and does what a graph does, called with pointers and arguments; bytes of scratch; arguments.
@@ -292,7 +292,7 @@ class Product:
         arguments, count = arguments_of(graph)
         if self.planned() is not None:
             plan = self.planned(finish)
-            return None if plan is None else (_Steps(device(), plan.steps), plan.scratch_nbytes, arguments)
+            return None if plan is None else (Steps(device(), plan.steps), plan.scratch_nbytes, arguments)
         variant = importlib.import_module("oxinp._kernels.variant").Variant(finish=finish, has_plain_sums=True)
         plan = _planner().plan(
             self.layout.shape,
@@ -342,7 +342,7 @@ class Product:
             backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
             for launch, count in zip(plan.launches, pointers, strict=True)
         ]
-        return (_Joined(first, second[0]) if second else first), plan.scratch_nbytes
+        return (Joined(first, second[0]) if second else first), plan.scratch_nbytes
 
 
 def _computed(handle: Handle) -> Value:
@@ -352,76 +352,6 @@ def _computed(handle: Handle) -> Value:
         value = schedule.materialise(handle._storage)
     value[1][0].ptr  # noqa: B018 - which has a deferred product computed
     return value
-
-
-class _Joined:
-    """Two launches: of chunks of K, and of their sum."""
-
-    __slots__ = ("first", "second")
-
-    def __init__(self, first: Launch, second: Launch) -> None:
-        self.first, self.second = first, second
-
-    def __call__(self, c: int, a: int, b: int, scratch: int) -> None:
-        self.first(c, scratch, a, b)
-        self.second(c, scratch)
-
-
-_BASES = {"c": 0, "a": 1, "b": 2, "scratch": 3}
-
-
-def _base(name: str) -> int:
-    """Where an argument's base stands among the parameters of a call."""
-    return len(_BASES) + int(name[2:]) if name.startswith("in") else _BASES[name]
-
-
-MAX_KEPT = 256  # maps of an argument, and calls: memory comes back to the same few addresses
-
-
-class _Steps:
-    """Launches whose arguments are addresses in C, A, B or scratch, or tensor maps of such, or a finish's inputs."""
-
-    __slots__ = ("backend", "calls", "launches")
-
-    def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
-        self.backend = backend
-        self.launches = []
-        self.calls: dict[tuple[int, ...], list[tuple[Launch, list[Any]]]] = {}  # what was launched with these bases
-        for step in steps:
-            launch = backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants, step.work)
-            arguments: list[tuple[int, int, MapSpec | None, dict[int, bytes]]] = [
-                (_base(base), offset, spec, {}) for base, offset, spec in step.arguments
-            ]
-            self.launches.append((launch, arguments))
-
-    def __call__(self, c: int, a: int, b: int, scratch: int = 0, inputs: Sequence[Any] = ()) -> None:
-        bases = (c, a, b, scratch)
-        calls = self._calls((*bases, *inputs)) if inputs else self.calls.get(bases)
-        if calls is None:
-            if len(self.calls) >= MAX_KEPT:
-                self.calls.clear()
-            calls = self.calls[bases] = self._calls(bases)
-        for launch, values in calls:
-            launch(*values)
-
-    def _calls(self, bases: tuple[Any, ...]) -> list[tuple[Launch, list[Any]]]:
-        """The launches, each with its parameters."""
-        return [
-            (launch, [self._parameter(bases[number], offset, spec, maps) for number, offset, spec, maps in arguments])
-            for launch, arguments in self.launches
-        ]
-
-    def _parameter(self, base: Any, offset: int, spec: MapSpec | None, maps: dict[int, bytes]) -> Any:
-        """An address, or the map of what lies there, kept in `maps`."""
-        address = base + offset if offset else base
-        if spec is None:
-            return address
-        known = maps.get(address)
-        if known is None:
-            if len(maps) >= MAX_KEPT:
-                maps.clear()
-            known = maps[address] = self.backend.tensor_map(spec, address)
-        return known
 
 
 _PRODUCTS: Any = new_table()
