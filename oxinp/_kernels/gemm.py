@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 
 TILES_N = (16, 32, 48, 64, 80, 96, 112, 128, 192, 256)
 MAX_PROMOTED = 128  # columns of tiles with totals
-# Columns of tiles that are stored directly, by rows and by columns, or that f32 comes to through registers: their code
-# takes long to compile.
-MAX_DIRECT, MAX_DIRECT_BY_COLUMNS, MAX_THROUGH_REGISTERS = 192, 128, 256
+# Columns of tiles that are stored directly, by rows and by columns: their code takes long to compile.
+MAX_DIRECT, MAX_DIRECT_BY_COLUMNS = 192, 128
 NAMES = {"k": "k", "mn": "m"}
 # Of operands: what results may be. Sums of bytes wrap around, as NumPy's; as pred they say whether they are not 0.
 OUTS: dict[Type, tuple[Type, ...]] = {
@@ -131,8 +130,6 @@ class GemmSpec(NamedTuple):
             raise ValueError(f"no epilogue goes over rows of {self.out} that are stored like this")
         if self.is_promoted and self.tile_n > MAX_PROMOTED:
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
-        if self.is_through_registers and self.tile_n > MAX_THROUGH_REGISTERS:
-            raise ValueError(f"nothing comes through registers to tiles of {self.tile_n} columns")
         if not self.is_bulk and self.tile_n > (MAX_DIRECT_BY_COLUMNS if self.is_by_columns else MAX_DIRECT):
             raise ValueError(f"tiles of {self.tile_n} columns are not stored directly")
         if self.cluster not in (1, 2):
