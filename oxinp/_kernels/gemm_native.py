@@ -30,6 +30,7 @@ from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, VECTOR, WARP, DmmaWar
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
@@ -219,10 +220,11 @@ def make(spec: NativeSpec) -> Kernel:
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.warp, 0)
     with k.when(warp == 0), k.when(k.tid == 0):
-        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b), lambda: follow(k))
         if spec.cluster > 1:
             producer.drain()
     with k.otherwise():
+        follow(k)
         _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n), chains)
     return k.build()
 

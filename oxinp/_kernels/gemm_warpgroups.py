@@ -85,11 +85,16 @@ def produce(
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
+    begin: Callable[[], None] = lambda: None,
 ) -> Producer:
-    """Copy the tiles of A and B into the ring; one thread calls it. Returns what has filled it."""
+    """Copy the tiles of A and B into the ring; one thread calls it. Returns what has filled it.
+
+    Before the first copy, but behind everything that may be done early, `begin` is called.
+    """
     (a_map, a_tile), (b_map, b_tile) = a, b
     a_map.prefetch()
     b_map.prefetch()
+    begin()
     producer = Producer(pipeline)
     everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
     with tiles.each_sliced() as (number, row, column):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row, Wait
 from oxinp._ptx.types import u32
+
+if TYPE_CHECKING:
+    from oxinp._ptx.builder import Builder
 
 # %-registers of a thread, by name; the emulator provides a value for each.
 SPECIAL_REGISTERS = (
@@ -18,6 +21,10 @@ CLUSTER_REGISTERS = (
     "cluster_ctarank",
     "cluster_nctarank",
 )
+
+
+GRID_WAIT = "griddepcontrol.wait"
+"""In the text of every kernel that may begin before the one before it has ended."""
 
 
 def _special(frame: Any, op: Op) -> Any:
@@ -72,6 +79,8 @@ def _rows() -> list[Row]:
         Row("barrier", "barrier.sync.aligned", "<- u32", ((),), Wait(_arrive_all, _passed), kind=WAIT),
         Row("barrier_count", "barrier.sync.aligned", "<- u32 u32", ((),), Wait(_arrive_some, _passed), kind=WAIT),
         Row("barrier_arrive", "barrier.arrive.aligned", "<- u32 u32", ((),), _arrive_only, kind=EFFECT),
+        Row("grid_wait", GRID_WAIT, "<-", ((),), _fence, sm=90, ptx=(7, 8), kind=EFFECT),
+        Row("grid_release", "griddepcontrol.launch_dependents", "<-", ((),), _fence, sm=90, ptx=(7, 8), kind=EFFECT),
         Row("warp_sync", "bar.warp.sync", "<- u32", ((),), _warp_sync, kind=EFFECT, collective=32),
         *(
             Row(
@@ -91,3 +100,12 @@ def _rows() -> list[Row]:
 
 
 isa.register(_rows())
+
+
+def follow(k: Builder) -> None:
+    """Wait for the kernel before this one, and let the one behind it begin; before any access to global memory.
+
+    What needs none is done while the one before ends. A thread that waits until another one has, need not.
+    """
+    k.emit("grid_wait", types=())
+    k.emit("grid_release", types=())

@@ -19,6 +19,7 @@ from _driver.launch import Launcher
 from _driver.memory import DeviceMemory
 from _driver.tensormap import TensorMap
 from oxinp._config import config
+from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
@@ -42,6 +43,7 @@ _DEVICE_ORDINAL_ATTRIBUTE = 9
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 _L2_PROMOTION_NBYTES = 128
+_MIN_OVERLAPPING_VERSION = 12030  # from which graphs know kernels that begin before others have ended
 _BULK_STORE = "d.global.shared::cta"
 """In the text of every instruction that writes to memory by a tensor map."""
 
@@ -262,6 +264,7 @@ class CudaBackend:
             num_varying,
             constants,
             cluster=kernel.cluster,
+            is_programmatic=GRID_WAIT in kernel.ptx and self.context.driver.version >= _MIN_OVERLAPPING_VERSION,
             current=self._launching,
             counter=stats,
             after=after_launch(work),

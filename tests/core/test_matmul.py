@@ -465,6 +465,20 @@ def test_large_f64_products(dtype, config):
 
 
 @pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_products_wait_for_what_they_read(dtype):
+    """Kernels that begin before those before them have ended, between others that do not."""
+    n = 512
+    a, b = (numpy.linalg.qr(draw(numpy.random.default_rng(i), (n, n), dtype))[0] for i in range(2))
+    x, y = np.asarray(a), np.asarray(b)
+    for i in range(12):
+        a, x = a @ b, x @ y
+        if i % 3 == 0:
+            a, x = a - b, x - y
+    numpy.testing.assert_allclose(numpy.asarray(x), a, rtol=0, atol=1e-11)
+
+
+@pytest.mark.hopper
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
 def test_large_products_of_halves(turned, dtype, config):

@@ -17,6 +17,7 @@ from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
 from oxinp._kernels.problem import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.memory import Pointer
+from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import c128, f32, f64, u32
@@ -171,6 +172,15 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
     spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
     assert spills == [("0", "0", "0")]
     assert kernel.shared_nbytes <= 227 * 1024 // spec.blocks_per_sm - 1024 * (spec.blocks_per_sm > 1)
+
+
+@pytest.mark.parametrize("type", list(native.TILINGS), ids=str)
+def test_what_reads_or_writes_waits_for_the_kernel_before(type):
+    spec = NativeSpec(type, "k", "mn", *native.TILINGS[type][0].cut)
+    before, copying, multiplying = gemm_native.make(spec).ptx.split(GRID_WAIT)
+    assert "bulk.tensor" in copying
+    assert "st.global" in multiplying
+    assert not re.search(r"bulk\.tensor|(ld|st)\.global", before)
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)

@@ -7,6 +7,7 @@ import pytest
 
 from oxinp._ptx import Builder, block_reduce, emulate
 from oxinp._ptx.emulate import DeadlockError, DivergenceError, RaceError
+from oxinp._ptx.synchronize import GRID_WAIT, follow
 from oxinp._ptx.types import f32, u32
 from tests.comparator import assert_same
 from tests.ptx.launch import launch
@@ -163,6 +164,19 @@ def test_last_block_finishes():
     result = np.zeros(1, "f4")
     launch(k.build(), result, np.zeros(8, "f4"), zeros(1), grid=8)
     assert result[0] == np.arange(512).sum()
+
+
+def test_kernels_that_may_begin_early_run_one_after_the_other():
+    k = Builder("early", block=32, target="sm_90")
+    x = k.pointer("x", u32)
+    follow(k)
+    x[k.tid] = x[k.tid] * 2 + 1
+    kernel = k.build()
+    assert kernel.ptx.index(GRID_WAIT) < kernel.ptx.index("launch_dependents") < kernel.ptx.index("ld.global")
+    result = zeros(32)
+    launch(kernel, result)
+    launch(kernel, result)
+    assert (result == 3).all()
 
 
 def test_lock():
