@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = (9, 0)
 MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
 MIN_FULL = 0.5  # of the tiles that has to be of C
-MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 24, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
+MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 23, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
 MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES, MIN_PARTS_BUSY = 128, 1 << 24, 2, 0.5  # of f32 in parts
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
@@ -74,11 +74,16 @@ TILINGS = {
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
     ),
     c128: (
-        Tiling(Cut(64, 64, 16, 16, 8, 2, 1), 0.0573e12),
-        Tiling(Cut(48, 96, 24, 24, 8, 2, 1), 0.0562e12),
-        Tiling(Cut(32, 64, 16, 8, 8, 2, 1), 0.057e12),
-        Tiling(Cut(24, 48, 24, 8, 8, 2, 1), 0.042e12),
-        Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.045e12),
+        Tiling(Cut(64, 64, 32, 16, 8, 2, 1), 0.0575e12),
+        Tiling(Cut(48, 96, 24, 16, 8, 2, 1), 0.0585e12),
+        Tiling(Cut(48, 64, 24, 16, 8, 2, 1), 0.057e12),
+        Tiling(Cut(32, 64, 16, 8, 8, 2, 1), 0.055e12),
+        Tiling(Cut(32, 48, 16, 8, 8, 2, 1), 0.052e12),
+        Tiling(Cut(24, 48, 8, 8, 8, 2, 1), 0.044e12),
+        Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.029e12),
+        # Of stacks: clusters are whole.
+        Tiling(Cut(64, 64, 16, 16, 8, 1, 1), 0.056e12),
+        Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.045e12, 0.8),
     ),
     f32: (
         Tiling(Cut(64, 128, 32, 64, 6, 2, 1, num_groups=2), 0.161e12),
@@ -153,7 +158,6 @@ class _Product:
 
     def plan(self) -> StepsPlan | None:
         """The launch; None where there are few tiles, or all of it takes next to no time."""
-        m, n, _ = self.shape
         a, b = self.sources
         if not self.ranked():
             return None
@@ -168,10 +172,7 @@ class _Product:
             self.candidates,
         )
         cut: Cut = decide(choice, self.device)
-        num_tiles = self.num_tiles(cut)
-        is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
-        is_busy = num_tiles >= (MIN_PARTS_BUSY if cut.is_in_parts else MIN_BUSY) * self.device.num_sms
-        if not is_busy or not is_full:
+        if not self.is_meant(cut):
             return None
         spec = self.spec(cut)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
@@ -217,6 +218,13 @@ class _Product:
         is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
         return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
 
+    def is_meant(self, cut: Cut) -> bool:
+        """Whether there are tiles for most multiprocessors, and most of them is of C."""
+        m, n, _ = self.shape
+        num_tiles = self.num_tiles(cut)
+        is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
+        return is_full and num_tiles >= (MIN_PARTS_BUSY if cut.is_in_parts else MIN_BUSY) * self.device.num_sms
+
     def num_tiles(self, cut: Cut) -> int:
         """Tiles of C, in whole clusters."""
         m, n, _ = self.shape
@@ -225,7 +233,7 @@ class _Product:
     def ranked(self) -> list[Cut]:
         """What the model knows, the most promising first."""
         legal = [tiling for tiling in TILINGS[self.type] if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
-        return [tiling.cut for tiling in sorted(legal, key=self.seconds)]
+        return [tiling.cut for tiling in sorted(legal, key=lambda x: (not self.is_meant(x.cut), self.seconds(x)))]
 
     def seconds(self, tiling: Tiling) -> float:
         """What the model expects: the last wave runs as fast as its blocks have multiprocessors for themselves."""

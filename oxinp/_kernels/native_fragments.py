@@ -36,9 +36,12 @@ class Operand:
     ----------
     height : int
         Of M or N that loads belong to.
+    ahead : int
+        How many left fragments of the next step are loaded before the products of this one, rather than among them,
+        where few warps take turns.
     """
 
-    height = 16
+    height, ahead = 16, 0
     rows_per_lane, beside = 2, 1  # of tiles along M or N, of 8 of K: a lane's, and from the first of two to the other
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value) -> None:
@@ -111,7 +114,7 @@ class Operand:
 class ComplexOperand(Operand):
     """What lanes load of an operand's tiles of complex numbers: of 8 of M or N one of K each, q of 4."""
 
-    height = 8
+    height, ahead = 8, 1
     rows_per_lane, beside = 1, 4
 
     def right(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:

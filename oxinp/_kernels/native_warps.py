@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 WARP = 32
 HEIGHT = 16  # rows of what one instruction of the tensor cores computes
 DEPTH = SWIZZLE_NBYTES // f64.nbytes  # of K per tile, in reals
+FEW_WARPS = 8  # per multiprocessor
 FMA_DEPTH = SWIZZLE_NBYTES // f32.nbytes
 FMA_BOX_NBYTES = FMA_DEPTH * SWIZZLE_NBYTES
 VECTOR = 4  # of f32
@@ -107,14 +108,16 @@ class DmmaWarp:
         k = self.builder
         (left, _), (right, columns) = self.sides
         at, beside = left.at(stage), right.at(stage)
-        next_left: list[list[Value]] = []
+        ahead = left.ahead if self.spec.num_warps * self.spec.blocks_per_sm <= FEW_WARPS else 0
+        next_left = [x for i in range(ahead) for x in left.left(at, i, step)]
         next_right = [x for i in range(columns // right.height) for x in right.right(beside, i, step)]
         for i, (loaded, line) in enumerate(zip(fragments[0], self.sums, strict=True)):
             own = left.fragment(loaded)
             for other, totals in zip(fragments[1], line, strict=True):
                 for total, value in zip(totals, multiply_f64(k, own, other, totals), strict=True):
                     total.set(value)
-            next_left += left.left(at, i, step)
+            if i + ahead < len(self.sums):
+                next_left += left.left(at, i + ahead, step)
         return [next_left, next_right]
 
     def promote(self) -> None:

@@ -84,10 +84,10 @@ SQUARES = {
 }
 C128_SQUARES = {
     256: [COMPLEX._replace(tile_m=16, tile_n=32, warp_m=8)],
-    384: [COMPLEX._replace(tile_m=24, tile_n=48, warp_m=24)],
+    384: [COMPLEX._replace(tile_m=24, tile_n=48, warp_m=8), COMPLEX._replace(tile_n=48)],
     512: [COMPLEX, COMPLEX._replace(warp_n=16)],
-    768: [COMPLEX._replace(tile_m=48, tile_n=96, warp_m=24, warp_n=24)],
-    1024: [COMPLEX._replace(tile_m=64, warp_n=16), COMPLEX._replace(tile_m=64, warp_m=32, warp_n=16)],
+    768: [COMPLEX._replace(tile_m=48, tile_n=96, warp_m=24, warp_n=16)],
+    1024: [COMPLEX._replace(tile_m=64, warp_m=32, warp_n=16), COMPLEX._replace(tile_m=64, warp_n=16)],
 }
 SMALL = NativeSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_sliced=True)
 HALF = SMALL._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
