@@ -20,7 +20,8 @@ ALIGNMENT = 256
 class Argument(NamedTuple):
     """A parameter at launch: an address `offset` bytes from ``"c"``, ``"scratch"``, ``"a"`` or ``"b"``, or a map.
 
-    ``"in0"`` and so on are inputs of a finish: addresses or values.
+    ``"in0"`` and so on are inputs of a finish: addresses or values. ``"flags"`` are zeros that a kernel leaves behind
+    as such, shared by all launches, which follow each other.
     """
 
     base: str

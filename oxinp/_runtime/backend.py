@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
-__all__ = ["MINIMUM_CC", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+__all__ = ["MINIMUM_CC", "NUM_FLAGS", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
 
 MINIMUM_CC = (8, 0)
 """Ampere: the oldest architecture kernels are written for."""
+
+NUM_FLAGS = 4096
+"""What kernels have whose blocks wait for each other."""
 
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""
@@ -95,6 +98,11 @@ class Backend(Protocol):
     @property
     def stream(self) -> int:
         """Handle of the stream that the calling thread's work goes to."""
+        ...
+
+    @property
+    def flags(self) -> int:
+        """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
         ...
 
     def order(self, *accesses: tuple[int, bool]) -> int:

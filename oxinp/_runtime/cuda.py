@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import importlib
 from collections import deque
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +17,12 @@ from _driver.device import Device, list_devices
 from _driver.event import Event
 from _driver.launch import Launcher
 from _driver.memory import DeviceMemory
+from _driver.stream import Stream
 from _driver.tensormap import TensorMap
 from oxinp._config import config
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable, Capability
+from oxinp._runtime.backend import MINIMUM_CC, NUM_FLAGS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.loader import Loader
@@ -31,7 +32,6 @@ from oxinp._runtime.timeline import TURN, Timeline
 from oxinp._runtime.transfers import Transfers
 
 if TYPE_CHECKING:
-    from _driver.stream import Stream
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
@@ -134,6 +134,16 @@ class CudaBackend:
         other.pool.let_in(self.device)
         self._reached.add(other.device)
         return True
+
+    @cached_property
+    def flags(self) -> int:
+        """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
+        address = self._memory.allocate(4 * NUM_FLAGS)
+        stream = Stream(self.context)  # one that is captured could not be waited for
+        self.context.driver.cuMemsetD8Async(address, 0, 4 * NUM_FLAGS, stream.handle)
+        stream.synchronize()
+        stream.close()
+        return address
 
     @property
     def stream(self) -> int:

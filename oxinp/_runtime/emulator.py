@@ -11,17 +11,17 @@ import time
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from oxinp._ptx import emulate
 from oxinp._ptx.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import Capability
+from oxinp._runtime.backend import NUM_FLAGS, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
@@ -88,6 +88,16 @@ class EmulatorBackend:
             MemoryError,
             make_free_list=lambda: _WatchedList(self.memory),
         )
+        self._flags: Buffer | None = None
+
+    @property
+    def flags(self) -> int:
+        """Address of zeros; see `Backend.flags`."""
+        if self._flags is None:
+            self._flags = self.allocate(4 * NUM_FLAGS)
+            with self._lock:
+                self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
+        return self._flags.ptr
 
     def order(self, *accesses: tuple[int, bool]) -> int:
         """Do nothing: what was asked for is done."""

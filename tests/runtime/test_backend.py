@@ -10,6 +10,7 @@ import pytest
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, u32
 from oxinp._runtime import hooks
+from oxinp._runtime.backend import NUM_FLAGS
 from oxinp._runtime.counters import stats as counters
 
 
@@ -72,6 +73,13 @@ def test_read_only_source(backend):
     back = np.empty_like(data)
     backend.download(back, buffer.ptr)
     np.testing.assert_array_equal(back, data)
+
+
+def test_flags_are_zeros(backend):
+    flags = np.ones(NUM_FLAGS, np.uint32)
+    backend.download(flags, backend.flags)
+    assert not flags.any()
+    assert backend.flags == backend.flags
 
 
 def test_nothing(backend):

@@ -7,7 +7,7 @@ from _driver import errors
 from _driver.driver import start
 from oxinp._ptx.kernel import retraceable
 from oxinp._runtime import cuda, here, hooks, timeline
-from oxinp._runtime.backend import BackendUnavailable
+from oxinp._runtime.backend import NUM_FLAGS, BackendUnavailable
 from oxinp._runtime.counters import stats as counters
 from tests.driver.fake_library import FakeLibrary, open_context
 from tests.runtime.test_backend import build_scale
@@ -75,6 +75,14 @@ def test_launch(backend, library, scale):
     assert counters.launches == 2
     assert library.count()["cuLaunchKernelEx"] == 2
     assert library.count()["cuStreamSynchronize"] == 0
+
+
+def test_flags_are_cleared_once_beside_what_is_queued(backend, library):
+    flags = backend.flags
+    assert backend.flags == flags
+    (call,) = [call for call in library.calls if call[0] == "cuMemsetD8Async"]
+    assert call[1][:3] == (flags, 0, 4 * NUM_FLAGS)
+    assert call[1][3]  # not the default stream, which may be waiting, or captured
 
 
 def test_launch_failure_is_not_counted_and_can_be_tried_again(backend, library, scale):

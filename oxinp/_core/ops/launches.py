@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joined", "Steps"]
 
-_BASES = {"c": 0, "a": 1, "b": 2, "scratch": 3}
+_BASES = {"c": 0, "a": 1, "b": 2, "scratch": 3, "flags": 4}
 MAX_KEPT = 256  # maps of an argument, and calls: memory comes back to the same few addresses
 
 
@@ -30,12 +30,14 @@ class Joined:
 
 
 class Steps:
-    """Launches whose arguments are addresses in C, A, B or scratch, or tensor maps of such, or a finish's inputs."""
+    """Launches whose arguments are addresses in C, A, B, scratch or flags, maps of such, or a finish's inputs."""
 
-    __slots__ = ("backend", "calls", "launches")
+    __slots__ = ("backend", "calls", "flags", "launches")
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         self.backend = backend
+        has_flags = any(argument.base == "flags" for step in steps for argument in step.arguments)
+        self.flags = backend.flags if has_flags else 0
         self.launches = []
         self.calls: dict[tuple[int, ...], list[tuple[Launch, list[Any]]]] = {}  # what was launched with these bases
         for step in steps:
@@ -57,6 +59,7 @@ class Steps:
 
     def _calls(self, bases: tuple[Any, ...]) -> list[tuple[Launch, list[Any]]]:
         """The launches, each with its parameters."""
+        bases = (*bases[:4], self.flags, *bases[4:])
         return [
             (launch, [self._parameter(bases[number], offset, spec, maps) for number, offset, spec, maps in arguments])
             for launch, arguments in self.launches
