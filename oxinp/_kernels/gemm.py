@@ -17,6 +17,9 @@ go of that. Then they convert the sums and store them by bulk copies through sha
 where rows of C do not begin at multiples of 16 bytes), while the producer fills the ring for the next tile. Slices of
 the work are matrices of a stack, chunks of K, whose partial results follow each other, or chunks of each matrix.
 
+Where there are few tiles, blocks may also have runs of K of one, and go on with what others have left of it in memory:
+see `gemm_runs`.
+
 C may also lie by columns: products are turned, B.T by A.T, where there are few rows but many columns, and where f32 is
 multiplied as tf32 and B lies along N: the left operand may come through registers.
 
@@ -31,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels import gemm_rows
 from oxinp._kernels.epilogue import BoundEpilogue, Epilogue
 from oxinp._kernels.gemm_parts import Halves, Joined
+from oxinp._kernels.gemm_runs import Relay, Runs, parts_of
 from oxinp._kernels.gemm_store import Direct, Finisher
 from oxinp._kernels.gemm_tiles import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, Tiles
 from oxinp._kernels.gemm_warpgroups import builder_of, consume, divide, produce
@@ -38,7 +42,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.fragments import TurnedResultTile
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
-from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
+from oxinp._ptx.tile import ColumnsTile, OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32
 from oxinp._ptx.wgmma import FORMS
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
 
-TILES_N = (16, 32, 48, 64, 80, 96, 112, 128, 192, 256)
+TILES_N = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)
 MAX_PROMOTED = 128  # columns of tiles with totals
 # Columns of tiles that are stored directly, by rows and by columns: their code takes long to compile.
 MAX_DIRECT, MAX_DIRECT_BY_COLUMNS = 192, 128
@@ -92,11 +96,13 @@ class GemmSpec(NamedTuple):
         Sums of a tile of K are added to totals, rounded: the units cut off what they add to sums, of e4m3 and e5m2
         below 2**-13 of the largest term. Takes twice the registers.
     epilogue : Epilogue, optional
-        What becomes of the sums. If C is stored by bulk copies its inputs are read in pairs. C lies by rows.
+        What becomes of the sums. If C lies by rows and is stored by bulk copies, its inputs are read in pairs.
     is_rolled : bool
         The epilogue is a loop over rows (see `gemm_rows`), of a C of 2 or 4 bytes that is stored by bulk copies.
+    is_in_runs : bool
+        Blocks have runs of steps of K of all tiles, and add up what they have of one through memory; see `gemm_runs`.
     is_by_columns : bool
-        C lies by columns, that is along M; in bulk if A is f32 that lies along M, directly otherwise.
+        C lies by columns, that is along M; in bulk if A is f32 that lies along M, or C has 2 bytes, else directly.
     """
 
     type: Type
@@ -113,20 +119,27 @@ class GemmSpec(NamedTuple):
     epilogue: Epilogue | None = None
     is_by_columns: bool = False
     is_rolled: bool = False
+    is_in_runs: bool = False
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
         if self.type not in OUTS or (self.out not in OUTS[self.type] if self.epilogue is None else self.out.is_complex):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
-        if self.tile_n not in TILES_N or (self.is_bulk and self.tile_n * self.out.nbytes % DEPTH_NBYTES):
+        if self.tile_n not in TILES_N or (
+            self.is_bulk and not self.is_by_columns and self.tile_n * self.out.nbytes % DEPTH_NBYTES
+        ):
             raise ValueError(f"tile_n is one of {TILES_N} and rows of it 128 bytes, not {self.tile_n}")
         if self.b_major != "k" and self.type.nbytes != f16.nbytes:
             raise ValueError(f"wgmma reads {self.type} operands K-major only")
         if self.is_through_registers and not (self.is_by_columns and self.is_bulk and self.tile_n % 64 == 0):
             raise ValueError("operands that come through registers make results by columns, in bulk")
-        if self.is_by_columns and (self.epilogue is not None or self.is_bulk is not self.is_through_registers):
-            raise ValueError("other results by columns are stored directly, those of an epilogue by rows")
-        if self.is_rolled and (self.epilogue is None or not self.is_bulk or self.out.nbytes not in gemm_rows.NBYTES):
+        if self.is_through_registers and self.epilogue is not None:
+            raise ValueError("what comes through registers has no epilogue")
+        if self.is_by_columns and self.is_bulk and not self.is_through_registers and self.out.nbytes != f16.nbytes:
+            raise ValueError(f"results of {self.out} by columns are stored directly")
+        if self.is_rolled and (
+            self.epilogue is None or not self.is_bulk or self.is_by_columns or self.out.nbytes not in gemm_rows.NBYTES
+        ):
             raise ValueError(f"no epilogue goes over rows of {self.out} that are stored like this")
         if self.is_promoted and self.tile_n > MAX_PROMOTED:
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
@@ -134,6 +147,8 @@ class GemmSpec(NamedTuple):
             raise ValueError(f"tiles of {self.tile_n} columns are not stored directly")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
+        if self.is_in_runs and self.shared == "c":
+            raise ValueError("runs have no halves")
         if self.shared not in ("a", "b", "c") or (self.shared == "c" and self.cluster == 1):
             raise ValueError(f"a cluster shares 'a' or 'b', or if of 2 'c', not {self.shared!r}")
         if self.num_stages < 2:
@@ -158,7 +173,9 @@ class GemmSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Shared memory, but for barriers."""
-        boxes = self.num_storing * ResultTile.NUM_BUFFERS * ROWS * DEPTH_NBYTES if self.is_bulk else 0
+        are_columns = self.is_by_columns and not self.is_through_registers
+        num_lines = ColumnsTile.columns_box(self.out, self.tile_n)[0] if are_columns else ROWS
+        boxes = self.num_storing * ResultTile.NUM_BUFFERS * num_lines * DEPTH_NBYTES if self.is_bulk else 0
         sums = ROWS * self.tile_n * f32.nbytes if self.shared == "c" else 0
         return self.num_stages * (TILE_M + self.tile_n) * DEPTH_NBYTES + boxes + sums
 
@@ -187,6 +204,7 @@ class GemmSpec(NamedTuple):
             + "_columns" * self.is_by_columns
             + "_finished" * (self.epilogue is not None)
             + "_rolled" * self.is_rolled
+            + "_runs" * self.is_in_runs
         )
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
@@ -207,8 +225,10 @@ def make(spec: GemmSpec) -> Kernel:
     rank = 3 if spec.is_sliced else 2
     c: TensorMap | Pointer = TensorMap(k, "c_map", rank) if spec.is_bulk else k.pointer("c", spec.out, "w")
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
+    memory = (k.pointer("sums", FORMS[spec.type].sums[0]), k.pointer("flags", u32)) if spec.is_in_runs else None
     epilogue = BoundEpilogue(k, spec.epilogue) if spec.epilogue is not None else None
-    tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, shared=spec.shared)
+    kind = Runs if spec.is_in_runs else Tiles
+    tiles = kind(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, shared=spec.shared)
     a, b = (
         OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, num_parts)
         for extent, major, num_parts in zip(
@@ -226,26 +246,32 @@ def make(spec: GemmSpec) -> Kernel:
             result = TurnedResultTile(k, spec.num_storing, storing, thread)
         elif spec.is_rolled:
             result = gemm_rows.RowsTile(k, spec.out, spec.num_storing, storing, thread)
+        elif spec.is_by_columns and spec.is_bulk:
+            result = ColumnsTile(k, spec.out, spec.tile_n, spec.num_storing, storing, thread)
         elif isinstance(c, TensorMap):
             result = ResultTile(k, spec.out, spec.num_storing, storing, thread)
         else:
             result = Direct(k, extents, thread, is_by_columns=spec.is_by_columns)
         if halves is not None:
             halves.join(number, thread)
+        relay = Relay(k, tiles, *memory, number, thread) if isinstance(tiles, Runs) and memory is not None else None
         finisher: Finisher | gemm_rows.RowFinisher | None = None
         if epilogue is not None and spec.is_rolled:
             finisher = gemm_rows.RowFinisher(epilogue, spec.out, extents)
         elif epilogue is not None:
-            finisher = Finisher(epilogue, spec.out, extents, thread, 2 if spec.is_bulk else 1)
+            are_paired = spec.is_bulk and not spec.is_by_columns
+            finisher = Finisher(epilogue, spec.out, extents, thread, 2 if are_paired else 1)
 
         def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
             def store_all(sums: Accumulator | Totals | Joined) -> None:
                 result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
 
-            if halves is None:
-                store_all(own)
-            else:
+            if relay is not None:
+                relay.store(own, store_all)
+            elif halves is not None:
                 halves.store(own, store_all)
+            else:
+                store_all(own)
 
         consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number)
         result.close()
@@ -275,6 +301,7 @@ class GemmLaunch(NamedTuple):
     maps: tuple[MapSpec | None, MapSpec, MapSpec]
     constants: tuple[int, ...]
     num_slices: int
+    relayed_nbytes: int = 0
 
 
 def plan(
@@ -286,6 +313,7 @@ def plan(
     strides_nbytes: tuple[int, int, int] | None = None,
     stack: Stack | None = None,
     epilogue_constants: tuple[int, ...] = (),
+    num_parts: int = 1,
 ) -> GemmLaunch:
     """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them.
 
@@ -302,6 +330,8 @@ def plan(
         Of a Spec that is sliced. Slices of C follow each other, those of a matrix first.
     epilogue_constants : tuple of int
         What `epilogue.bind` gives beside the epilogue, whose first loop is that over slices if there are some.
+    num_parts : int
+        Of a Spec in runs: how many a tile has at most.
 
     Raises
     ------
@@ -317,7 +347,8 @@ def plan(
     )
     c_shape, c_box = (m, n), ResultTile.box(spec.out)
     if spec.is_by_columns:
-        c_shape, c_box = (n, m), TurnedResultTile.box()
+        box = TurnedResultTile.box() if spec.is_through_registers else ColumnsTile.columns_box(spec.out, spec.tile_n)
+        c_shape, c_box = (n, m), box
     if strides_nbytes is None:
         rows = (c_shape[1] * spec.out.nbytes, *(shape[1] * spec.type.nbytes for shape in (a_shape, b_shape)))
         strides_nbytes = (rows[0], rows[1], rows[2])
@@ -337,6 +368,13 @@ def plan(
         constants += (slices[0], num_chunks, chunk, *(int(move > 0) for move in moves[1:]))
 
     per_tile = spec.cluster if spec.shared == "c" else 1
+    num_blocks = num_m * num_n * slices[0] * per_tile
+    relayed_nbytes = 0
+    if spec.is_in_runs:
+        num_parts, length = parts_of(num_k, num_parts)
+        constants += (num_parts, length)
+        num_blocks *= num_parts
+        relayed_nbytes = num_blocks * TILE_M * spec.tile_n * f32.nbytes
     if shortest < per_tile:
         raise ValueError("one tile of K has no halves")
 
@@ -351,7 +389,7 @@ def plan(
     type, c_type = (u8 if each.nbytes == 1 else each for each in (spec.type, spec.out))  # bytes are bytes to the engine
     return GemmLaunch(
         make(spec),
-        (min(num_sms // spec.cluster * spec.cluster, num_m * num_n * slices[0] * per_tile), 1, 1),
+        (min(num_sms // spec.cluster * spec.cluster, num_blocks), 1, 1),
         (
             described(0, c_type, c_shape, c_stride, c_box) if spec.is_bulk else None,
             described(1, type, a_shape, a_stride, a_box),
@@ -359,6 +397,7 @@ def plan(
         ),
         constants if spec.is_bulk and spec.epilogue is None else (*constants, m, n),
         slices[0],
+        relayed_nbytes,
     )
 
 

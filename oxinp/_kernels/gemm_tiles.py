@@ -63,32 +63,40 @@ class Tiles:
     @contextmanager
     def each_sliced(self) -> Iterator[tuple[Value | None, Value, Value]]:
         """Run the block for this block's tiles: (number of the slice, if there are some, first row, first column)."""
+        first, total, stride = self.share()
+        with self.builder.range(first, total, stride) as tile:
+            yield self.place(tile)
+
+    def share(self) -> tuple[Value, Value, Value]:
+        """Numbers of this block's tiles: the first one, one behind the last, the step; a cluster's count as one."""
         k, cluster = self.builder, self.cluster
-        # What a cluster takes is counted as one here.
         per_m, per_n = (1, 1) if self.are_halved else (cluster, 1) if self.are_stacked else (1, cluster)
-        height = self.band // per_m
-        num_m = self.num_m / per_m if per_m > 1 else self.num_m
-        num_n = self.num_n / per_n if per_n > 1 else self.num_n
+        self._height = self.band // per_m
+        self._num_m = self.num_m / per_m if per_m > 1 else self.num_m
+        self._num_n = self.num_n / per_n if per_n > 1 else self.num_n
         first = k.ctaid / cluster if cluster > 1 else k.ctaid
         stride = k.nctaid / cluster if cluster > 1 else k.nctaid
-        per_slice = num_m * num_n
-        total = per_slice if self.num_slices is None else per_slice * self.num_slices
-        with k.range(first, total, stride) as tile:
-            number = None if self.num_slices is None else tile / per_slice
-            of_slice = tile if number is None else tile - number * per_slice
-            per_band = num_n * height
-            band = of_slice / per_band
-            inside = of_slice - band * per_band
-            rows = k.min(num_m - band * height, height)
-            n = inside / rows
-            m = band * height + inside - n * rows
-            if self.are_halved:
-                pass
-            elif self.are_stacked:
-                m = m * cluster + self.rank
-            else:
-                n = n * cluster + self.rank
-            yield number, m * self.height, n * self.width
+        self._per_slice = self._num_m * self._num_n
+        return first, self._per_slice if self.num_slices is None else self._per_slice * self.num_slices, stride
+
+    def place(self, tile: Value) -> tuple[Value | None, Value, Value]:
+        """Number of the slice, first row and first column of a tile of this block's."""
+        k, cluster, num_m, height = self.builder, self.cluster, self._num_m, self._height
+        number = None if self.num_slices is None else tile / self._per_slice
+        of_slice = tile if number is None else tile - number * self._per_slice
+        per_band = self._num_n * height
+        band = of_slice / per_band
+        inside = of_slice - band * per_band
+        rows = k.min(num_m - band * height, height)
+        n = inside / rows
+        m = band * height + inside - n * rows
+        if self.are_halved:
+            pass
+        elif self.are_stacked:
+            m = m * cluster + self.rank
+        else:
+            n = n * cluster + self.rank
+        return number, m * self.height, n * self.width
 
     def depth_range(self, number: Value | None) -> tuple[Value, Value]:
         """Tiles of K that this block has of a slice: the first one, and the one behind the last."""

@@ -7,6 +7,7 @@ reads of 16-bit types only; those of 32 bits come to it through registers (`frag
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._ptx.memory import Pointer
@@ -204,19 +205,23 @@ class ResultTile:
     num_warpgroups : int
     warpgroup, thread : Value
         This thread's warpgroup, counted from 0, and its number in it.
+    num_lines : int
+        Of a box.
     """
 
     ROWS = 64
     NUM_BUFFERS = 2
 
-    def __init__(self, k: Builder, type: Type, num_warpgroups: int, warpgroup: Value, thread: Value) -> None:
+    def __init__(
+        self, k: Builder, type: Type, num_warpgroups: int, warpgroup: Value, thread: Value, num_lines: int = ROWS
+    ) -> None:
         self.builder = k
         self.type = type
         self._thread = thread
         self._barrier = warpgroup + 1
         self._columns = SWIZZLE_NBYTES // type.nbytes
-        self._box_nbytes = self.ROWS * SWIZZLE_NBYTES
-        memory = k.dynamic_shared(type, (num_warpgroups * self.NUM_BUFFERS, self.ROWS * self._columns), ATOM_NBYTES)
+        self._num_lines, self._box_nbytes = num_lines, num_lines * SWIZZLE_NBYTES
+        memory = k.dynamic_shared(type, (num_warpgroups * self.NUM_BUFFERS, num_lines * self._columns), ATOM_NBYTES)
         self._start: Value = memory.address() + warpgroup * (self.NUM_BUFFERS * self._box_nbytes)
         # Thread t has elements 2 (t % 4) and the next of 8 columns, in rows 16 (t / 32) + t % 32 / 4 and 8 below.
         row_in_atom = (thread >> 2) & 7
@@ -273,4 +278,66 @@ class ResultTile:
             wait_stores(self.builder)
 
 
-__all__ = ["ATOM_NBYTES", "Finish", "OperandTile", "OperandView", "ResultTile", "operand_box"]
+class ColumnsTile(ResultTile):
+    """The way of sums of 2 bytes out to a matrix that lies by columns, along M; parameters as of `ResultTile`.
+
+    Boxes are 64 rows of M, 128 bytes, by as many columns, or fewer where tiles have fewer.
+    """
+
+    def __init__(
+        self, k: Builder, type: Type, width: int, num_warpgroups: int, warpgroup: Value, thread: Value
+    ) -> None:
+        super().__init__(k, type, num_warpgroups, warpgroup, thread, self.columns_box(type, width)[0])
+        # Thread t has rows 16 (t / 32) + t % 32 / 4 and 8 below, of columns 2 (t % 4) and the next of 8.
+        row, line = (thread >> 2) & 7, (thread & 3) * 2
+        chunk = (thread >> 5) * 2
+        self._spots = {
+            (i, c): Pointer(
+                k,
+                self._start + (line + c) * SWIZZLE_NBYTES + (((chunk + i) ^ (line + c)) << 4) + row * type.nbytes,
+                type,
+                "shared",
+            )
+            for i in range(2)
+            for c in range(2)
+        }
+
+    @classmethod
+    def columns_box(cls, type: Type, width: int) -> tuple[int, int]:
+        """What one copy stores of tiles of `width` columns, as `MapSpec.box`."""
+        return math.gcd(width, cls.ROWS), SWIZZLE_NBYTES // type.nbytes
+
+    def store(
+        self,
+        tensor_map: TensorMap,
+        accumulator: Accumulator | Totals,
+        row: Value,
+        column: Value,
+        outer: tuple[Value, ...] = (),
+        finish: Finish | None = None,
+    ) -> None:
+        """Finish and convert 64 rows of sums, and store what is inside the array; see `ResultTile.store`."""
+        k, per_box = self.builder, self._num_lines // 8
+        pairs = accumulator.pairs()
+        num_boxes = pairs[-1][1] // per_box + 1
+        is_first = self._thread == 0
+        for number in range(num_boxes):
+            buffer = number % self.NUM_BUFFERS
+            is_repeated = number == 0 and num_boxes % self.NUM_BUFFERS == 1
+            with k.when(is_first):
+                wait_stores(k, 0 if is_repeated else self.NUM_BUFFERS - 1)
+            k.barrier(self._barrier, WARPGROUP)
+            box = [pair for pair in pairs if pair[1] // per_box == number]
+            for i, j, *values in box if finish is None else finish(box):
+                offset = buffer * self._box_nbytes + j % per_box * ATOM_NBYTES
+                for c, value in enumerate(values):
+                    self._spots[i, c].offset_bytes(offset).store(0, [k.cast(value, self.type)])
+            publish_shared(k)
+            k.barrier(self._barrier, WARPGROUP)
+            with k.when(is_first):
+                position = (*outer, column + number * self._num_lines if number else column, row)
+                tensor_map.store(position, self._start + buffer * self._box_nbytes)
+                commit_stores(k)
+
+
+__all__ = ["ATOM_NBYTES", "ColumnsTile", "Finish", "OperandTile", "OperandView", "ResultTile", "operand_box"]

@@ -18,7 +18,7 @@ from oxinp._kernels.gemm_store import Direct, Finisher
 from oxinp._kernels.problem import Launch
 from oxinp._ptx import Builder, tile
 from oxinp._ptx.memory import Pointer
-from oxinp._ptx.tile import ResultTile
+from oxinp._ptx.tile import ColumnsTile, ResultTile
 from oxinp._ptx.types import f16, f32, i32, i64, u32
 from tests.kernels import finish_gpu
 from tests.kernels.finish_case import RECIPES, operands
@@ -47,15 +47,15 @@ class Sums:
 
 
 class CopyEngine:
-    """Stores boxes of 64 swizzled rows of 128 bytes, and leaves out what is outside of C."""
+    """Stores boxes of swizzled rows of 128 bytes, and leaves out what is outside of C."""
 
-    def __init__(self, k, c, extents):
-        self.k, self.c, (self.m, self.n) = k, c, extents
+    def __init__(self, k, c, extents, num_rows=ROWS):
+        self.k, self.c, (self.m, self.n), self.num_rows = k, c, extents, num_rows
 
     def store(self, position, source):
         k, nbytes = self.k, self.c.type.nbytes
         *outer, first_row, first = position
-        with k.range(k.const(0, u32), ROWS) as row, k.range(k.const(0, u32), 128 // nbytes) as column:
+        with k.range(k.const(0, u32), self.num_rows) as row, k.range(k.const(0, u32), 128 // nbytes) as column:
             byte = column * nbytes ^ ((row & 7) << 4)
             value = Pointer(k, source + row * 128 + byte, self.c.type, "shared").load(0)[0]
             with k.when((first_row + row < self.m) & (first + column < self.n)):
@@ -64,11 +64,17 @@ class CopyEngine:
 
 
 def stored(recipe, sums, held, corner, extents, way):
-    """What a warpgroup writes into C, zeros elsewhere, of sums whose first is element `corner` of matrix 1 of 2."""
+    """What a warpgroup writes into C, zeros elsewhere, of sums whose first is element `corner` of matrix 1 of 2.
+
+    By ``"columns"`` rows of sums are columns of C.
+    """
     here, out = Emulated(), recipe.written
     m, n = extents
     finish = recipe.finish(m, n, 2)
-    epilogue, constants = bind(finish, [x.strides for x in finish.arrays], is_paired=way != "direct")
+    strides = [x.strides for x in finish.arrays]
+    if way == "columns":
+        strides = [(matrix, column, row) for matrix, row, column in strides]
+    epilogue, constants = bind(finish, strides, is_paired=way in {"bulk", "rolled"})
     k = Builder("store", block=128)
     c = k.pointer("c", out, "w")
     source = k.pointer("sums", f32 if sums.dtype == np.float32 else i32, "r")
@@ -77,12 +83,20 @@ def stored(recipe, sums, held, corner, extents, way):
     row, column = (k.scalar(name, u32) for name in ("row", "column"))
     outer = (k.const(1, u32),)
     finisher = (
-        RowFinisher(bound, out, own) if way == "rolled" else Finisher(bound, out, own, k.tid, 1 + (way == "bulk"))
+        RowFinisher(bound, out, own)
+        if way == "rolled"
+        else Finisher(bound, out, own[::-1] if way == "columns" else own, k.tid, 1 + (way == "bulk"))
     )
+    if way == "columns":
+        row, column = column, row
     finish = finisher.at(row, column, outer)
     accumulator = Sums(k, source, sums.shape[1], k.tid)
     if way == "direct":
         Direct(k, own, k.tid).store(c, accumulator, row, column, outer, finish)
+    elif way == "columns":
+        width = sums.shape[1]
+        engine = CopyEngine(k, c, own, ColumnsTile.columns_box(out, width)[0])
+        ColumnsTile(k, out, width, 1, k.const(0, u32), k.tid).store(engine, accumulator, row, column, outer, finish)
     else:
         result = (RowsTile if way == "rolled" else ResultTile)(k, out, 1, k.const(0, u32), k.tid)
         result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finish)
@@ -123,6 +137,22 @@ def test_what_is_stored_of_sums(name, way, corner):
     expected[1, rows, columns] = recipe.expected(whole, held)[1, rows, columns]
     found = stored(recipe, sums[0], held, corner, (m, n), way)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize(("width", "corner", "extents"), [(16, (0, 0), (20, 72)), (80, (40, 64), (110, 104))], ids=str)
+@pytest.mark.parametrize("name", [name for name, recipe in EMULATED.items() if recipe.written.nbytes == 2])
+def test_what_is_stored_of_sums_by_columns(name, width, corner, extents):
+    recipe, rng = EMULATED[name], np.random.default_rng(4)
+    m, n = extents
+    _, _, sums = operands(recipe.type, rng, ROWS, width, 16)
+    held = recipe.draw(rng, m, n, 2)
+    rows, columns = slice(corner[0], min(corner[0] + width, m)), slice(corner[1], min(corner[1] + ROWS, n))
+    whole = np.zeros((2, m, n), sums.dtype)
+    whole[1, rows, columns] = sums[0].T[: rows.stop - rows.start, : columns.stop - columns.start]
+    expected = np.zeros((2, m, n), recipe.written.dtype)
+    expected[1, rows, columns] = recipe.expected(whole, held)[1, rows, columns]
+    np.testing.assert_array_equal(stored(recipe, sums[0], held, corner, extents, "columns"), expected)
 
 
 @pytest.mark.hopper
