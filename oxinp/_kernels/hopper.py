@@ -26,7 +26,7 @@ from oxinp._ptx.wgmma import FORMS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oxinp._kernels.epilogue import Finish
+    from oxinp._kernels.epilogue import Epilogue, Finish
     from oxinp._kernels.problem import Device
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
@@ -222,24 +222,30 @@ class Product:
         self.type, self.out, self.sources, self.device = type_, out, sources, device
         self.acc = FORMS[type_].sums[0]
         self.m, self.n, self.depth, self.count = shape
-        self.finish, self.epilogue = finish, None
-        self.epilogue_constants: tuple[int, ...] = ()
+        self.finish = finish
         self.written = out  # the type of C
         self.length = 0  # of the epilogue
         if finish is not None:
             self.length = length(finish, self.acc)
             self.written = finish.types(self.acc)[finish.result]
-            self.epilogue, self.epilogue_constants = bind(
-                finish, [x.strides for x in finish.arrays], is_paired=self.is_bulk(self.written)
-            )
 
     def is_bulk(self, out: Type) -> bool:
         """Whether rows of C begin where bulk copies write."""
         return self.n * out.nbytes % ALIGN == 0
 
+    def epilogue(self, cut: Cut) -> tuple[Epilogue | None, tuple[int, ...]]:
+        """What a cut's kernel makes of its sums, and its parameters; rows of what is turned are columns of C."""
+        if self.finish is None:
+            return None, ()
+        strides = [x.strides for x in self.finish.arrays]
+        if cut.is_turned:
+            strides = [(*outer, column, row) for *outer, row, column in strides]
+        return bind(self.finish, strides, is_paired=self.is_bulk(self.written) and not cut.is_turned)
+
     def spec(self, cut: Cut) -> GemmSpec:
         """The kernel of a cut."""
-        out = self.acc if cut.num_chunks > 1 else self.written
+        is_cut = cut.num_chunks > 1 and not cut.is_relayed
+        out = self.acc if is_cut else self.written
         a, b = reversed(self.sources) if cut.is_turned else self.sources
         spec = GemmSpec(
             self.type,
@@ -249,22 +255,28 @@ class Product:
             cut.tile_n,
             cut.num_stages,
             cut.cluster,
-            is_sliced=self.count > 1 or cut.num_chunks > 1,
+            is_sliced=self.count > 1 or is_cut,
             # As good as chains of f32 multiply-adds.
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
             shared=cut.shared,
-            epilogue=self.epilogue,
+            epilogue=self.epilogue(cut)[0],
             is_by_columns=cut.is_turned,
+            is_in_runs=cut.is_relayed,
         )
-        is_bulk = self.is_bulk(out) and spec.is_by_columns is spec.is_through_registers
-        is_bulk &= cut.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
+        is_bulk = self.is_bulk(out)
+        if not cut.is_turned:
+            is_bulk &= cut.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
+        elif not spec.is_through_registers:
+            is_bulk &= out.nbytes == f16.nbytes
         return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
 
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device."""
         spec = self.spec(cut)
         most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
-        if not 1 <= cut.num_chunks <= most or (self.finish is not None and cut.num_chunks > 1):
+        if not 1 <= cut.num_chunks <= most:
+            return False
+        if self.finish is not None and cut.num_chunks > 1 and not cut.is_relayed:
             return False
         if self.length > MAX_ROLLED_LENGTH:
             return False
@@ -272,16 +284,21 @@ class Product:
             spec.check()
         except ValueError:
             return False
-        is_joined = cut.num_chunks == 1 or self.out in (self.acc, f16, bf16)
+        if spec.shared_nbytes + BARRIERS_NBYTES > self.device.max_shared_nbytes:
+            return False
         num_k = -(-self.depth // spec.depth)
-        chunk = -(-num_k // cut.num_chunks)
         m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
-        num_tiles = -(-m // gemm.TILE_M) * -(-n // cut.tile_n) * self.count * cut.num_chunks
+        beside, above = spec.parts
+        num_tiles = -(-m // (gemm.TILE_M * above)) * -(-n // (cut.tile_n * beside)) * self.count
+        if cut.is_relayed:  # a run per block: nobody waits for one that has not begun
+            return num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
+        chunk = -(-num_k // cut.num_chunks)
         is_halved = cut.shared != "c" or (
             num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
-            and num_tiles * cut.cluster <= self.device.num_sms  # in one wave: nothing is multiplied while sums meet
+            # In one wave: nothing is multiplied while sums meet.
+            and num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
         )
-        return is_joined and is_halved and spec.shared_nbytes + BARRIERS_NBYTES <= self.device.max_shared_nbytes
+        return is_halved and (cut.num_chunks == 1 or self.out in (self.acc, f16, bf16))
 
     def candidates(self) -> Iterator[tuple[float, Cut]]:
         """Yield what may be chosen, with the seconds that the model expects."""
@@ -290,12 +307,14 @@ class Product:
                 extent,
                 x.num_matrices * x.lines * x.run * self.type.nbytes,
                 1 if x.major == "k" else SWIZZLE_NBYTES // self.type.nbytes,
+                x.pitch * self.type.nbytes % SWIZZLE_NBYTES > 0,
             )
             for extent, x in zip((self.m, self.n), self.sources, strict=True)
         )
         size = self.count * self.m * self.n
         depth_nbytes = self.depth * self.type.nbytes
-        problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes)
+        is_bulk = self.is_bulk(self.written) and self.written.nbytes == f16.nbytes
+        problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk)
         is_through_registers = self.type is f32 and self.sources[1].major == "mn"
         for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
             if self.is_legal(cut):
@@ -325,9 +344,10 @@ class Product:
     def worth_trying(self) -> Iterator[Cut]:
         """Yield these, then every other cut there is."""
         yield from self.ranked()
-        numbers = [1 << i for i in range(MAX_CHUNKS.bit_length())]
-        for sizes in product(gemm.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), numbers, "bac", (False, True)):
-            cut = Cut(*sizes)
+        chunks = [*((1 << i, False) for i in range(MAX_CHUNKS.bit_length())), (2, True), (3, True), (4, True)]
+        sizes = product(gemm.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), chunks, "bac", (False, True))
+        for tile_n, num_stages, cluster, (num_chunks, is_relayed), shared, is_turned in sizes:
+            cut = Cut(tile_n, num_stages, cluster, num_chunks, shared, is_turned, is_relayed)
             if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
                 yield cut
 
@@ -341,23 +361,37 @@ class Product:
         if cut.is_turned:
             a, b, m, n, operands = b, a, n, m, operands[::-1]
         if spec.is_sliced:
-            stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, cut.num_chunks)
+            num_chunks = 1 if cut.is_relayed else cut.num_chunks
+            stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
-        launch = gemm.plan(spec, m, n, self.depth, self.device.num_sms, strides, stack, self.epilogue_constants)
-        if cut.num_chunks > 1:
+        launch = gemm.plan(
+            spec,
+            m,
+            n,
+            self.depth,
+            self.device.num_sms,
+            strides,
+            stack,
+            self.epilogue(cut)[1],
+            cut.num_chunks,
+        )
+        is_cut = cut.num_chunks > 1 and not cut.is_relayed
+        if is_cut:
             c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
         arguments = [
             pointer._replace(map=described) for pointer, described in zip((c, *operands), launch.maps, strict=True)
         ]
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
+        if cut.is_relayed:
+            arguments += [scratch.take(launch.relayed_nbytes), Argument("flags")]
         if self.finish is not None:
             arguments += [Argument(f"in{i}") for i in range(len(self.finish.inputs))]
             shape = (self.count, self.m, self.n) if spec.is_sliced else (self.m, self.n)
             read += touched_nbytes(shape, self.finish.arrays)
-        written = self.count * max(1, cut.num_chunks) * self.m * self.n * spec.out.nbytes
+        written = self.count * (cut.num_chunks if is_cut else 1) * self.m * self.n * spec.out.nbytes
         work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
         yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, work)
-        if cut.num_chunks > 1:
+        if is_cut:
             yield from self.joined(launch.num_slices // self.count, c, pointers[0], scratch)
 
     def joined(self, num_chunks: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:

@@ -143,6 +143,30 @@ def test_stacks_in_another_order(plans, dtype):
 
 
 @pytest.mark.hopper
+def test_blocks_that_go_on_with_the_tiles_of_others(plans):
+    """Flags that they set for each other are shared by all products of the device."""
+    rng = numpy.random.default_rng(14)
+    a, b = (rng.integers(-1, 2, shape).astype("f2") for shape in ((192, 5000), (5000, 3000)))
+    want = (a.astype("f4") @ b.astype("f4")).astype("f2")
+    x, y = np.asarray(a), np.asarray(b)
+    numpy.testing.assert_array_equal(numpy.asarray(x @ y), want)
+    assert plans[-1].steps[0].kernel.name.endswith("_runs")
+    with np.cuda.Graph.capture() as graph:
+        captured = x @ y
+        np.evaluate(captured)
+    streams = [np.cuda.Stream() for _ in range(3)]
+    for _ in range(3):
+        results = []
+        for stream in streams:
+            with stream:
+                results.append(x @ y)
+                np.evaluate(results[-1])
+        graph.launch()
+        for result in (*results, captured):
+            numpy.testing.assert_array_equal(numpy.asarray(result), want)
+
+
+@pytest.mark.hopper
 def test_infinite_and_missing_halves():
     a, b = (draw(numpy.random.default_rng(6), (256, 256), "f2") for _ in range(2))
     a[3, 5], a[7, 8], b[9, 100] = numpy.inf, numpy.nan, -numpy.inf

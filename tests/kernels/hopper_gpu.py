@@ -25,6 +25,12 @@ from tests.kernels.gemm_gpu import write
 
 SQUARES = (256, 512, 1024, 1536, 2048, 4096, 8192, 16384)
 SKINNY = ((16, 8192, 8192), (128, 8192, 8192), (8192, 8192, 128), (8192, 128, 8192), (256, 256, 65536))
+# A few hundred rows, as language models have at inference: (m, n, K).
+ROWS_OF_MODELS = tuple(
+    (m, n, depth)
+    for depth, n in ((4096, 4096), (4096, 11008), (11008, 4096), (8192, 8192), (5000, 3000))
+    for m in (16, 64, 128, 192, 256, 300, 384, 512)
+)
 BATCHES = ((4096, 64), (512, 256), (64, 1024))
 ROUND_SECONDS = 4e-3
 NUM_ROUNDS = 7
@@ -60,6 +66,7 @@ class Row(NamedTuple):
 ROWS = {
     "f16": Row("f2", None, "auto", "torch", SQUARES, 2.0**-11),
     "f16_skinny": Row("f2", None, "auto", "torch", SKINNY, 2.0**-11),
+    "f16_rows": Row("f2", None, "auto", "torch", ROWS_OF_MODELS, 2.0**-11),
     "f16_batch": Row("f2", None, "auto", "torch", BATCHES, 2.0**-11),
     "f16_in_f32": Row("f2", "f4", "auto", "", (1024, 4096, 8192), 2.0**-24),
     "tf32": Row("f4", None, "tf32", "torch", (1024, 2048, 4096, 8192, 16384), 2.0**-10),
@@ -146,7 +153,7 @@ def measure(backend, bodies):
 def run(name, row, *, has_peer):
     """Print the lines of a row; whether all is right."""
     config.matmul = row.setting
-    all_right = True
+    all_right, ratios = True, []
     for shape in row.shapes:
         a, b = (draw(each, row.dtype, seed) for seed, each in enumerate(shapes_of(shape)))
         x, y = oxinp.asarray(a), oxinp.asarray(b)
@@ -170,8 +177,11 @@ def run(name, row, *, has_peer):
         products = 2 * a.size * b.shape[-1] * 1e-9
         line = f"{name:12s} {shape!s:20s} {times[0]:9.4f} ms {products / times[0]:8.1f} T/s"
         if len(times) > 1:
+            ratios.append(times[1] / times[0])
             line += f" | {row.peer} {times[1]:9.4f} ms {products / times[1]:8.1f}: {times[1] / times[0]:.2f}x"
         write(line + ("" if right else " WRONG"))
+    if len(ratios) > 1:
+        write(f"{name:12s} geometric mean {statistics.geometric_mean(ratios):.3f}x, worst {min(ratios):.2f}x")
     config.matmul = "auto"
     return all_right
 

@@ -248,16 +248,20 @@ def test_what_was_measured_is_chosen():
 @pytest.mark.parametrize(
     ("shape", "kernel"),
     [
-        ((16, 8192, 8192), "128x16_s12_c2_direct_c_columns"),  # B is read once, by all multiprocessors
-        ((50, 8192, 8192), "128x64_s8_c2_direct_c_columns"),
-        ((8192, 128, 8192), "128x128_s5_c2_c"),
-        ((1024, 1024, 4096), "128x128_s5_c2_c"),  # half as many tiles as multiprocessors
+        ((16, 8192, 8192), "128x16_s12_c1_columns"),  # B is read once, by half of the multiprocessors
+        ((16, 11008, 4096), "128x16_s12_c2_c_columns"),  # or by pairs of them
+        ((128, 8192, 8192), "128x64_s8_c2_a_columns"),
+        # Fewer tiles than multiprocessors: two runs of K for each.
+        ((192, 11008, 4096), "128x96_s6_c2_a_columns_runs"),
+        ((300, 5000, 3000), "128x160_s5_c2_a_columns_runs"),
+        ((192, 4096, 11008), "128x192_s4_c1_columns"),
+        ((1024, 4096, 1024), "128x64_s8_c1"),
         ((1024, 1024, 1024), "128x64_s8_c1"),
         ((8192, 8192, 8192), "128x256_s4_c2"),
     ],
 )
 def test_what_the_model_chooses(shape, kernel):
-    m, n, depth = shape
+    m, depth, n = shape
     plan = hopper.plan(source("a", f16, "k", m, depth), source("b", f16, "mn", n, depth), f16, H200)
     (step,) = plan.steps
     assert step.kernel.name.endswith(kernel)
