@@ -168,7 +168,9 @@ def kernel_of(name, *, is_bulk=True, **fields):
     """The kernel of a recipe in the tiles of a Spec."""
     recipe = RECIPES[name]
     finish = recipe.finish(512, 512)
-    epilogue, _ = bind(finish, [x.strides for x in finish.arrays], is_paired=is_bulk)
+    is_turned = fields.get("is_by_columns", False)
+    strides = [x.strides[::-1] if is_turned else x.strides for x in finish.arrays]
+    epilogue, _ = bind(finish, strides, is_paired=is_bulk and not is_turned)
     return gemm.make(
         GemmSpec(recipe.type, recipe.written, b_major="k", epilogue=epilogue, is_bulk=is_bulk)._replace(**fields)
     )
@@ -182,6 +184,8 @@ KERNELS = [
     ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_sliced": True}),
     ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "is_rolled": True}),
     ("tanh of halves", {"is_rolled": True}),
+    ("bias and relu", {"a_major": "mn", "tile_n": 160, "num_stages": 5, "is_by_columns": True, "is_in_runs": True}),
+    ("alpha and beta", {"a_major": "mn", "tile_n": 256, "cluster": 1, "is_by_columns": True}),
     ("alpha, beta and bias along columns", {"is_rolled": True, "is_sliced": True}),
 ]
 
