@@ -20,12 +20,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels import native_parts
+from oxinp._kernels import native_parts, native_warpgroups
 from oxinp._kernels.gemm_tiles import Tiles
 from oxinp._kernels.gemm_warpgroups import produce
 from oxinp._kernels.native_checked import PAD, Chains
 from oxinp._kernels.native_fragments import OPERANDS, STEP
-from oxinp._kernels.native_parts import BOX_LINES, PartsWarp
+from oxinp._kernels.native_parts import BOX_LINES, NUM_PARTS, PartsWarp
+from oxinp._kernels.native_warpgroups import NUM_BUFFERS, TILE_M, TILE_N
 from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, VECTOR, WARP, DmmaWarp, FmaWarp, Warp
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -33,7 +34,7 @@ from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
-from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
+from oxinp._ptx.types import Type, bf16, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.gemm import Stack
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, c128: DmmaWarp, f32: FmaWarp}
 # What rows and columns of tiles are multiples of.
 UNITS = {**{type_: operand.height for type_, operand in OPERANDS.items()}, f32: FMA_DEPTH}
+WARPGROUPS = (TILE_M, TILE_N, native_warpgroups.HEIGHT, native_warpgroups.WIDTH, 1, 1)
 NAMES = {"k": "k", "mn": "m"}
 SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
 
@@ -69,6 +71,10 @@ class NativeSpec(NamedTuple):
         Of f32: of warps that share the products of a part of C, 1 or 2, each along K in its own chain.
     is_in_parts : bool
         Of f32: multiplied by the tensor cores, see `native_parts`.
+    is_by_warpgroups : bool
+        So, and by wgmma: see `native_warpgroups`.
+    is_complex : bool
+        So, and A, B and C are complex matrices, seen as ones of f32: columns are counted as such, and K is.
     promotion : int
         Of multiply-adds: of K, after which sums are added to others, and begin anew; 0: never.
     is_sliced : bool
@@ -89,6 +95,8 @@ class NativeSpec(NamedTuple):
     blocks_per_sm: int = 1
     num_groups: int = 1
     is_in_parts: bool = False
+    is_by_warpgroups: bool = False
+    is_complex: bool = False
     promotion: int = 0
     is_sliced: bool = False
     is_paired: bool = True
@@ -99,6 +107,11 @@ class NativeSpec(NamedTuple):
         return SWIZZLE_NBYTES // self.type.nbytes
 
     @property
+    def b_depth(self) -> int:
+        """Rows of B that are so much of K."""
+        return self.depth // 2 if self.is_complex else self.depth
+
+    @property
     def num_warps(self) -> int:
         """Warps that multiply."""
         return self.tile_m // self.warp_m * (self.tile_n // self.warp_n) * self.num_groups
@@ -106,7 +119,7 @@ class NativeSpec(NamedTuple):
     @property
     def block(self) -> int:
         """Threads."""
-        return (self.num_warps + 1) * WARP
+        return (self.num_warps + (not self.is_by_warpgroups)) * WARP
 
     @property
     def words(self) -> int:
@@ -134,6 +147,11 @@ class NativeSpec(NamedTuple):
     def shared_nbytes(self) -> int:
         """Shared memory of a block."""
         ring = self.num_stages * ((self.tile_m + self.tile_n) * SWIZZLE_NBYTES + 16)
+        if self.is_complex:
+            ring -= self.num_stages * self.tile_n * SWIZZLE_NBYTES // 2
+        if self.is_by_warpgroups:
+            num_parts = NUM_PARTS if self.b_major == "mn" else 4  # one is not used, see `PartsOfB`
+            ring += NUM_BUFFERS * num_parts * self.tile_n * self.depth * bf16.nbytes
         if self.is_in_parts:
             return ring + (self.num_groups * self.tile_m * (self.tile_n + PAD) + 2 * self.num_warps) * f32.nbytes
         return ring + (self.tile_m * self.tile_n * self.num_groups * f32.nbytes if self.type is f32 else 0)
@@ -143,6 +161,7 @@ class NativeSpec(NamedTuple):
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
         ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_in_parts
+        ways += "_warpgroups" * self.is_by_warpgroups + "_complex" * self.is_complex
         ways += "_sliced" * self.is_sliced + "_unpaired" * (not self.is_paired)
         return (
             f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"
@@ -160,7 +179,12 @@ class NativeSpec(NamedTuple):
             raise ValueError(f"{self}: no such cluster or ring")
         if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such sums")
-        if any(size < unit or size % unit for size, unit in zip(self[3:7], self.units * 2, strict=True)):
+        if self.is_complex and (not self.is_by_warpgroups or (self.a_major, self.b_major) != ("k", "mn")):
+            raise ValueError(f"{self}: complex numbers are multiplied by warpgroups, of rows of A and of B")
+        if self.is_by_warpgroups:
+            if (*self[3:7], self.num_groups, self.cluster) != WARPGROUPS:
+                raise ValueError(f"{self}: warpgroups do not multiply such tiles")
+        elif any(size < unit or size % unit for size, unit in zip(self[3:7], self.units * 2, strict=True)):
             raise ValueError(f"{self}: tiles are multiples of {self.units}")
         if self.tile_m % self.warp_m or self.tile_n % self.warp_n or (self.is_in_parts and self.num_odd):
             raise ValueError(f"{self}: warps do not make up a tile")
@@ -186,7 +210,7 @@ class NativeSpec(NamedTuple):
         beside, above = self.parts
         return (
             operand_box(self.type, self.tile_m, self.depth, self.a_major, beside),
-            operand_box(self.type, self.tile_n, self.depth, self.b_major, above),
+            operand_box(self.type, self.tile_n, self.b_depth, self.b_major, above),
         )
 
 
@@ -214,11 +238,22 @@ def make(spec: NativeSpec) -> Kernel:
     chains = Chains(k, spec) if spec.is_in_parts else None
     tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, height=spec.tile_m)
     a = OperandTile(k, spec.type, spec.tile_m, spec.depth, spec.a_major, spec.num_stages)
-    b = OperandTile(k, spec.type, spec.tile_n, spec.depth, spec.b_major, spec.num_stages, spec.cluster)
+    b = OperandTile(k, spec.type, spec.tile_n, spec.b_depth, spec.b_major, spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, spec.num_warps, a.nbytes + b.nbytes)
     m, n = (k.scalar(name, u32) for name in ("m", "n"))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.warp, 0)
+    if chains is not None and spec.is_by_warpgroups:
+        native_warpgroups.multiply(
+            k,
+            spec,
+            tiles,
+            pipeline,
+            ((a_map, a), (b_map, b)),
+            chains,
+            (lambda number: _matrix(k, c, number, m, n), m, n),
+        )
+        return k.build()
     with k.when(warp == 0), k.when(k.tid == 0):
         producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b), lambda: follow(k))
         if spec.cluster > 1:
@@ -293,10 +328,14 @@ def _consume(
                     own.promote()
         if spec.type is f32:
             own.promote()
-        matrix = c if number is None else c.at(k.cast(number, i64) * (k.cast(m, i64) * k.cast(n, i64)))
-        own.store(matrix, row + first_row, column + first_column, m, n)
+        own.store(_matrix(k, c, number, m, n), row + first_row, column + first_column, m, n)
         k.warp_sync()
         consumer.release()
+
+
+def _matrix(k: Builder, c: Pointer, number: Value | None, m: Value, n: Value) -> Pointer:
+    """C of a slice."""
+    return c if number is None else c.at(k.cast(number, i64) * (k.cast(m, i64) * k.cast(n, i64)))
 
 
 class NativeLaunch(NamedTuple):
@@ -336,6 +375,8 @@ def plan(
         (extent, -(-depth // unit) * unit) if major == "k" else (depth, -(-extent // unit) * unit)
         for major, extent in ((spec.a_major, m), (spec.b_major, n))
     ]
+    if spec.is_complex:
+        extents[1] = (depth // 2, extents[1][1])
     num_m, num_n = -(-m // (spec.tile_m * spec.cluster)) * spec.cluster, -(-n // spec.tile_n)
     num_k = -(-depth // spec.depth)
     constants: tuple[int, ...] = (num_m, num_n, num_k)

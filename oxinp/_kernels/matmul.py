@@ -170,13 +170,27 @@ def plan_steps(
     if a.type in (f64, c128):
         faster = None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
     elif a.type in (f32, c64) and setting == "auto":
-        faster = plan_split(shape, depth, a, b, device)
+        faster = plan_parts(shape, depth, a, b, device) or plan_split(shape, depth, a, b, device)
     elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
         return plan_hopper(shape, depth, a, b, out, device)
     if faster is not None or device.cc != native.ARCHITECTURE or a.type is not b.type:
         return faster
     sources, _ = _sources(shape, depth, a, b)
-    return native.plan(*sources, device, may_part=setting == "auto")
+    return native.plan(*sources, device)
+
+
+def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
+    """Return the launch that multiplies small f32 or c64 matrices on the tensor cores; None where others are faster.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    """
+    if device.cc != native.ARCHITECTURE or a.type is not b.type:
+        return None
+    sources, _ = _sources(shape, depth, a, b)
+    return native.plan(*sources, device, in_parts=True)
 
 
 def plan_hopper(

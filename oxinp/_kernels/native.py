@@ -17,7 +17,7 @@ from oxinp._kernels.gemm_small import SIDE, SmallSpec
 from oxinp._kernels.problem import Work
 from oxinp._kernels.steps import Argument, Step, StepsPlan
 from oxinp._ptx.tma import ALIGN
-from oxinp._ptx.types import c128, f32, f64
+from oxinp._ptx.types import c64, c128, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ ARCHITECTURE = (9, 0)
 MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
 MIN_FULL = 0.5  # of the tiles that has to be of C
 MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 23, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
-MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES, MIN_PARTS_BUSY = 128, 1 << 24, 2, 0.5  # of f32 in parts
+MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES, MIN_PARTS_BUSY = 128, 1 << 24, 2, 0.3  # of f32 in parts
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
 
@@ -51,6 +51,7 @@ class Cut(NamedTuple):
     blocks_per_sm: int
     num_groups: int = 1
     is_in_parts: bool = False
+    is_by_warpgroups: bool = False
 
 
 class Tiling(NamedTuple):
@@ -88,31 +89,35 @@ TILINGS = {
     f32: (
         Tiling(Cut(64, 128, 32, 64, 6, 2, 1, num_groups=2), 0.161e12),
         Tiling(Cut(64, 64, 32, 64, 4, 2, 2, num_groups=2), 0.165e12, 0.6),
-        Tiling(Cut(64, 128, 32, 32, 6, 1, 1, 1, is_in_parts=True), 0.194e12),
-        Tiling(Cut(48, 96, 48, 32, 6, 2, 1, 2, is_in_parts=True), 0.139e12),
+        Tiling(Cut(64, 128, 16, 64, 4, 1, 1, 1, is_in_parts=True, is_by_warpgroups=True), 0.3e12),
         Tiling(Cut(32, 64, 32, 32, 8, 1, 1, 2, is_in_parts=True), 0.159e12),
         Tiling(Cut(16, 32, 16, 32, 8, 1, 1, 2, is_in_parts=True), 0.087e12),
     ),
 }
 
 
-def plan(a: Source, b: Source, device: Device, *, may_part: bool = False) -> StepsPlan | None:
-    """Launches of C = A @ B in C order, of f64, c128 or f32; None where others are to be asked.
+def plan(a: Source, b: Source, device: Device, *, in_parts: bool = False) -> StepsPlan | None:
+    """Launches of C = A @ B in C order, of f64, c128, f32 or c64; None where others are to be asked.
 
     Parameters
     ----------
     a, b : hopper.Source
     device : Device
-    may_part : bool
-        f32 may be multiplied in parts, by the tensor cores.
+    in_parts : bool
+        f32 or c64 are to be multiplied in parts, by the tensor cores.
     """
     if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
         return None
+    if a.type is c64:
+        if not in_parts or (a.major, b.major) != ("k", "mn"):
+            return None
+        a, b = (x._replace(type=f32, run=2 * x.run, pitch=2 * x.pitch, distance=2 * x.distance) for x in (a, b))
+        return _Product(a, b, (a.lines, b.run, a.run), device, in_parts=True, is_complex=True).plan()
     m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
     depth = a.run if a.major == "k" else a.lines
-    if a.type is f32 and max(m, n, depth) <= SIDE:
+    if a.type is f32 and max(m, n, depth) <= SIDE and not in_parts:
         return _plan_small(a, b, (m, n, depth), device)
-    return _Product(a, b, (m, n, depth), device, may_part=may_part).plan() if a.type in TILINGS else None
+    return _Product(a, b, (m, n, depth), device, in_parts=in_parts).plan() if a.type in TILINGS else None
 
 
 def _is_readable(x: Source) -> bool:
@@ -147,12 +152,20 @@ def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Devic
 
 
 class _Product:
-    """A product of matrices, or of stacks of such."""
+    """A product of matrices, or of stacks of such; of complex ones as of reals, see `NativeSpec`."""
 
     def __init__(
-        self, a: Source, b: Source, shape: tuple[int, int, int], device: Device, *, may_part: bool = False
+        self,
+        a: Source,
+        b: Source,
+        shape: tuple[int, int, int],
+        device: Device,
+        *,
+        in_parts: bool = False,
+        is_complex: bool = False,
     ) -> None:
-        self.sources, self.shape, self.device, self.may_part = (a, b), shape, device, may_part
+        self.sources, self.shape, self.device = (a, b), shape, device
+        self.in_parts, self.is_complex = in_parts, is_complex
         self.type = a.type
         self.count = a.num_c
 
@@ -163,7 +176,7 @@ class _Product:
             return None
         choice = Choice(
             "matmul/native",
-            (self.type.name, *("parts",) * self.may_part),
+            (self.type.name, *("parts",) * self.in_parts, *("complex",) * self.is_complex),
             (a.major, b.major),
             (self.count, *self.shape),
             Cut,
@@ -192,13 +205,14 @@ class _Product:
             b.major,
             *cut,
             promotion=PROMOTION if self.type is f32 and not cut.is_in_parts and self.shape[2] > PROMOTION else 0,
+            is_complex=self.is_complex,
             is_sliced=self.count > 1,
             is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
         )
 
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device, and may be used."""
-        if cut.is_in_parts and not self.may_part:
+        if cut.is_in_parts is not self.in_parts:
             return False
         spec = self.spec(cut)
         try:
@@ -213,7 +227,9 @@ class _Product:
         m, n, depth = self.shape
         num_products = self.count * m * n * depth
         if cut.is_in_parts:
-            is_small = self.num_tiles(cut) <= MAX_PARTS_WAVES * self.device.num_sms
+            # Beyond, halves are faster.
+            num_waves = 1 if self.is_complex else MAX_PARTS_WAVES
+            is_small = self.num_tiles(cut) <= num_waves * self.device.num_sms
             return is_small and min(self.shape) >= MIN_PARTS_EXTENT and num_products >= MIN_PARTS_PRODUCTS
         is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
         return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
@@ -249,10 +265,9 @@ class _Product:
         yield from self.ranked()
         tiles, warps = (16, 24, 32, 48, 64, 96, 128, 192), (8, 16, 24, 32, 48, 64)
         groups = (1, 2) if self.type is f32 else (1,)
-        units = (False, True) if self.may_part else (False,)
         for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
-            for num_groups, is_in_parts in product(groups, units):
-                cut = Cut(*sizes, num_groups, is_in_parts)
+            for num_groups in groups:
+                cut = Cut(*sizes, num_groups, self.in_parts)
                 if self.is_legal(cut):
                     yield cut
 

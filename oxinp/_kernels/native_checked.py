@@ -13,14 +13,14 @@ from oxinp._kernels.native_warps import VECTOR, WARP
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from oxinp._kernels.gemm_native import NativeSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-IN_FLIGHT = 8  # of K that is read at a time where elements are computed one by one
+IN_FLIGHT = 4  # of K that is read at a time where elements are computed one by one
 PAD = 4  # words behind a row of sums in shared memory
 # Biased exponents of operands below which the last bits of parts are lost, and the sum of two below which those of
 # products are: subnormal numbers are numbers like others to the tensor cores.
@@ -73,9 +73,16 @@ class Chains:
         """Of one place along K, the element of a row of A and those of neighbouring columns of B."""
         k = self.builder
         left = self.at(0, row, along).load()[0]
+        place = along >> 1 if self.spec.is_complex else along
         if self.spec.is_paired and self.majors[1] == "mn":
-            return left, self.at(1, column, along).load(0, VECTOR)
-        return left, tuple(self.at(1, k.min(column + i, n - 1), along).load()[0] for i in range(VECTOR))
+            right = self.at(1, column, place).load(0, VECTOR)
+        else:
+            right = tuple(self.at(1, k.min(column + i, n - 1), place).load()[0] for i in range(VECTOR))
+        if self.spec.is_complex:  # of i times what there is
+            is_odd = (along & 1) != 0
+            pairs = [right[i : i + 2] for i in range(0, VECTOR, 2)]
+            right = tuple(k.where(is_odd, x, y) for re, im in pairs for x, y in ((-im, re), (re, im)))
+        return left, right
 
     def greatest(self, operand: int, first: Value, extent: int, end: Value, warp: Value) -> Value:
         """Largest of the elements on some lines, without their signs, as bits; a warp reads a part of them."""
@@ -83,6 +90,8 @@ class Chains:
         found = k.var(k.const(0, u32))
         is_k_major = self.majors[operand] == "k"
         lines, alongs = k.min(end, first + extent), self.depth
+        if self.spec.is_complex and operand:
+            alongs = alongs / 2
         of_warp, of_lane = ((first, lines), (k.const(0, u32), alongs))[:: 1 if is_k_major else -1]
         with (
             k.range(of_warp[0] + warp, of_warp[1], num_warps) as i,
@@ -126,17 +135,14 @@ class CheckedSums:
         self._note([k.redux("min", least) for least in self.write()])
         k.barrier(*consumers)
         least = self._threshold(row, column, m, n)
-        is_well = k.var(k.const(1, u32))
-        for place, line, beside in self._vectors():
-            values = self._join(place)
-            self._put(c, row + line, column + beside, m, n, values)
-            is_well.set(is_well & k.where(self._are_well(values, least), k.const(1, u32), 0))
-        with k.when(is_well == 0), k.range(k.const(self._num_vectors(), u32)) as number:
+        with k.range(k.const(self._num_vectors(), u32)) as number:
             place, line, beside = self._vector(number)
+            values = [k.var(x) for x in self._join(place)]
             is_inside = (row + line < m) & (column + beside < n)
-            with k.when(is_inside & ~self._are_well(self._join(place), least)):
-                values = self.chains.multiply(row + line, column + beside, n)
-                self._put(c, row + line, column + beside, m, n, values)
+            with k.when(is_inside & ~self._are_well(values, least)):
+                for own, value in zip(values, self.chains.multiply(row + line, column + beside, n), strict=True):
+                    own.set(value)
+            self._put(c, row + line, column + beside, m, n, [own.get() for own in values])
         k.barrier(*consumers)
 
     def _note(self, sizes: list[Value]) -> None:
@@ -175,14 +181,12 @@ class CheckedSums:
             threshold.set(size * (k.cast(self.chains.depth, f32) * LOST))
         return threshold.get()
 
-    def _are_well(self, values: list[Value], least: Value) -> Value:
+    def _are_well(self, values: Sequence[Value], least: Value) -> Value:
         """Whether nothing is infinite, NaN or smaller than that."""
-        k = self.builder
         tests = [(abs(x) >= least) & (abs(x) < float("inf")) for x in values]
         result = tests[0]
         for test in tests[1:]:
             result = result & test
-        del k
         return result
 
     def _num_vectors(self) -> int:
@@ -195,10 +199,6 @@ class CheckedSums:
         per_row = self.spec.tile_n // VECTOR
         line, beside = index / per_row, index % per_row * VECTOR
         return self.shared.at(line * self.pitch + beside), line, beside
-
-    def _vectors(self) -> Iterator[tuple[Pointer, Value, Value]]:
-        for number in range(self._num_vectors()):
-            yield self._vector(number)
 
     def _join(self, place: Pointer) -> list[Value]:
         """The sums of all groups."""

@@ -17,7 +17,7 @@ from oxinp._ptx import isa
 from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
 from oxinp._ptx.tile import WARPGROUP, OperandView, Pair
-from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u64
+from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32, u64
 from oxinp._ptx.value import Value, Var
 
 if TYPE_CHECKING:
@@ -114,10 +114,15 @@ def multiply_op(type: Type, sum_type: Type, extent: int, a_transposed: bool | No
         a, end, immediates = f"{{{num}}}", num + 1, form.immediates
         a_types: tuple[Type, ...] = (u64,)
         if a_transposed is None:
-            if type.nbytes != WORD:
+            if type.nbytes not in (WORD, WORD // 2):
                 raise ValueError(f"no wgmma takes {type} from registers here")
             end = num + FRAGMENT
-            a, a_types = "{{" + ", ".join(f"{{{i}}}" for i in range(num, end)) + "}}", (type,) * FRAGMENT
+            # Of 16 bits, pairs; how A lies is not asked then.
+            a_types = (type if type.nbytes == WORD else u32,) * FRAGMENT
+            a, immediates = (
+                "{{" + ", ".join(f"{{{i}}}" for i in range(num, end)) + "}}",
+                immediates.replace(", {a}", ""),
+            )
         immediates = immediates.format(a=int(a_transposed or 0), b=int(b_transposed))
         text = (
             f"wgmma.mma_async.sync.aligned.m{ROWS}n{extent}k{form.depth}.{sum_type.ptx}.{form.ptx}.{form.ptx} "

@@ -8,18 +8,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_native, native_parts
+from oxinp._kernels import gemm_native, native_parts, native_warpgroups
 from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
 from oxinp._kernels.native_checked import Chains
+from oxinp._kernels.native_parts import Side
 from oxinp._ptx import Builder
+from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
-from oxinp._ptx.types import f32, u32
+from oxinp._ptx.types import c64, f32, u32
 from tests.kernels.split_case import CASES, Reference, draw
 from tests.kernels.test_gemm_native import boxes, fill, run
+from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
+BY_WARPGROUPS = NativeSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_in_parts=True, is_by_warpgroups=True)
 SMALL = NativeSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_in_parts=True)
 
 
@@ -84,14 +88,98 @@ def test_numbers_of_every_sort(case):
     assert reference.error(product(SMALL, a, b)) <= max(2, reference.error(chain(a, b)))
 
 
+@pytest.mark.parametrize("is_paired", [True, False])
+def test_complex_elements_are_computed_one_by_one(is_paired):
+    m, n, depth = 8, 6 if is_paired else 5, 7
+    spec = BY_WARPGROUPS._replace(is_complex=True, is_paired=is_paired)
+    k = Builder("complex_chains", block=32, target="sm_90")
+    c, chains = k.pointer("c", f32, "w"), Chains(k, spec)
+    row, column = k.tid / 4, k.tid % 4 * 4
+    with k.when(column < 2 * n):
+        for i, value in enumerate(chains.multiply(row, column, k.const(2 * n, u32))):
+            with k.when(column + i < 2 * n):
+                c.at(row * (2 * n) + column + i).store(0, [value])
+    rng = np.random.default_rng(3)
+    a, b = (
+        rng.standard_normal((*shape, 2)).astype(np.float32).view(np.complex64) for shape in ((m, depth), (depth, n))
+    )
+    operands = [x[..., 0].view(np.float32) for x in (a, b)]
+    found = run(k.build(), [np.full((m, 2 * n), np.nan, np.float32), *operands], (2 * depth, 2 * depth, 2 * n))
+    np.testing.assert_allclose(found.view(np.complex64), a[..., 0].astype(complex) @ b[..., 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("major", "is_complex"), [("k", False), ("mn", False), ("mn", True)])
+def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
+    depth = 16 if is_complex else 32
+    k = Builder("parts_of_b", block=256, target="sm_90")
+    to, source = k.pointer("to", u32, "w"), k.pointer("source", f32, "r")
+    tile = OperandTile(k, f32, native_warpgroups.TILE_N, depth, major, 2)
+    fill(k, tile.address(k.const(1, u32)), source, native_warpgroups.TILE_N * depth // 32, SWIZZLE_NBYTES)
+    k.barrier()
+    own = native_warpgroups.PartsOfB(k, tile, k.shfl_idx(k.warp, 0), is_complex=is_complex)
+    own.write(k.const(1, u32), k.const(2, u32))
+    k.barrier()
+    num_words = own.num_tiles * own.parts.nbytes // 4
+    written = Pointer(k, own.parts.address(k.const(2 * own.num_tiles, u32)), u32, "shared", "r")
+    with k.range(k.tid, num_words, 256) as i:
+        is_unused = (i >= num_words // 2) & (
+            (((i >> 2) ^ (i >> 5)) & 7) >= 4
+        )  # of lines along K, beside the third part
+        with k.when(~is_unused if major == "k" else i >= 0):
+            to[i] = written[i]
+    b = np.random.default_rng(3).standard_normal((native_warpgroups.TILE_N, depth)).astype(np.float32)
+    stored = np.ascontiguousarray(b if major == "k" else b.T.reshape(depth, -1, 32).transpose(1, 0, 2))
+    words = run(k.build(), [np.zeros(num_words, np.uint32), stored], ())
+    if is_complex:
+        turned = np.stack([-b[1::2], b[::2]], axis=1).reshape(b.shape)
+        b = np.stack([b, turned], axis=2).reshape(len(b), -1)
+    # Rows of 128 bytes, of their chunks of 8 the one with number c at c ^ (row % 8); of N, boxes of 64.
+    chunks = words.view(np.uint16).reshape(own.num_tiles, -1, 8, 8)
+    row, chunk = np.ogrid[: chunks.shape[1], :8]
+    halves = (chunks[:, row, chunk ^ (row % 8)].astype(np.uint32) << 16).view(np.float32)
+    if major == "k":
+        beside = halves.reshape(2, -1, 2, 32)
+        parts = np.stack([beside[0, :, 0], beside[0, :, 1], beside[1, :, 0]])
+    else:
+        parts = halves.reshape(3, 2, 32, 64).transpose(0, 1, 3, 2).reshape(3, -1, 32)
+    np.testing.assert_array_equal(parts.sum(axis=0, dtype=np.float64), b)
+    assert (np.abs(parts[1:]) <= np.abs(parts[:-1]) * 2.0**-8).all()
+
+
+@pytest.mark.parametrize("major", ["k", "mn"])
+def test_lanes_load_fragments_of_a(major):
+    k = Builder("fragments_of_a", block=128, target="sm_90")
+    to, source = k.pointer("to", f32, "w"), k.pointer("source", f32, "r")
+    tile = OperandTile(k, f32, native_warpgroups.TILE_M, 32, major, 1)
+    fill(k, tile.address(k.const(0, u32)), source, native_warpgroups.TILE_M, SWIZZLE_NBYTES)
+    k.barrier()
+    first = k.shfl_idx(k.warp, 0) * native_warpgroups.HEIGHT
+    own = Side(k, tile, first, 16) if major == "k" else native_warpgroups.TurnedSide(k, tile, first)
+    for step in range(2):
+        for eight, pairs in enumerate(own.load(k.const(0, u32), step)):
+            line = to.at((first + own.line(eight, k.lane >> 2)) * 32)
+            for half, pair in enumerate(pairs):
+                line.at(2 * (k.lane & 3)).store(16 * step + 8 * half, list(pair))
+    a = np.random.default_rng(3).standard_normal((native_warpgroups.TILE_M, 32)).astype(np.float32)
+    np.testing.assert_array_equal(run(k.build(), [np.zeros_like(a), boxes(a, major)], ()), a)
+
+
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)
 
 
-def planned(shape, depth, setting="auto"):
-    """What is planned for a product of f32 in C order."""
+def planned(shape, depth, setting="auto", type=f32):
+    """What is planned for a product of matrices in C order."""
     *batch, m, n = shape
-    operands = [Matrices(f32, contiguous((*batch, *extents)), 256) for extents in ((m, depth), (depth, n))]
-    return plan_steps(shape, depth, *operands, f32, H200, setting, 1 << 30)
+    operands = [Matrices(type, contiguous((*batch, *extents)), 256) for extents in ((m, depth), (depth, n))]
+    return plan_steps(shape, depth, *operands, type, H200, setting, 1 << 30)
+
+
+@pytest.mark.parametrize("is_sliced", [False, True])
+def test_complex_products_assemble_without_spills(is_sliced, tmp_path):
+    spec = BY_WARPGROUPS._replace(is_complex=True, is_sliced=is_sliced, is_paired=not is_sliced)
+    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in assemble(
+        [gemm_native.make(spec)], tmp_path
+    )
 
 
 @pytest.mark.parametrize("shape", [(256, 256), (512, 512), (768, 768), (1024, 1024), (3, 512, 512)], ids=str)
@@ -102,6 +190,13 @@ def test_parts_are_planned(shape):
     assert [argument.map is None for argument in step.arguments] == [True, False, False, True, True]
     assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
     assert step.work.flops == 2 * np.prod(shape) * shape[-1]
+
+
+def test_small_complex_matrices_are_multiplied_as_reals():
+    (step,) = planned((512, 640), 512, type=c64).steps
+    assert step.kernel.name.endswith("_complex")
+    assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
+    assert step.work == (8 * 512 * 640 * 512, 8 * (512 * 640 + 512 * 512 + 512 * 640))
 
 
 @pytest.mark.parametrize(
