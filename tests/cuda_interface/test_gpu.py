@@ -193,6 +193,24 @@ def test_threads_on_streams_of_their_own_share_arrays():
     assert not failures
 
 
+@pytest.mark.hopper
+def test_products_whose_blocks_wait_for_each_other_on_streams():
+    """They share flags, so those of one stream wait for those of another."""
+    rng = np.random.default_rng(0)
+    operands = [[rng.integers(-1, 2, shape).astype("f2") for shape in ((192, 11008), (11008, 4096))] for _ in range(2)]
+    expected = [oxinp.asarray(a) @ oxinp.asarray(b) for a, b in operands]
+    arrays = [[evaluated(oxinp.asarray(x)) for x in pair] for pair in operands]
+    expected = [np.asarray(x) for x in expected]
+    streams = [cuda.Stream() for _ in arrays]
+    for _ in range(30):
+        results = []
+        for stream, (a, b) in zip(streams, arrays, strict=True):
+            with stream:
+                results.append(evaluated(a @ b))
+        for result, right in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(result), right)
+
+
 @pytest.mark.quiet
 @pytest.mark.parametrize("num_streams", [2, 8])
 def test_array_operations_on_streams_run_at_once(num_streams):
