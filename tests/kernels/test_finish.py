@@ -217,6 +217,15 @@ def test_sums_are_those_of_the_product_without(name, shape):
     assert finished.work.nbytes - plain.work.nbytes == read + resized
 
 
+def test_turned_products_in_runs_are_finished():
+    recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
+    shape = (300, 3000, 5000, 1)
+    (step,) = finish_gpu.planned(backend, f16, f16, shape, recipe.finish(300, 3000)).steps
+    assert step.kernel.name.endswith("_columns_finished_runs")
+    assert [argument.base for argument in step.arguments] == ["c", "b", "a", "scratch", "flags", "in0", "in1"]
+    assert step.constants[-2:] == (3000, 300)  # rows of what is turned are columns of C
+
+
 def test_where_there_is_no_epilogue():
     recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
     deep = (64, 64, 1 << 16, 1)  # cut along K
