@@ -1,4 +1,4 @@
-"""Products of f64, c128 and f32 in their own types, on Hopper: how `gemm_native` and `gemm_small` are cut.
+"""Products of f64, c128 and f32 in their own types or, of f32 and c64, in parts on Hopper: how kernels for them are cut.
 
 The copy engine reads matrices whose rows begin at multiples of 16 bytes. Other ones, and what is too little work for
 its tiles, are left to `gemm_any`, which takes anything.
@@ -6,6 +6,7 @@ its tiles, are left to `gemm_any`, which takes anything.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,8 @@ MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
 MIN_FULL = 0.5  # of the tiles that has to be of C
 MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 23, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
 MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES, MIN_PARTS_BUSY = 128, 1 << 24, 2, 0.3  # of f32 in parts
+# Multiply-adds of f32 per second and multiprocessor in products of few tiles, and what they take beside.
+CHUNKED_RATE, CHUNKED_SECONDS = 0.14e12, 3e-6
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
 
@@ -249,6 +252,10 @@ class _Product:
     def ranked(self) -> list[Cut]:
         """What the model knows, the most promising first."""
         legal = [tiling for tiling in TILINGS[self.type] if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
+        if self.in_parts:
+            # Where there are few tiles, and K is long, multiply-adds go on in chunks of it.
+            others = self.count * math.prod(self.shape) / (self.device.num_sms * CHUNKED_RATE) + CHUNKED_SECONDS
+            legal = [tiling for tiling in legal if self.seconds(tiling) <= others]
         return [tiling.cut for tiling in sorted(legal, key=lambda x: (not self.is_meant(x.cut), self.seconds(x)))]
 
     def seconds(self, tiling: Tiling) -> float:

@@ -201,7 +201,12 @@ def test_small_complex_matrices_are_multiplied_as_reals():
 
 @pytest.mark.parametrize(
     ("shape", "depth", "setting"),
-    [((1024, 1024), 1024, "native"), ((1024, 1024), 64, "auto"), ((128, 128), 128, "auto")],
+    [
+        ((1024, 1024), 1024, "native"),
+        ((1024, 1024), 64, "auto"),
+        ((128, 128), 128, "auto"),
+        ((256, 256), 1 << 14, "auto"),
+    ],
     ids=str,
 )
 def test_others_are_left_to_multiply_adds(shape, depth, setting):
