@@ -1,4 +1,4 @@
-"""Matrix multiply of f64, c128 and f32 in their own types, or of f32 in parts, on Hopper: C = A @ B, or stacks of such.
+"""Matrix multiply of f64, c128 and f32 in their own types, or f32 in parts, on Hopper: C = A @ B, or stacks of such.
 
 Data layout: A is (M, K), B is (K, N), C is (M, N) in global memory, each row-major, or A and B transposed ("k" and "mn"
 major say which axis is contiguous). In shared memory there is a ring of `num_stages` pairs of tiles, 128 bytes deep

@@ -1,4 +1,4 @@
-"""Products of f64, c128 and f32 in their own types or, of f32 and c64, in parts on Hopper: how kernels for them are cut.
+"""Products of f64, c128 and f32 in their own types or, of f32 and c64, in parts, on Hopper: how kernels are cut.
 
 The copy engine reads matrices whose rows begin at multiples of 16 bytes. Other ones, and what is too little work for
 its tiles, are left to `gemm_any`, which takes anything.
