@@ -32,6 +32,8 @@ from oxinp._runtime.timeline import TURN, Timeline
 from oxinp._runtime.transfers import Transfers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
@@ -109,6 +111,8 @@ class CudaBackend:
             make_arena=arena_maker(context, self.capability.total_nbytes),
         )
         self.dying: deque[Stream] = deque()
+        self._captures = 0
+        self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
         self.pool.owner = self
         timeline.POOLS.add(self.pool)
@@ -185,6 +189,28 @@ class CudaBackend:
         while self.dying:
             with contextlib.suppress(IndexError, errors.CudaError):  # a lost context has nothing to give back
                 self.close_stream(self.dying.popleft())
+
+    @contextlib.contextmanager
+    def capturing(self) -> Iterator[None]:
+        """Say that inside a `with` block a stream is captured."""
+        with TURN:
+            self._captures += 1
+        try:
+            yield
+        finally:
+            with TURN:
+                self._captures -= 1
+            while not self._captures and self._put_off:
+                with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
+                    self._put_off.popleft()()
+
+    def when_nothing_is_captured(self, work: Callable[[], object]) -> None:
+        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended."""
+        with TURN:
+            if self._captures:
+                self._put_off.append(work)
+                return
+        work()
 
     def tell_apart(self) -> None:
         """Let each thread's memory come from its own stream; called when there are several."""

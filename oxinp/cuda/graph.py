@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from _driver import errors
@@ -90,7 +91,7 @@ class Graph:
         for array in arrays:
             current.address_of(array, is_kept=True)
         current.flush()
-        with graph._recording(backend):
+        with backend.capturing(), graph._recording(backend):
             yield graph
             current.flush()
         if not graph.num_kernels:
@@ -150,16 +151,11 @@ class Graph:
 
     def close(self) -> None:
         """Give it and its memory back, once what it does is done; more than once does nothing."""
-        backend, memory = self._backend, self._memory
-        self._memory = None
-        if backend is not None and memory is not None:
-            backend.context.synchronize()
-            backend.pool.let_go(memory)
-        for made in (self._executable, self._graph):
-            if made is not None:
-                made.close()
-        self._graph = self._executable = None
+        backend, memory, made = self._backend, self._memory, (self._executable, self._graph)
+        self._memory = self._graph = self._executable = None
         self._arrays = ()
+        if backend is not None:
+            backend.when_nothing_is_captured(partial(_give_back, backend, memory, made))
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at exit anything may be gone; a lost context has nothing to give back
@@ -184,3 +180,15 @@ class Graph:
             self._memory = backend.close_stream(stream, keeps_memory=True)
             self._backend = backend
             stats.launches = launches
+
+
+def _give_back(
+    backend: CudaBackend, memory: Any, made: tuple[driver_graph.Executable | None, driver_graph.Graph | None]
+) -> None:
+    """Close what a graph had when the device is done with it."""
+    if memory is not None:
+        backend.context.synchronize()
+        backend.pool.let_go(memory)
+    for each in made:
+        if each is not None:
+            each.close()

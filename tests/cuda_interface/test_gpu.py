@@ -94,6 +94,15 @@ def test_a_graph_of_array_operations():
     assert float((x * 2).sum()) == 3_200_000
 
 
+def test_a_graph_that_goes_while_another_is_captured():
+    x = oxinp.zeros(100_000)
+    for _ in range(3):
+        with cuda.Graph.capture(x) as graph:
+            x += 1
+        graph.launch()
+    assert float(x[3]) == 3
+
+
 def test_a_graph_captured_anew():
     x, y = oxinp.zeros(100_000), oxinp.zeros(100_000)
     with cuda.Graph.capture(x) as graph:

@@ -74,6 +74,20 @@ def test_what_cannot_be_captured(library, config):
         pytest.fail("there is no GPU")
 
 
+def test_a_graph_that_goes_while_another_is_captured_is_closed_afterwards(library, config):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros(1000) + 1)
+    for _ in range(2):  # the first one goes where the name gets the second one
+        with cuda.Graph.capture(x) as graph:
+            x += 1
+    names = [call[0] for call in library.calls]
+    begun = max(i for i, name in enumerate(names) if name.startswith("cuStreamBeginCapture"))
+    ended = begun + names[begun:].index("cuStreamEndCapture")
+    assert "cuCtxSynchronize" not in names[begun:ended]
+    assert "cuCtxSynchronize" in names[ended:]
+    assert graph.num_kernels == 1
+
+
 def test_a_graph_captured_anew_keeps_its_executable_form_where_it_can(library, config):
     config.offload_threshold = 0
     x, y = evaluated(oxinp.zeros(1000) + 1), evaluated(oxinp.zeros(1000) + 2)
