@@ -479,10 +479,27 @@ def test_products_wait_for_what_they_read(dtype):
 
 
 @pytest.mark.hopper
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    "sides", [(256,) * 3, (384,) * 3, (512,) * 3, (640, 512, 520), (768,) * 3, (1024,) * 3], ids=str
+)
+def test_products_that_no_planner_may_get_wrong(sides, dtype):
+    """Each size is of another kernel, or another tiling; chains of multiply-adds err by 5 units."""
+    rng = numpy.random.default_rng(2)
+    m, n, depth = sides
+    a, b = (draw(rng, shape, dtype) for shape in ((m, depth), (depth, n)))
+    wide = numpy.result_type(dtype, "g")
+    got = numpy.asarray(np.asarray(a) @ np.asarray(b))[::17]
+    a = a[::17]
+    exact, scale = a.astype(wide) @ b.astype(wide), numpy.abs(a).astype("f8") @ numpy.abs(b)
+    assert (numpy.abs(got - exact) / scale).max() < 4 * numpy.finfo(dtype).eps
+
+
+@pytest.mark.hopper
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=str)
 def test_large_products_of_halves(turned, dtype, config):
-    a, b = operands(1100, 1500, 1310, dtype)
+    a, b = operands(1500, 1640, 1310, dtype)
     wide = numpy.result_type(dtype, "f8")
     x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
     exact, scale = a.astype(wide) @ b, numpy.abs(a).astype("f8") @ numpy.abs(b)
