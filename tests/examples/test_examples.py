@@ -81,6 +81,8 @@ VARYING = re.compile(r" in \d+\.\d+ s$|changed by \S+|within \S+ of", re.MULTILI
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_prints_and_draws_what_numpy_does(name, tmp_path):
     script = [str(FOLDER / f"{name}.py"), *OPTIONS[name]]
+    if name == "photograph":
+        script += ["--image", str(small_photograph(tmp_path))]
     printed, pictures = [], []
     for side, command in (("ours", ["-m", "oxinp"]), ("numpys", [])):
         picture = tmp_path / side / "picture.png"
@@ -95,6 +97,18 @@ def test_prints_and_draws_what_numpy_does(name, tmp_path):
     if pictures:
         assert np.abs(pictures[0] - pictures[1]).max() <= 1
         assert pictures[1].max() > 200
+
+
+def small_photograph(folder):
+    """Write every fifth point of the photograph that the example finds by itself."""
+    images, example = pytest.importorskip("PIL.Image"), EXAMPLES["photograph"].load()
+    try:
+        whole = example.photograph()
+    except SystemExit as error:
+        pytest.skip(str(error))
+    path = folder / "small.png"
+    images.fromarray((whole[::5, ::5] * 255).round().astype(np.uint8)).save(path)
+    return path
 
 
 def levels(path):

@@ -75,7 +75,7 @@ def test_decide_without_an_answer():
     assert decide(choice, SimpleNamespace(tuned=lambda _: None)) == 3
 
 
-@pytest.mark.parametrize(("type_", "side"), [(f32, 1100), (f64, 2600)], ids=str)
+@pytest.mark.parametrize(("type_", "side"), [(f32, 1500), (f64, 2600)], ids=str)
 def test_whether_faster_units_stand_in_is_a_choice(type_, side):
     matrices = Matrices(type_, (side, 1), 256)
 
