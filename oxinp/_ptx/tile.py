@@ -220,6 +220,7 @@ class ResultTile:
         self._thread = thread
         self._barrier = warpgroup + 1
         self._columns = SWIZZLE_NBYTES // type.nbytes
+        self._per_box = self._columns // 8  # eights of columns of C
         self._num_lines, self._box_nbytes = num_lines, num_lines * SWIZZLE_NBYTES
         memory = k.dynamic_shared(type, (num_warpgroups * self.NUM_BUFFERS, num_lines * self._columns), ATOM_NBYTES)
         self._start: Value = memory.address() + warpgroup * (self.NUM_BUFFERS * self._box_nbytes)
@@ -251,7 +252,7 @@ class ResultTile:
 
         `outer` is the element along the axes before those two; `finish` is given the pairs box by box.
         """
-        k, per_box = self.builder, self._columns // 8
+        k, per_box = self.builder, self._per_box
         pairs = accumulator.pairs()
         boxes = [[pair for pair in pairs if pair[1] // per_box == box] for box in range(pairs[-1][1] // per_box + 1)]
         is_first = self._thread == 0
@@ -263,14 +264,22 @@ class ResultTile:
                 wait_stores(k, 0 if is_repeated else self.NUM_BUFFERS - 1)
             k.barrier(self._barrier, WARPGROUP)
             for i, j, *values in box if finish is None else finish(box):
-                place = self._places[j % per_box].offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES)
-                place.store(0, [k.cast(value, self.type) for value in values])
+                self._put(buffer, i, j % per_box, values)
             publish_shared(k)
             k.barrier(self._barrier, WARPGROUP)
             with k.when(is_first):
-                position = (*outer, row, column + number * self._columns if number else column)
-                tensor_map.store(position, self._start + buffer * self._box_nbytes)
+                start = column + number * (per_box * 8) if number else column
+                tensor_map.store((*outer, *self._corner(row, start)), self._start + buffer * self._box_nbytes)
                 commit_stores(k)
+
+    def _put(self, buffer: int, i: int, j: int, values: list[Value]) -> None:
+        """Convert a pair, and write it to a box."""
+        place = self._places[j].offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES)
+        place.store(0, [self.builder.cast(value, self.type) for value in values])
+
+    def _corner(self, row: Value, column: Value) -> tuple[Value, Value]:
+        """Where a box lies that begins with an element of C."""
+        return row, column
 
     def close(self) -> None:
         """At the end of the kernel: shared memory has to last until the copies have read it."""
@@ -288,6 +297,7 @@ class ColumnsTile(ResultTile):
         self, k: Builder, type: Type, width: int, num_warpgroups: int, warpgroup: Value, thread: Value
     ) -> None:
         super().__init__(k, type, num_warpgroups, warpgroup, thread, self.columns_box(type, width)[0])
+        self._per_box = self._num_lines // 8
         # Thread t has rows 16 (t / 32) + t % 32 / 4 and 8 below, of columns 2 (t % 4) and the next of 8.
         row, line = (thread >> 2) & 7, (thread & 3) * 2
         chunk = (thread >> 5) * 2
@@ -307,37 +317,13 @@ class ColumnsTile(ResultTile):
         """What one copy stores of tiles of `width` columns, as `MapSpec.box`."""
         return math.gcd(width, cls.ROWS), SWIZZLE_NBYTES // type.nbytes
 
-    def store(
-        self,
-        tensor_map: TensorMap,
-        accumulator: Accumulator | Totals,
-        row: Value,
-        column: Value,
-        outer: tuple[Value, ...] = (),
-        finish: Finish | None = None,
-    ) -> None:
-        """Finish and convert 64 rows of sums, and store what is inside the array; see `ResultTile.store`."""
-        k, per_box = self.builder, self._num_lines // 8
-        pairs = accumulator.pairs()
-        num_boxes = pairs[-1][1] // per_box + 1
-        is_first = self._thread == 0
-        for number in range(num_boxes):
-            buffer = number % self.NUM_BUFFERS
-            is_repeated = number == 0 and num_boxes % self.NUM_BUFFERS == 1
-            with k.when(is_first):
-                wait_stores(k, 0 if is_repeated else self.NUM_BUFFERS - 1)
-            k.barrier(self._barrier, WARPGROUP)
-            box = [pair for pair in pairs if pair[1] // per_box == number]
-            for i, j, *values in box if finish is None else finish(box):
-                offset = buffer * self._box_nbytes + j % per_box * ATOM_NBYTES
-                for c, value in enumerate(values):
-                    self._spots[i, c].offset_bytes(offset).store(0, [k.cast(value, self.type)])
-            publish_shared(k)
-            k.barrier(self._barrier, WARPGROUP)
-            with k.when(is_first):
-                position = (*outer, column + number * self._num_lines if number else column, row)
-                tensor_map.store(position, self._start + buffer * self._box_nbytes)
-                commit_stores(k)
+    def _put(self, buffer: int, i: int, j: int, values: list[Value]) -> None:
+        offset = buffer * self._box_nbytes + j * ATOM_NBYTES
+        for c, value in enumerate(values):
+            self._spots[i, c].offset_bytes(offset).store(0, [self.builder.cast(value, self.type)])
+
+    def _corner(self, row: Value, column: Value) -> tuple[Value, Value]:
+        return column, row
 
 
 __all__ = ["ATOM_NBYTES", "ColumnsTile", "Finish", "OperandTile", "OperandView", "ResultTile", "operand_box"]
