@@ -225,6 +225,7 @@ class Product:
         self.finish = finish
         self.written = out  # the type of C
         self.length = 0  # of the epilogue
+        self._epilogues: dict[bool, tuple[Epilogue | None, tuple[int, ...]]] = {}  # by whether the product is turned
         if finish is not None:
             self.length = length(finish, self.acc)
             self.written = finish.types(self.acc)[finish.result]
@@ -237,10 +238,13 @@ class Product:
         """What a cut's kernel makes of its sums, and its parameters; rows of what is turned are columns of C."""
         if self.finish is None:
             return None, ()
-        strides = [x.strides for x in self.finish.arrays]
-        if cut.is_turned:
-            strides = [(*outer, column, row) for *outer, row, column in strides]
-        return bind(self.finish, strides, is_paired=self.is_bulk(self.written) and not cut.is_turned)
+        if cut.is_turned not in self._epilogues:
+            strides = [x.strides for x in self.finish.arrays]
+            if cut.is_turned:
+                strides = [(*outer, column, row) for *outer, row, column in strides]
+            is_paired = self.is_bulk(self.written) and not cut.is_turned
+            self._epilogues[cut.is_turned] = bind(self.finish, strides, is_paired=is_paired)
+        return self._epilogues[cut.is_turned]
 
     def spec(self, cut: Cut) -> GemmSpec:
         """The kernel of a cut."""
