@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 TILE_M, TILE_N, HEIGHT, WIDTH = 64, 128, 16, 64  # of C, per block and per warp
 NUM_BUFFERS = 3  # one that is read, one that is written, and one that a warpgroup behind the other may still read
 EIGHT, DEPTH = 8, SWIZZLE_NBYTES // f32.nbytes
+SWAPPED, LOW_SIGN = 0x1032, 0x8000  # bytes of a word whose halves change places; the sign of its lower half
 Fragments = list[list[list["Var"]]]  # of the steps of a tile, of each part, four words
 
 
@@ -154,7 +155,7 @@ class PartsOfB:
             for target, part in zip(targets, zip(*words, strict=True), strict=True):
                 target.offset_bytes(offset).store(0, list(part))
                 if self.is_complex:
-                    turned = [k.emit("prmt", word, word, 0x1032, types=()) ^ 0x8000 for word in part]
+                    turned = [k.emit("prmt", word, word, SWAPPED, types=()) ^ LOW_SIGN for word in part]
                     beside = Pointer(k, target.base ^ (1 << CHUNK_SHIFT), u32, "shared", "w")
                     beside.offset_bytes(target.offset + SWIZZLE_NBYTES).store(0, turned)
 
