@@ -179,8 +179,8 @@ class NativeSpec(NamedTuple):
             raise ValueError(f"{self}: no such cluster or ring")
         if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such sums")
-        if self.is_complex and (not self.is_by_warpgroups or (self.a_major, self.b_major) != ("k", "mn")):
-            raise ValueError(f"{self}: complex numbers are multiplied by warpgroups, of rows of A and of B")
+        if self.is_complex and (not self.is_in_parts or (self.a_major, self.b_major) != ("k", "mn")):
+            raise ValueError(f"{self}: complex numbers are multiplied in parts, of rows of A and of B")
         if self.is_by_warpgroups:
             if (*self[3:7], self.num_groups, self.cluster) != WARPGROUPS:
                 raise ValueError(f"{self}: warpgroups do not multiply such tiles")

@@ -96,6 +96,12 @@ TILINGS = {
         Tiling(Cut(32, 64, 32, 32, 8, 1, 1, 2, is_in_parts=True), 0.159e12),
         Tiling(Cut(16, 32, 16, 32, 8, 1, 1, 2, is_in_parts=True), 0.087e12),
     ),
+    c64: (  # as reals
+        Tiling(Cut(64, 128, 16, 64, 4, 1, 1, 1, is_in_parts=True, is_by_warpgroups=True), 0.3e12),
+        Tiling(Cut(32, 64, 32, 32, 6, 2, 2, 2, is_in_parts=True), 0.179e12, 0.85),
+        Tiling(Cut(32, 96, 16, 96, 8, 2, 1, 2, is_in_parts=True), 0.167e12),
+        Tiling(Cut(16, 64, 16, 32, 8, 2, 1, 2, is_in_parts=True), 0.116e12),
+    ),
 }
 
 
@@ -232,7 +238,7 @@ class _Product:
         if cut.is_in_parts:
             # Beyond, halves are faster.
             num_waves = 1 if self.is_complex else MAX_PARTS_WAVES
-            is_small = self.num_tiles(cut) <= num_waves * self.device.num_sms
+            is_small = self.num_tiles(cut) <= num_waves * self.device.num_sms * cut.blocks_per_sm
             return is_small and min(self.shape) >= MIN_PARTS_EXTENT and num_products >= MIN_PARTS_PRODUCTS
         is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
         return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
@@ -251,7 +257,8 @@ class _Product:
 
     def ranked(self) -> list[Cut]:
         """What the model knows, the most promising first."""
-        legal = [tiling for tiling in TILINGS[self.type] if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
+        tilings = TILINGS[c64 if self.is_complex else self.type]
+        legal = [tiling for tiling in tilings if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
         if self.in_parts:
             # Where there are few tiles, and K is long, multiply-adds go on in chunks of it.
             others = self.count * math.prod(self.shape) / (self.device.num_sms * CHUNKED_RATE) + CHUNKED_SECONDS

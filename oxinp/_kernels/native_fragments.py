@@ -47,7 +47,7 @@ class Operand:
     def __init__(self, k: Builder, tile: OperandTile, first: Value) -> None:
         self.builder, self.tile = k, tile
         high, low = k.lane >> 2, k.lane & 3
-        self.order = _ordered(high)
+        self.order = ordered(high)
         self.is_k_major = tile.major == "k"
         # The first of two places: the other one is four chunks, or a row, further on.
         if self.is_k_major:
@@ -99,7 +99,7 @@ class Operand:
 
     def line(self, index: Value, eight: int) -> Value:
         """Which of M or N the `index`-th of the 8 is, of the eight with this number."""
-        place = _ordered(index)
+        place = ordered(index)
         return place + 8 * eight if self.is_k_major else 2 * place + (eight // 2 * 16 + eight % 2)
 
     def lines(self, index: Value, number: int) -> list[tuple[Value, tuple[int, ...]]]:
@@ -131,7 +131,7 @@ class ComplexOperand(Operand):
 
     def line(self, index: Value, eight: int) -> Value:
         """Which of M or N the `index`-th of the 8 is, of the eight with this number."""
-        return _ordered(index) + 8 * eight
+        return ordered(index) + 8 * eight
 
     def lines(self, index: Value, number: int) -> list[tuple[Value, tuple[int, ...]]]:
         """Of the left fragment with this number: what `index` stands for, and the halves of the sums that are its."""
@@ -142,11 +142,11 @@ class ComplexOperand(Operand):
         return self.builder.compound(c128, *parts)
 
 
-def _ordered(index: Value) -> Value:
+def ordered(index: Value) -> Value:
     """The order in which lanes take lines; see `Operand`."""
     return (index >> 1) ^ ((index & 1) * 5)
 
 
 OPERANDS: dict[Type, type[Operand]] = {f64: Operand, c128: ComplexOperand}
 
-__all__ = ["OPERANDS", "STEP", "WIDTH", "Operand"]
+__all__ = ["OPERANDS", "STEP", "WIDTH", "Operand", "ordered"]

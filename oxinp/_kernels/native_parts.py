@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.native_checked import CheckedSums
+from oxinp._kernels.native_fragments import ordered
 from oxinp._kernels.native_warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR, WARP
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply
@@ -34,6 +35,7 @@ Pair = tuple[Any, Any]  # neighbours along K
 HEIGHT, WIDTH, STEP = 16, 8, 16  # rows and columns of what one instruction computes, and of K
 BOX_LINES = SWIZZLE_NBYTES // f32.nbytes  # of M or N in a row of a tile that runs along them
 NUM_PARTS = 3
+SWAPPED = 0x1032  # bytes of a word whose halves change places
 SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))  # products of parts besides that of the first ones, least first
 AT_ONCE = 8  # squares of C that are worked on together: instructions wait for the ones before them
 
@@ -61,7 +63,14 @@ class Side:
     Lane l, r = l / 4 and q = l % 4, has of every eight lines one, and of 16 along K the pairs from 2 q and 2 q + 8 on.
     Lines along K are the s(r)-th of neighbours, with s(r) = 2 (r % 4) + r / 4; those along M or N are of four eights
     the neighbours from 4 r on. So quarters or halves of a warp read different banks.
+
+    Attributes
+    ----------
+    num_right : int
+        How many fragments as right operands are made of eight lines that are loaded.
     """
+
+    num_right = 1
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value, extent: int) -> None:
         self.builder, self.tile, self.num_eights = k, tile, extent // WIDTH
@@ -117,6 +126,47 @@ class Side:
             return _ordered(index) + eight * WIDTH
         return index * VECTOR + (eight // VECTOR * BOX_LINES + eight % VECTOR)
 
+    def right(self, eight: list[Pair]) -> list[list[tuple[Value, ...]]]:
+        """What right operands are made of what was loaded: of both pairs, each part."""
+        return [list(zip(*[split(self.builder, *pair) for pair in eight], strict=True))]
+
+
+class ComplexSide(Side):
+    """What lanes load of tiles of complex numbers that run along N: two eights are one, of numbers.
+
+    Of 8 rows, lane l has q and q + 4. What is in one is a pair along K: a part of the number, and one of i times it.
+    """
+
+    num_right = 2
+
+    def __init__(self, k: Builder, tile: OperandTile, first: Value, extent: int) -> None:
+        super().__init__(k, tile, first, extent)
+        row, quarter = k.lane >> 2, k.lane & 3
+        start = tile.address(k.const(0, u32)) + first * (SWIZZLE_NBYTES // 2)
+        self.place = start + quarter * SWIZZLE_NBYTES + ((ordered(row) ^ quarter) << CHUNK_SHIFT)
+
+    def load(self, stage: Value, step: Value | int) -> list[list[Pair]]:
+        """Of every eight numbers, the two of a lane in 8 rows."""
+        place = self.place + stage * self.tile.nbytes + step * ATOM_NBYTES
+        pointers = [self.pointer(place), self.pointer((place ^ (4 << CHUNK_SHIFT)) + 4 * SWIZZLE_NBYTES)]
+        eights: list[list[Pair]] = []
+        for box in range(self.num_eights // VECTOR):
+            halves = [pointer.offset_bytes(box * FMA_BOX_NBYTES // 2).load(0, VECTOR) for pointer in pointers]
+            eights += [[self.pair(half[i : i + 2]) for half in halves] for i in (0, 2)]
+        return eights
+
+    def line(self, eight: int, index: Value) -> Value:
+        """Which of N the `index`-th of eight lines is."""
+        return ordered(index) * VECTOR + (eight // VECTOR * BOX_LINES + eight % VECTOR)
+
+    def right(self, eight: list[Pair]) -> list[list[tuple[Value, ...]]]:
+        """Of the real parts of C: a number without the sign of what i makes negative. Of the others: turned by i."""
+        k = self.builder
+        words = [split(k, *pair) for pair in eight]
+        real = [[word ^ (1 << 31) for word in own] for own in words]
+        imag = [[k.emit("prmt", word, word, SWAPPED, types=()) for word in own] for own in words]
+        return [list(zip(*pairs, strict=True)) for pairs in (real, imag)]
+
 
 def _ordered(index: Value) -> Value:
     """The order in which lanes take neighbours; see `Side`."""
@@ -137,9 +187,10 @@ class PartsWarp(CheckedSums):
     ) -> None:
         super().__init__(k, spec, place, k.tid - (spec.block - spec.num_warps * WARP), chains)
         self.group = group
-        self.sides = tuple(
-            Side(k, tile, first, extent)
-            for tile, first, extent in zip(tiles, place, (spec.warp_m, spec.warp_n), strict=True)
+        a, b = tiles
+        self.sides = (
+            Side(k, a, place[0], spec.warp_m),
+            (ComplexSide if spec.is_complex else Side)(k, b, place[1], spec.warp_n),
         )
         self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // STEP))
         zero = k.const(0.0, f32)
@@ -189,11 +240,11 @@ class PartsWarp(CheckedSums):
         for upper, lower in zip(above[::2], above[1::2], strict=True):
             words = [split(k, *pair) for pairs in zip(upper, lower, strict=True) for pair in pairs]
             left.append(list(zip(*words, strict=True)))
-        width = max(1, AT_ONCE // len(left))
-        for start in range(0, len(beside), width):
-            right = [
-                list(zip(*[split(k, *pair) for pair in pairs], strict=True)) for pairs in beside[start : start + width]
-            ]
+        side = self.sides[1]
+        width = max(side.num_right, AT_ONCE // len(left))
+        for start in range(0, len(self.sums[0]), width):
+            eights = beside[start // side.num_right : (start + width) // side.num_right]
+            right = [fragment for eight in eights for fragment in side.right(eight)]
             squares = [
                 (own, other, totals)
                 for own, line in zip(left, self.sums, strict=True)

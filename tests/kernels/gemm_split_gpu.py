@@ -123,7 +123,9 @@ def check(backend, case, shape, transposed, rng, cupy, dtype=np.float32, kind=Ru
     # The same arithmetic in another order: the largest of a million errors is chance, what they spread is not. Nor is
     # it where elements are of one product each.
     is_like = (is_unfit or name == "sparse") and spread(errors) <= 1.05 * spread(errors_of_chain)
-    is_no_worse = is_like or (not is_unfit and error <= max(chain, 0.5))
+    # What is the sum of two products is rounded twice, unless it is a chain.
+    least = 2 if name == "identity" and a.dtype.kind == "c" and not run.is_guarded else 0.5
+    is_no_worse = is_like or (not is_unfit and error <= max(chain, least))
     is_right = is_no_worse and (name == "overflowing" or error <= reference.depth)
     is_right &= not run.is_guarded or (not (is_unfit and name in FIT) and not (not is_unfit and name in UNFIT))
     way = "multiply-adds" if is_unfit else "tensor cores"

@@ -1,4 +1,4 @@
-"""f32 products in parts on a GPU: right, and how fast. ``python -m tests.kernels.native_parts_gpu [--peer]``.
+"""f32 and c64 products in parts on a GPU: right, and how fast. ``python -m tests.kernels.native_parts_gpu [--peer]``.
 
 First for data of every sort the largest error, in units of 2**-24 |A| |B|, beside that of chains of fused
 multiply-adds, and how long one product took; then medians of times, of operands in turn that are larger than the
@@ -9,6 +9,7 @@ import argparse
 import importlib
 import sys
 import traceback
+from itertools import product
 
 import numpy as np
 
@@ -24,7 +25,10 @@ from tests.kernels.gemm_split_gpu import Run as SplitRun
 from tests.kernels.gemm_split_gpu import check
 from tests.kernels.split_case import CASES
 
-SHAPES = [(1024, 1024, 1024), (1100, 1032, 520)]
+SHAPES = {
+    np.float32: [(1024, 1024, 1024), (1100, 1032, 520)],
+    np.complex64: [(512, 512, 512), (480, 516, 520)],
+}
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 SIZES = (256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1536)
 
@@ -37,7 +41,7 @@ class PartsRun(SplitRun):
     @staticmethod
     def plan(shape, depth, a, b, device):
         """What is planned."""
-        plan = plan_steps(shape, depth, a, b, f32, device, "auto", 1 << 30)
+        plan = plan_steps(shape, depth, a, b, a.type, device, "auto", 1 << 30)
         assert [x.kernel.name.count("parts") for x in plan.steps] == [1], [x.kernel.name for x in plan.steps]
         return plan
 
@@ -77,11 +81,12 @@ def main(arguments):
     backend, rng = current.cuda_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     is_right = True
-    for number, case in enumerate(CASES):
-        turned = (bool(number & 1), bool(number & 2))
-        shape = SHAPES[1] if number % 3 == 2 else SHAPES[0]
+    for dtype, (number, case) in product((np.float32, np.complex64), enumerate(CASES)):
+        # Of complex matrices those in C order.
+        turned = (bool(number & 1), bool(number & 2)) if dtype is np.float32 else (False, False)
+        shape = SHAPES[dtype][number % 3 == 2]
         try:
-            is_right &= check(backend, case, shape, turned, rng, cupy, np.float32, PartsRun)
+            is_right &= check(backend, case, shape, turned, rng, cupy, dtype, PartsRun)
         except Exception:  # noqa: BLE001
             traceback.print_exc()
             is_right = False

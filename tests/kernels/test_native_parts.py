@@ -18,13 +18,14 @@ from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, f32, u32
-from tests.kernels.split_case import CASES, Reference, draw
+from tests.kernels.split_case import CASES, Reference, draw, embedded
 from tests.kernels.test_gemm_native import boxes, fill, run
 from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 BY_WARPGROUPS = NativeSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_in_parts=True, is_by_warpgroups=True)
 SMALL = NativeSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_in_parts=True)
+COMPLEX = SMALL._replace(tile_n=64, is_complex=True)
 
 
 def block_kernel(spec):
@@ -34,9 +35,12 @@ def block_kernel(spec):
     chains = Chains(k, spec)
     m, n = (k.scalar(name, u32) for name in "mn")
     tiles = []
-    for major, extent, source in ((spec.a_major, spec.tile_m, a_boxes), (spec.b_major, spec.tile_n, b_boxes)):
-        tile = OperandTile(k, f32, extent, spec.depth, major, 1)
-        fill(k, tile.address(k.const(0, u32)), source, extent, SWIZZLE_NBYTES)
+    for major, extent, depth, source in (
+        (spec.a_major, spec.tile_m, spec.depth, a_boxes),
+        (spec.b_major, spec.tile_n, spec.b_depth, b_boxes),
+    ):
+        tile = OperandTile(k, f32, extent, depth, major, 1)
+        fill(k, tile.address(k.const(0, u32)), source, tile.nbytes // SWIZZLE_NBYTES, SWIZZLE_NBYTES)
         tiles.append(tile)
     k.barrier()
     warp = k.shfl_idx(k.warp, 0)
@@ -52,7 +56,9 @@ def block_kernel(spec):
 
 
 def product(spec, a, b):
-    """What a block makes of A (m, 32) and B (32, n)."""
+    """What a block makes of A (m, 32) and B (32, n), or of complex ones, half as deep, seen as reals."""
+    if spec.is_complex:
+        return product_of_complex(spec, a, b)
     m, n = len(a), b.shape[1]
     padded = [np.pad(x, ((0, extent - len(x)), (0, 0))) for x, extent in ((a, spec.tile_m), (b.T, spec.tile_n))]
     majors = spec.a_major, spec.b_major
@@ -62,8 +68,20 @@ def product(spec, a, b):
     return run(kernel, arrays, (a.shape[1], *(x.shape[1] for x in stored), m, n))
 
 
+def product_of_complex(spec, a, b):
+    """See `product`."""
+    left, right = (np.ascontiguousarray(x).view(np.float32) for x in (a, b))
+    (m, depth), (rows, n) = left.shape, right.shape
+    padded = np.pad(left, ((0, spec.tile_m - m), (0, 0))), np.pad(right, ((0, 0), (0, spec.tile_n - n)))
+    beside = np.ascontiguousarray(padded[1].reshape(rows, -1, 32).transpose(1, 0, 2))
+    kernel = block_kernel(spec._replace(is_paired=n % 4 == 0))
+    arrays = [np.full((m, n), np.nan, np.float32), padded[0], beside, left, right]
+    return run(kernel, arrays, (depth, depth, n, m, n)).view(np.complex64)
+
+
 def chain(a, b):
-    """The product by fused multiply-adds of f32, one after the other along K."""
+    """The product by fused multiply-adds of f32, one after the other along K; of complex matrices as `embedded`."""
+    a, b = embedded(a, b)
     total = np.zeros((len(a), b.shape[1]), np.float32)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for left, right in zip(a.T.astype(np.float64), b.astype(np.float64), strict=True):
@@ -80,12 +98,22 @@ def test_products_are_as_exact_as_multiply_adds(majors, groups):
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_complex_products_are_as_exact_as_multiply_adds(groups):
+    a, b = draw(CASES[0], np.random.default_rng(3), 31, 30, 16, np.complex64)
+    spec = COMPLEX._replace(num_groups=groups)
+    reference = Reference(a, b)
+    assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_numbers_of_every_sort(case):
-    a, b = draw(case, np.random.default_rng(3), 32, 31, 32)
+@pytest.mark.parametrize("spec", [SMALL, COMPLEX], ids=["real", "complex"])
+def test_numbers_of_every_sort(case, spec):
+    n, depth, dtype = (31, 16, np.complex64) if spec.is_complex else (31, 32, np.float32)
+    a, b = draw(case, np.random.default_rng(3), 32, n, depth, dtype)
     reference = Reference(a, b)
     # What an element is mostly one product of is rounded twice, in units of half of what that may bring.
-    assert reference.error(product(SMALL, a, b)) <= max(2, reference.error(chain(a, b)))
+    assert reference.error(product(spec, a, b)) <= max(2, reference.error(chain(a, b)))
 
 
 @pytest.mark.parametrize("is_paired", [True, False])
@@ -192,11 +220,14 @@ def test_parts_are_planned(shape):
     assert step.work.flops == 2 * np.prod(shape) * shape[-1]
 
 
-def test_small_complex_matrices_are_multiplied_as_reals():
-    (step,) = planned((512, 640), 512, type=c64).steps
-    assert step.kernel.name.endswith("_complex")
+@pytest.mark.parametrize(
+    ("m", "n", "by_warpgroups"), [(256, 256, False), (384, 384, False), (512, 512, False), (640, 640, True)], ids=str
+)
+def test_small_complex_matrices_are_multiplied_as_reals(m, n, by_warpgroups):
+    (step,) = planned((m, n), 512, type=c64).steps
+    assert step.kernel.name.endswith("_warpgroups_complex" if by_warpgroups else "_parts_complex")
     assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
-    assert step.work == (8 * 512 * 640 * 512, 8 * (512 * 640 + 512 * 512 + 512 * 640))
+    assert step.work == (8 * m * n * 512, 8 * (m * 512 + 512 * n + m * n))
 
 
 @pytest.mark.parametrize(
