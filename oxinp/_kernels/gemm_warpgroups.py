@@ -34,8 +34,6 @@ class CopiedSpec(Protocol):
     @property
     def cluster(self) -> int: ...
     @property
-    def depth(self) -> int: ...
-    @property
     def parts(self) -> tuple[int, int]: ...
 
 
@@ -102,10 +100,9 @@ def produce(
         row, column = tiles.starts(number, row, column)  # noqa: PLW2901
         with k.range(*tiles.depth_range(number)) as step:
             slot = producer.acquire()
-            start = step * spec.depth
             of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.parts]
-            a_tile.load(a_map, slot, row, start, tiles.rank, of_all[0], outer=of_a)
-            b_tile.load(b_map, slot, column, start, tiles.rank, of_all[1], outer=of_b)
+            a_tile.load(a_map, slot, row, step * a_tile.depth, tiles.rank, of_all[0], outer=of_a)
+            b_tile.load(b_map, slot, column, step * b_tile.depth, tiles.rank, of_all[1], outer=of_b)
     return producer
 
 
