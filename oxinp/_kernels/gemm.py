@@ -42,6 +42,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.fragments import TurnedResultTile
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import ColumnsTile, OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32
@@ -240,6 +241,7 @@ def make(spec: GemmSpec) -> Kernel:
     extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
 
     def multiply(number: Value, thread: Value) -> None:
+        follow(k)
         storing = k.const(0, u32) if spec.num_storing == 1 else number
         result: Any
         if spec.is_through_registers:

@@ -4,8 +4,8 @@ Data layout: A is (M, K), B is (K, N), C is (M, N) in global memory, each row-ma
 major say which axis is contiguous). In shared memory there is a ring of `num_stages` pairs of tiles, 128 bytes deep
 along K: rows of 128 bytes, swizzled, along K or along M or N as the operand itself.
 
-Who owns what: persistent blocks of warps that multiply, `warp_m` x `warp_n` of C in registers each, behind a first one
-of which one thread keeps the ring full by bulk tensor copies. What a warp does with tiles is in `native_warps`. In a
+Who owns what: blocks of warps that multiply, `warp_m` x `warp_n` of C in registers each, behind a first one of which
+one thread keeps the ring full by bulk tensor copies. They are persistent if a multiprocessor has one of them. What a warp does with tiles is in `native_warps`. In a
 cluster of two, the blocks work on tiles one above the other and each copies half of the common B tile, to both.
 
 Algorithm: for every tile, in an order that keeps the tiles worked on at one time in a near-square region, warps
@@ -17,7 +17,9 @@ Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are 
 
 from __future__ import annotations
 
-from functools import cache
+import math
+from contextlib import nullcontext
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels import native_parts, native_warpgroups
@@ -30,22 +32,23 @@ from oxinp._kernels.native_warpgroups import NUM_BUFFERS, TILE_M, TILE_N
 from oxinp._kernels.native_warps import FMA_DEPTH, HEIGHT, VECTOR, WARP, DmmaWarp, FmaWarp, Warp
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.mbarrier import Consumer, Pipeline
+from oxinp._ptx.mbarrier import Pipeline, Rounds
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import Type, bf16, c128, f32, f64, i64, u32
+from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
     from oxinp._kernels.gemm import Stack
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
 
 WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, c128: DmmaWarp, f32: FmaWarp}
 # What rows and columns of tiles are multiples of.
 UNITS = {**{type_: operand.height for type_, operand in OPERANDS.items()}, f32: FMA_DEPTH}
 WARPGROUPS = (TILE_M, TILE_N, native_warpgroups.HEIGHT, native_warpgroups.WIDTH, 1, 1)
 NAMES = {"k": "k", "mn": "m"}
+MAX_MULTIPLIES = 128  # instructions of a warp in a round; where operands lie alike, there are others beside
 SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
 
 
@@ -81,6 +84,8 @@ class NativeSpec(NamedTuple):
         The work has slices: matrices, chunks of K, or both.
     is_paired : bool
         Rows of C begin at multiples of 16 bytes.
+    round_length : int
+        Buffers of the ring that every turn of the loop along K is for: they, and tiles along K, are a multiple of it.
     """
 
     type: Type = f64
@@ -100,11 +105,21 @@ class NativeSpec(NamedTuple):
     promotion: int = 0
     is_sliced: bool = False
     is_paired: bool = True
+    round_length: int = 1
 
     @property
     def depth(self) -> int:
         """Of K per tile."""
         return SWIZZLE_NBYTES // self.type.nbytes
+
+    def fitted(self, depth: int) -> NativeSpec:
+        """The Spec for so much of K: with the longest rounds that take no longer to compile than kernels may."""
+        longest = 1
+        if self.type is not f32:  # that has instructions enough, and registers just
+            per_buffer = self.warp_m * self.warp_n * len(self.type.parts) // 64
+            longest = MAX_MULTIPLIES // per_buffer // (2 if self.a_major == self.b_major else 1)
+        num_steps = math.gcd(-(-depth // self.depth), self.num_stages)
+        return self._replace(round_length=next(x for x in range(longest, 0, -1) if num_steps % x == 0))
 
     @property
     def b_depth(self) -> int:
@@ -163,6 +178,7 @@ class NativeSpec(NamedTuple):
         ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_in_parts
         ways += "_warpgroups" * self.is_by_warpgroups + "_complex" * self.is_complex
         ways += "_sliced" * self.is_sliced + "_unpaired" * (not self.is_paired)
+        ways += f"_r{self.round_length}" * (self.round_length > 1)
         return (
             f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"
             f"_s{self.num_stages}_c{self.cluster}_b{self.blocks_per_sm}{ways}"
@@ -177,6 +193,8 @@ class NativeSpec(NamedTuple):
         """Raise ValueError if there is no such kernel."""
         if self.cluster not in (1, 2) or self.num_stages < 3 or self.blocks_per_sm < 1:
             raise ValueError(f"{self}: no such cluster or ring")
+        if self.round_length < 1 or self.num_stages % self.round_length:
+            raise ValueError(f"{self}: a ring is not so many rounds")
         if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such sums")
         if self.is_complex and (not self.is_in_parts or (self.a_major, self.b_major) != ("k", "mn")):
@@ -255,7 +273,7 @@ def make(spec: NativeSpec) -> Kernel:
         )
         return k.build()
     with k.when(warp == 0), k.when(k.tid == 0):
-        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b), lambda: follow(k))
+        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
         if spec.cluster > 1:
             producer.drain()
     with k.otherwise():
@@ -298,39 +316,36 @@ def _consume(
 ) -> None:
     c, m, n = result
     group, (first_row, first_column) = place_of(k, spec, warp)
-    consumer = Consumer(pipeline, k.lane)
+    length = spec.round_length
+    rounds = Rounds(pipeline, k.lane, length)
     own = warp_of(k, spec, operands, (first_row, first_column), group, chains)
-    stage = k.var(k.const(0, u32))
 
     with tiles.each_sliced() as (number, row, column):
         begin, end = tiles.depth_range(number)
         own.reset()
         if chains is not None:
             chains.turn_to(number)
-        stage.set(consumer.acquire())
-        own.begin(stage.get())
-        with k.range(begin, end) as step:
-
-            def advance(following: Value = step + 1, end: Value = end) -> Value:
-                with k.when(following < end):
-                    stage.set(consumer.acquire())
+        own.begin(rounds.wait(0))
+        with k.range(begin, end, length) as step:
+            for i in range(length):
+                is_more = None if i < length - 1 else step + length < end
                 # Behind the last one, what is loaded once more is not used.
-                return stage.get()
-
-            own.multiply(stage.get(), advance)
-            # One buffer later: loads may be under way when it is said that they have been started (seen on the H200).
-            with k.when(step > begin):
-                k.warp_sync()
-                consumer.release()
-            if spec.promotion:
-                period = spec.promotion // spec.depth
-                with k.when((step - begin) % period == period - 1):
-                    own.promote()
+                own.multiply(rounds.buffer(i), partial(rounds.wait_behind, i, is_more))
+                # One buffer later: loads may be under way when it is said that they have been started (seen on the
+                # H200).
+                with nullcontext() if i else k.when(step > begin):
+                    k.warp_sync()
+                    rounds.release_before(i)
+                if spec.promotion:
+                    period = spec.promotion // spec.depth
+                    with k.when((step - begin + i) % period == period - 1):
+                        own.promote()
+            rounds.turn()
         if spec.type is f32:
             own.promote()
         own.store(_matrix(k, c, number, m, n), row + first_row, column + first_column, m, n)
         k.warp_sync()
-        consumer.release()
+        rounds.release_before(0)
 
 
 def _matrix(k: Builder, c: Pointer, number: Value | None, m: Value, n: Value) -> Pointer:
@@ -379,6 +394,8 @@ def plan(
         extents[1] = (depth // 2, extents[1][1])
     num_m, num_n = -(-m // (spec.tile_m * spec.cluster)) * spec.cluster, -(-n // spec.tile_n)
     num_k = -(-depth // spec.depth)
+    if num_k % spec.round_length:
+        raise ValueError(f"{spec}: {num_k} tiles along K are no whole rounds")
     constants: tuple[int, ...] = (num_m, num_n, num_k)
     num_slices, moves, count = 1, (0, 0), 1
     if stack is not None:
@@ -394,7 +411,10 @@ def plan(
             # One matrix for all: no coordinate but 0 is used.
             matrices, distance = (count, move) if move else (1, ALIGN)
             maps.append(MapSpec(spec.type, (matrices, *extent), (distance, stride), (1, *box)))
-    blocks = min(num_sms * spec.blocks_per_sm // spec.cluster * spec.cluster, num_m * num_n * num_slices)
+    blocks = num_m * num_n * num_slices
+    if spec.blocks_per_sm == 1:
+        # Several are as busy as the memory lets them if each has one tile: multiprocessors are not equally fast.
+        blocks = min(blocks, num_sms // spec.cluster * spec.cluster)
     if spec.is_in_parts:
         steps = (*strides, *(moves if spec.is_sliced else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)

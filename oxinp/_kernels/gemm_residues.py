@@ -31,6 +31,7 @@ from oxinp._kernels.moduli import MODULI
 from oxinp._kernels.residues import GROUP, SPAN
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
 from oxinp._ptx.types import Type, i8, i32, i64, u8, u32
@@ -140,10 +141,11 @@ def make(spec: ResidueGemmSpec) -> Kernel:
     k = builder_of(spec)
     c, count = k.pointer("c", u32, "rw" if spec.is_added else "w"), k.pointer("count", i32, "r")
     a_map, b_map = (TensorMap(k, name, 2) for name in ("a_map", "b_map"))
-    tiles = _Tiles(k, spec, count)
     a = OperandTile(k, i8, TILE_M, SPAN, "k", spec.num_stages)
     b = OperandTile(k, i8, spec.tile_n, SPAN, "k", spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes)
+    follow(k)
+    tiles = _Tiles(k, spec, count)
 
     def multiply(number: Value, thread: Value) -> None:
         def prepare(row: Value, column: Value, planes: tuple[Value, ...]) -> dict[tuple[int, int], list[Value]]:

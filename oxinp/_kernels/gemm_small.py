@@ -21,6 +21,7 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.memory import Pointer
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import ATOM_NBYTES
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import f32, i64, u32
@@ -84,6 +85,7 @@ def make(spec: SmallSpec) -> Kernel:
     with k.when(warp == 0), k.when(k.lane == 0):
         a_map.prefetch()
         b_map.prefetch()
+        follow(k)
         producer = Producer(pipeline)
         with k.range(k.ctaid, count, k.nctaid) as number:
             slot = producer.acquire()

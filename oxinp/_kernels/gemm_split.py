@@ -33,6 +33,7 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.memory import Pointer
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
 from oxinp._ptx.types import Type, f16, f32, i32, i64, u32
@@ -156,12 +157,13 @@ def make(spec: SplitGemmSpec) -> Kernel:
     tiles = Tiles(k, spec.cluster, spec.num_columns)
     extents = (k.scalar("m", u32), k.scalar("n", u32))
     planes = {name: k.scalar(f"{name}_plane", u32) for name in "ab"} if spec.num_parts > 1 else {}
-    tiles.num_m = k.where(guard[0] == 0, tiles.num_m, 0)
     operands = {
         name: OperandTile(k, f16, spec.extent(name), DEPTH, spec.major(name), spec.num_stages, spec.num_parts)
         for name in maps
     }
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, sum(tile.nbytes for tile in operands.values()))
+    follow(k)
+    tiles.num_m = k.where(guard[0] == 0, tiles.num_m, 0)
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.tid >> 5, 0)
     with k.when(warp == NUM_CONSUMERS * WARPGROUP // WARP), k.when(k.lane == 0):

@@ -11,6 +11,7 @@ from oxinp._kernels.gemm_tiles import NUM_CONSUMERS, ROWS, STEPS
 from oxinp._ptx import Builder
 from oxinp._ptx.fragments import Fragments
 from oxinp._ptx.mbarrier import Producer
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals, limit_registers
 
 if TYPE_CHECKING:
@@ -83,16 +84,15 @@ def produce(
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
-    begin: Callable[[], None] = lambda: None,
 ) -> Producer:
-    """Copy the tiles of A and B into the ring; one thread calls it. Returns what has filled it.
+    """Copy the tiles of A and B into the ring, once the kernel before has ended; one thread calls it.
 
-    Before the first copy, but behind everything that may be done early, `begin` is called.
+    Returns what has filled the ring.
     """
     (a_map, a_tile), (b_map, b_tile) = a, b
     a_map.prefetch()
     b_map.prefetch()
-    begin()
+    follow(k)
     producer = Producer(pipeline)
     everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
     with tiles.each_sliced() as (number, row, column):

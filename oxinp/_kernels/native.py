@@ -71,20 +71,20 @@ class Tiling(NamedTuple):
 # Measured on the H200.
 TILINGS = {
     f64: (
-        Tiling(Cut(64, 128, 32, 32, 8, 2, 1), 0.226e12),
+        Tiling(Cut(64, 128, 32, 32, 8, 2, 1), 0.238e12),
         Tiling(Cut(64, 96, 32, 48, 8, 2, 1), 0.2e12),
         Tiling(Cut(64, 64, 32, 32, 6, 1, 2), 0.22e12, 0.65),
         Tiling(Cut(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95),
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
     ),
     c128: (
-        Tiling(Cut(64, 64, 32, 16, 8, 2, 1), 0.0575e12),
-        Tiling(Cut(48, 96, 24, 16, 8, 2, 1), 0.0585e12),
+        Tiling(Cut(64, 64, 16, 16, 8, 2, 1), 0.0589e12),
+        Tiling(Cut(48, 96, 24, 16, 8, 2, 1), 0.0592e12),
         Tiling(Cut(48, 64, 24, 16, 8, 2, 1), 0.057e12),
-        Tiling(Cut(32, 64, 16, 8, 8, 2, 1), 0.055e12),
-        Tiling(Cut(32, 48, 16, 8, 8, 2, 1), 0.052e12),
-        Tiling(Cut(24, 48, 8, 8, 8, 2, 1), 0.044e12),
-        Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.029e12),
+        Tiling(Cut(32, 64, 16, 8, 8, 2, 1), 0.056e12),
+        Tiling(Cut(32, 48, 16, 8, 8, 2, 1), 0.053e12),
+        Tiling(Cut(24, 48, 8, 8, 8, 2, 1), 0.049e12),
+        Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.038e12),
         # Of stacks: clusters are whole.
         Tiling(Cut(64, 64, 16, 16, 8, 1, 1), 0.056e12),
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.045e12, 0.8),
@@ -208,7 +208,7 @@ class _Product:
     def spec(self, cut: Cut) -> NativeSpec:
         """The kernel of a cut."""
         a, b = self.sources
-        return NativeSpec(
+        spec = NativeSpec(
             self.type,
             a.major,
             b.major,
@@ -218,6 +218,7 @@ class _Product:
             is_sliced=self.count > 1,
             is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
         )
+        return spec.fitted(self.shape[2])
 
     def is_legal(self, cut: Cut) -> bool:
         """Whether there is a kernel that fits the device, and may be used."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._ptx import Builder
+    from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value
 
@@ -49,28 +50,25 @@ class Operand:
         high, low = k.lane >> 2, k.lane & 3
         self.order = ordered(high)
         self.is_k_major = tile.major == "k"
-        # The first of two places: the other one is four chunks, or a row, further on.
         if self.is_k_major:
-            self.place = (
-                tile.address(k.const(0, u32)) + (first + self.order) * SWIZZLE_NBYTES + ((low ^ self.order) << 4)
-            )
+            place = tile.address(k.const(0, u32)) + (first + self.order) * SWIZZLE_NBYTES + ((low ^ self.order) << 4)
+            self.places = [(place, 0), (place ^ (4 << 4), 0)]
         else:
             row = self.rows_per_lane * low if self.rows_per_lane > 1 else low
-            self.place = (
+            place = (
                 tile.address(k.const(0, u32))
                 + first * SWIZZLE_NBYTES
                 + row * SWIZZLE_NBYTES
                 + ((self.order ^ row) << 4)
             )
+            self.places = [(place, 0), (place ^ (self.beside << 4), self.beside * SWIZZLE_NBYTES)]
 
-    def at(self, stage: Value) -> list[Pointer]:
-        """Where the lane's elements lie in a buffer of the ring."""
-        k = self.builder
-        first = self.place + stage * self.tile.nbytes
-        if self.is_k_major:
-            return [Pointer(k, place, f64, "shared", "r") for place in (first, first ^ (4 << 4))]
-        second = Pointer(k, first ^ (self.beside << 4), f64, "shared", "r", (), self.beside * SWIZZLE_NBYTES)
-        return [Pointer(k, first, f64, "shared", "r"), second]
+    def at(self, buffer: Buffer) -> list[Pointer]:
+        """Where the lane's elements lie in a buffer of the ring: the first, and four chunks or some rows further on."""
+        start, offset = buffer.offsets(self.tile.nbytes)
+        return [
+            Pointer(self.builder, place + start, f64, "shared", "r", (), own + offset) for place, own in self.places
+        ]
 
     def pairs(self, places: list[Pointer], number: int, step: int) -> list[tuple[Value, ...]]:
         """Of the 16 of M or N with this number and the two of K that a lane has from `step` on, neighbours.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.gemm_native import NativeSpec
     from oxinp._kernels.native_checked import Chains
     from oxinp._ptx import Builder
+    from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value, Var
 
@@ -89,30 +90,31 @@ class Side:
             self.place = start + 2 * quarter * SWIZZLE_NBYTES + ((row ^ 2 * quarter) << CHUNK_SHIFT)
         self.least: Var = k.var(k.const(0xFFFFFFFF, u32))
 
-    def load(self, stage: Value, step: Value | int) -> list[list[Pair]]:
+    def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
         """Of every eight lines, the two pairs of a lane in 16 of K."""
-        place = self.place + stage * self.tile.nbytes
+        start, offset = buffer.offsets(self.tile.nbytes)
+        place = self.place + start
         eights: list[list[Pair]] = []
         if self.is_k_major:
             place = place ^ (step << (CHUNK_SHIFT + 2))
-            pointers = [self.pointer(place), self.pointer(place ^ (2 << CHUNK_SHIFT))]
+            pointers = [self.pointer(place, offset), self.pointer(place ^ (2 << CHUNK_SHIFT), offset)]
             for number in range(self.num_eights):
-                offset = number * ATOM_NBYTES
-                eights.append([self.pair(pointer.offset_bytes(offset).load(0, 2)) for pointer in pointers])
+                at = number * ATOM_NBYTES
+                eights.append([self.pair(pointer.offset_bytes(at).load(0, 2)) for pointer in pointers])
             return eights
         place = place + step * (STEP * SWIZZLE_NBYTES)
-        pointers = [self.pointer(place), self.pointer((place ^ (1 << CHUNK_SHIFT)) + SWIZZLE_NBYTES)]
+        pointers = [self.pointer(place, offset), self.pointer(place ^ (1 << CHUNK_SHIFT), offset + SWIZZLE_NBYTES)]
         for box in range(self.num_eights // VECTOR):
             halves = []
             for half in range(2):
-                offset = box * FMA_BOX_NBYTES + half * ATOM_NBYTES
-                halves.append([pointer.offset_bytes(offset).load(0, VECTOR) for pointer in pointers])
+                at = box * FMA_BOX_NBYTES + half * ATOM_NBYTES
+                halves.append([pointer.offset_bytes(at).load(0, VECTOR) for pointer in pointers])
             eights += [[self.pair((low[i], high[i])) for low, high in halves] for i in range(VECTOR)]
         return eights
 
-    def pointer(self, place: Value) -> Pointer:
+    def pointer(self, place: Value, offset: int = 0) -> Pointer:
         """To elements there."""
-        return Pointer(self.builder, place, f32, "shared", "r")
+        return Pointer(self.builder, place, f32, "shared", "r", (), offset)
 
     def pair(self, pair: tuple[Value, ...]) -> Pair:
         """Two elements, whose size is noted."""
@@ -145,10 +147,12 @@ class ComplexSide(Side):
         start = tile.address(k.const(0, u32)) + first * (SWIZZLE_NBYTES // 2)
         self.place = start + quarter * SWIZZLE_NBYTES + ((ordered(row) ^ quarter) << CHUNK_SHIFT)
 
-    def load(self, stage: Value, step: Value | int) -> list[list[Pair]]:
+    def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
         """Of every eight numbers, the two of a lane in 8 rows."""
-        place = self.place + stage * self.tile.nbytes + step * ATOM_NBYTES
-        pointers = [self.pointer(place), self.pointer((place ^ (4 << CHUNK_SHIFT)) + 4 * SWIZZLE_NBYTES)]
+        start, offset = buffer.offsets(self.tile.nbytes)
+        place = self.place + start + step * ATOM_NBYTES
+        second = self.pointer(place ^ (4 << CHUNK_SHIFT), offset + 4 * SWIZZLE_NBYTES)
+        pointers = [self.pointer(place, offset), second]
         eights: list[list[Pair]] = []
         for box in range(self.num_eights // VECTOR):
             halves = [pointer.offset_bytes(box * FMA_BOX_NBYTES // 2).load(0, VECTOR) for pointer in pointers]
@@ -207,20 +211,20 @@ class PartsWarp(CheckedSums):
         for side in self.sides:
             side.least.set(k.const(0xFFFFFFFF, u32))
 
-    def begin(self, stage: Value) -> None:
+    def begin(self, buffer: Buffer) -> None:
         """Load what is multiplied first, which is held from one buffer to the next."""
         var = self.builder.var
-        loaded = self._load(stage, self.steps[0])
+        loaded = self._load(buffer, self.steps[0])
         self.held = [[[(var(x), var(y)) for x, y in eight] for eight in side] for side in loaded]
 
     def promote(self) -> None:
         """Sums are totals."""
 
-    def multiply(self, stage: Value, advance: Callable[[], Value]) -> None:
-        """Add the products of a buffer. `advance` returns the one to load from next, this one if there is none."""
+    def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
+        """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         fragments = [[[(x.get(), y.get()) for x, y in eight] for eight in side] for side in self.held]
         for step in self.steps[1:]:
-            following = self._load(stage, step)
+            following = self._load(buffer, step)
             self.multiply_step(*fragments)
             fragments = following
         following = self._load(advance(), self.steps[0])
@@ -229,9 +233,9 @@ class PartsWarp(CheckedSums):
             for variable, value in zip(chain(*variables), chain(*values), strict=True):
                 variable.set(value)
 
-    def _load(self, stage: Value, step: Value | int) -> list[list[list[Pair]]]:
+    def _load(self, buffer: Buffer, step: Value | int) -> list[list[list[Pair]]]:
         """What 16 of K are of A and of B."""
-        return [side.load(stage, step) for side in self.sides]
+        return [side.load(buffer, step) for side in self.sides]
 
     def multiply_step(self, above: list[list[Pair]], beside: list[list[Pair]]) -> None:
         """Add the products of 16 of K."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.native_checked import CheckedSums
 from oxinp._kernels.native_parts import BOX_LINES, NUM_PARTS, SMALL, STEP, Pair, Side, note_least, split
 from oxinp._kernels.native_warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR
-from oxinp._ptx.mbarrier import Consumer, Producer
+from oxinp._ptx.mbarrier import Buffer, Consumer, Producer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
@@ -85,9 +85,9 @@ class TurnedSide(Side):
             + (row & 3) * f32.nbytes
         )
 
-    def load(self, stage: Value, step: Value | int) -> list[list[Pair]]:
+    def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
         """Of both eights, the two pairs of a lane in 16 of K."""
-        place = self.place + stage * self.tile.nbytes + step * (STEP * SWIZZLE_NBYTES)
+        place = self.place + buffer.at(self.tile.nbytes) + step * (STEP * SWIZZLE_NBYTES)
         eights = []
         for start in (place, place ^ (2 << CHUNK_SHIFT)):
             pointers = [self.pointer(start), self.pointer((start ^ (1 << CHUNK_SHIFT)) + SWIZZLE_NBYTES)]
@@ -243,7 +243,7 @@ class WarpgroupSums(CheckedSums):
         k = self.builder
         words = []
         for step in self.steps:
-            upper, lower = self.left.load(stage, step)
+            upper, lower = self.left.load(Buffer(stage), step)
             pairs = [split(k, *pair) for both in zip(upper, lower, strict=True) for pair in both]
             words.append(list(zip(*pairs, strict=True)))
         return words

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.gemm_native import NativeSpec
     from oxinp._ptx import Builder
+    from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value, Var
 
@@ -41,11 +42,11 @@ class Warp(Protocol):
     def reset(self) -> None:
         """Begin with zeros."""
 
-    def begin(self, stage: Value) -> None:
+    def begin(self, buffer: Buffer) -> None:
         """Load what is held from one buffer of the ring to the next."""
 
-    def multiply(self, stage: Value, advance: Callable[[], Value]) -> None:
-        """Add the products of a buffer. `advance` returns the one to load from next, this one if there is none."""
+    def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
+        """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
 
     def promote(self) -> None:
         """Add the sums to totals in shared memory, and begin anew; only if the Spec says so."""
@@ -81,33 +82,33 @@ class DmmaWarp:
                 for total in totals:
                     total.set(zero)
 
-    def begin(self, stage: Value) -> None:
+    def begin(self, buffer: Buffer) -> None:
         """Load the fragments of the first step, which are held from one buffer to the next."""
         k = self.builder
         (left, rows), (right, columns) = self.sides
-        at, beside = left.at(stage), right.at(stage)
+        at, beside = left.at(buffer), right.at(buffer)
         fragments = (
             [loaded for i in range(rows // left.height) for loaded in left.left(at, i, 0)],
             [loaded for i in range(columns // right.height) for loaded in right.right(beside, i, 0)],
         )
         self.held = [[[k.var(value) for value in fragment] for fragment in side] for side in fragments]
 
-    def multiply(self, stage: Value, advance: Callable[[], Value]) -> None:
-        """Add the products of a buffer. `advance` returns the one to load from next, this one if there is none."""
+    def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
+        """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         fragments = [[[variable.get() for variable in fragment] for fragment in side] for side in self.held]
         for step in range(STEP, DEPTH, STEP):
-            fragments = self.multiply_step(fragments, stage, step)
+            fragments = self.multiply_step(fragments, buffer, step)
         fragments = self.multiply_step(fragments, advance(), 0)
         for side, values in zip(self.held, fragments, strict=True):
             for held, loaded in zip(side, values, strict=True):
                 for variable, value in zip(held, loaded, strict=True):
                     variable.set(value)
 
-    def multiply_step(self, fragments: Any, stage: Value, step: int) -> list[list[list[Value]]]:
+    def multiply_step(self, fragments: Any, buffer: Buffer, step: int) -> list[list[list[Value]]]:
         """Add a step's products; the fragments of another step, which are loaded meanwhile."""
         k = self.builder
         (left, _), (right, columns) = self.sides
-        at, beside = left.at(stage), right.at(stage)
+        at, beside = left.at(buffer), right.at(buffer)
         ahead = left.ahead if self.spec.num_warps * self.spec.blocks_per_sm <= FEW_WARPS else 0
         next_left = [x for i in range(ahead) for x in left.left(at, i, step)]
         next_right = [x for i in range(columns // right.height) for x in right.right(beside, i, step)]
@@ -176,9 +177,9 @@ class _Lines:
         else:
             self.place = tile.address(k.const(0, u32)) + first * SWIZZLE_NBYTES + (lane << CHUNK_SHIFT)
 
-    def load(self, stage: Value, quad: Value) -> list[list[Value]]:
+    def load(self, buffer: Buffer, quad: Value) -> list[list[Value]]:
         """Of every line, four of K."""
-        start = self.place + stage * self.tile.nbytes
+        start = self.place + buffer.at(self.tile.nbytes)
         per_lane = self.extent // self.count
         if self.is_k_major:
             start = start ^ (quad << CHUNK_SHIFT)
@@ -256,22 +257,22 @@ class FmaWarp:
         for i in range(0, len(flat), VECTOR):
             yield own.at(i * self.num_threads), flat[i : i + VECTOR]
 
-    def begin(self, stage: Value) -> None:
+    def begin(self, buffer: Buffer) -> None:
         """Nothing is held."""
 
-    def multiply(self, stage: Value, advance: Callable[[], Value]) -> None:
-        """Add the products of a buffer. `advance` returns the one to load from next, this one if there is none."""
+    def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
+        """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         k = self.builder
         groups = self.spec.num_groups
         with k.range(self.group, FMA_DEPTH // VECTOR, 2 * groups) as quad:
-            self.multiply_quad(stage, quad)
-            self.multiply_quad(stage, quad + groups)
+            self.multiply_quad(buffer, quad)
+            self.multiply_quad(buffer, quad + groups)
         advance()
 
-    def multiply_quad(self, stage: Value, quad: Value) -> None:
+    def multiply_quad(self, buffer: Buffer, quad: Value) -> None:
         """Add the products of four of K."""
         k = self.builder
-        rows, columns = self.rows.load(stage, quad), self.columns.load(stage, quad)
+        rows, columns = self.rows.load(buffer, quad), self.columns.load(buffer, quad)
         for step in range(VECTOR):
             for i, (row, line) in enumerate(zip(rows, self.sums, strict=True)):
                 # There and back: what was read last is read first again.

@@ -8,7 +8,8 @@ side stands: a kernel never sees a parity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._ptx import isa
 from oxinp._ptx.gpu_only import refuse, refuse_to_wait
@@ -163,6 +164,22 @@ class _Cursor:
         self.builder.emit_op(_WAIT, barriers.address(self._stage), self._parity)
 
 
+class Buffer(NamedTuple):
+    """A buffer to be read: one behind the first of a round."""
+
+    first: Value
+    number: int = 0
+
+    def offsets(self, nbytes: int) -> tuple[Value, int]:
+        """Where it begins if buffers have so many bytes, as two numbers to be added up."""
+        return self.first * nbytes, self.number * nbytes
+
+    def at(self, nbytes: int) -> Value:
+        """Where it begins if buffers have so many bytes."""
+        start, offset = self.offsets(nbytes)
+        return start + offset if offset else start
+
+
 class Slot:
     """A buffer to be filled: its number, and the address of the barrier its copies report to."""
 
@@ -232,4 +249,79 @@ class Consumer(_Cursor):
         self._oldest.set(self._following(stage)[0])
 
 
-__all__ = ["Consumer", "Pipeline", "Producer", "Slot", "cluster_barrier", "spinning"]
+class Rounds(_Cursor):
+    """The using side, in every thread of one consuming group, as a loop of which every turn is for several buffers.
+
+    The buffers of a round follow each other, so that where they lie is known to the assembler, but for the first one;
+    that one, too, if a round is the whole ring.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+    thread : Value
+        This thread's number in the group, u32.
+    length : int
+        Buffers in a round, which divides the number of buffers in the ring.
+    """
+
+    def __init__(self, pipeline: Pipeline, thread: Value, length: int) -> None:
+        super().__init__(pipeline, 0, step=length)
+        k = self.builder
+        self.length, self._thread = length, thread
+        self._is_whole = length == pipeline.num_stages
+        self._before: Var = k.var(0, u32)
+        self._empty = pipeline.empty.address(k.const(0, u32))
+        if pipeline.num_sharing > 1:
+            self._empty = k.emit("mapa", self._empty, thread, types=())
+
+    def buffer(self, number: int) -> Buffer:
+        """A buffer of the round."""
+        return Buffer(self.builder.const(0, u32) if self._is_whole else self._stage.get(), number)
+
+    def wait(self, number: int) -> Buffer:
+        """Wait for a buffer of the round to be full."""
+        buffer = self.buffer(number)
+        self._wait_for(buffer, self._parity.get())
+        return buffer
+
+    def wait_behind(self, number: int, is_more: Value | None = None) -> Buffer:
+        """The buffer behind one of the round; wait for it, but not if it is said that there is no more."""
+        buffer, parity = self.buffer(number + 1), self._parity.get()
+        if buffer.number == self.length:
+            first, parity = self._next()
+            buffer = Buffer(first)
+        with nullcontext() if is_more is None else self.builder.when(is_more):
+            self._wait_for(buffer, parity)
+        return buffer
+
+    def turn(self) -> None:
+        """Begin the next round."""
+        first, parity = self._next()
+        self._before.set(self._stage.get())
+        self._stage.set(first)
+        self._parity.set(parity)
+
+    def release_before(self, number: int) -> None:
+        """Let go of the buffer before one of the round: nothing may read it, and what was read has to be there."""
+        k, pipeline = self.builder, self.pipeline
+        buffer = self.buffer(number - 1)
+        if number == 0:
+            buffer = Buffer(buffer.first if self._is_whole else self._before.get(), self.length - 1)
+        with k.when(self._thread < pipeline.num_sharing):
+            name = "mbarrier_arrive_remote" if pipeline.num_sharing > 1 else "mbarrier_arrive"
+            k.emit(name, self._empty + buffer.at(u64.nbytes), types=())
+
+    def _next(self) -> tuple[Value, Value]:
+        """First buffer and parity of the next round."""
+        k, parity = self.builder, self._parity ^ 1
+        if self._is_whole:
+            return k.const(0, u32), parity
+        first, wraps = self._following(self._stage.get())
+        return first, k.where(wraps, parity, self._parity)
+
+    def _wait_for(self, buffer: Buffer, parity: Value) -> None:
+        barrier = self.pipeline.full.address(self.builder.const(0, u32)) + buffer.at(u64.nbytes)
+        self.builder.emit_op(_WAIT, barrier, parity)
+
+
+__all__ = ["Buffer", "Consumer", "Pipeline", "Producer", "Rounds", "Slot", "cluster_barrier", "spinning"]

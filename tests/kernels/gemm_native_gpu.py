@@ -27,7 +27,10 @@ from oxinp.cuda import current
 from tests.kernels.gemm_any_gpu import flops_of
 from tests.kernels.gemm_gpu import write
 
-CHECKED_SHAPES = [(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)]
+CHECKED_SHAPES = [
+    *[(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)],
+    *[(200, 264, 192), (1160, 712, 256)],  # for rounds of several buffers
+]
 MULTIPLY_ADDS = NativeSpec(f32, warp_n=64, num_stages=6, num_groups=2, promotion=256)
 COMPLEX = NativeSpec(c128, tile_m=32, tile_n=64, warp_m=16, warp_n=8)
 CHECKED_SPECS = [
@@ -142,6 +145,7 @@ class Run:
     """Products on the device, of operands in turn."""
 
     def __init__(self, backend, spec, shape, sets):
+        spec = spec.fitted(shape[2]) if isinstance(spec, NativeSpec) else spec
         self.backend, self.spec, self.shape, self.sets = backend, spec, shape, sets
         self.launches = []
         for (c, a, b), buffers in sets:

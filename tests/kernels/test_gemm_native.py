@@ -10,17 +10,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels import gemm_native, gemm_small, native
+from oxinp._kernels import gemm, gemm_native, gemm_residues, gemm_small, gemm_split, native
+from oxinp._kernels.gemm import GemmSpec
 from oxinp._kernels.gemm_native import NativeSpec
+from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.gemm_small import SmallSpec
+from oxinp._kernels.gemm_split import SplitGemmSpec
 from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
 from oxinp._kernels.problem import Launch
 from oxinp._ptx import Builder
+from oxinp._ptx.mbarrier import Buffer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
-from oxinp._ptx.types import c64, c128, f32, f64, u32
+from oxinp._ptx.types import c64, c128, f16, f32, f64, u32
 from tests.kernels import gemm_native_gpu
 from tests.kernels.gemm_any_gpu import draw
 from tests.kernels.machine import machine
@@ -34,7 +38,7 @@ SHIPPED = [
         *tiling.cut,
         is_complex=type is c64,
         promotion=native.PROMOTION if type is f32 and not tiling.cut.is_in_parts else 0,
-    )
+    ).fitted(1 << 12)
     for type, tilings in native.TILINGS.items()
     for tiling in tilings
     for majors in MAJORS
@@ -84,9 +88,9 @@ def block_kernel(spec):
     m, n = (k.scalar(name, u32) for name in "mn")
     tiles = []
     for major, extent, source in ((spec.a_major, spec.tile_m, a), (spec.b_major, spec.tile_n, b)):
-        tile = OperandTile(k, spec.type, extent, spec.depth, major, 1)
+        tile = OperandTile(k, spec.type, extent, spec.depth, major, 2)
         fill(
-            k, tile.address(k.const(0, u32)), source, extent, SWIZZLE_NBYTES
+            k, tile.address(k.const(1, u32)), source, extent, SWIZZLE_NBYTES
         )  # mn-major: boxes follow each other, as many rows in all
         tiles.append(tile)
     k.barrier()
@@ -95,11 +99,11 @@ def block_kernel(spec):
         group, place = gemm_native.place_of(k, spec, warp - 1)
         own = gemm_native.WARPS[spec.type](k, spec, tuple(tiles), place, group)
         own.reset()
-        stage = k.const(0, u32)
-        own.begin(stage)
-        own.multiply(stage, lambda: stage)
+        second, of_second = Buffer(k.const(0, u32), 1), Buffer(k.const(1, u32))
+        own.begin(second)
+        own.multiply(second, lambda: of_second)
         own.promote()
-        own.multiply(stage, lambda: stage)
+        own.multiply(of_second, lambda: second)
         if spec.type is f32:
             own.promote()
         own.store(c, *place, m, n)
@@ -190,13 +194,30 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
     assert kernel.shared_nbytes <= 227 * 1024 // spec.blocks_per_sm - 1024 * (spec.blocks_per_sm > 1)
 
 
-@pytest.mark.parametrize("type", [f64, c128, f32], ids=str)
-def test_what_reads_or_writes_waits_for_the_kernel_before(type):
+@pytest.mark.parametrize(
+    ("family", "spec"),
+    [
+        *[(gemm_native, NativeSpec(type, "k", "mn", *native.TILINGS[type][0].cut)) for type in (f64, c128, f32)],
+        *[(gemm, GemmSpec(f16, f16, tile_n=128, is_bulk=is_bulk)) for is_bulk in (False, True)],
+        (gemm_residues, ResidueGemmSpec(is_added=True)),
+        (gemm_small, SmallSpec()),
+        (gemm_split, SplitGemmSpec("k", "mn", has_pairs=True)),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_what_reads_or_writes_waits_for_the_kernel_before(family, spec):
+    before, *behind = family.make(spec).ptx.split(GRID_WAIT)
+    touching = re.compile(r"bulk\.tensor|(ld|st)\.(acquire\.gpu\.|release\.gpu\.|cs\.|)(global|v\d)")
+    assert not touching.search(before)
+    assert all(touching.search(part) for part in behind)
+
+
+@pytest.mark.parametrize(("type", "depth", "length"), [(f64, 1024, 8), (f64, 1000, 1), (f64, 600, 2), (c128, 72, 1)])
+def test_rounds_are_as_long_as_k_allows(type, depth, length):
     spec = NativeSpec(type, "k", "mn", *native.TILINGS[type][0].cut)
-    before, copying, multiplying = gemm_native.make(spec).ptx.split(GRID_WAIT)
-    assert "bulk.tensor" in copying
-    assert "st.global" in multiplying
-    assert not re.search(r"bulk\.tensor|(ld|st)\.global", before)
+    assert spec.fitted(depth).round_length == length
+    with pytest.raises(ValueError, match="whole rounds"):
+        gemm_native.plan(spec._replace(round_length=8), (64, 64, 520), 132, (1024, 1024))
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)

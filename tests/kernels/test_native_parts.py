@@ -14,6 +14,7 @@ from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
 from oxinp._kernels.native_checked import Chains
 from oxinp._kernels.native_parts import Side
 from oxinp._ptx import Builder
+from oxinp._ptx.mbarrier import Buffer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
@@ -48,9 +49,9 @@ def block_kernel(spec):
         group, place = gemm_native.place_of(k, spec, warp - 1)
         own = native_parts.PartsWarp(k, spec, tuple(tiles), place, group, chains)
         own.reset()
-        stage = k.const(0, u32)
-        own.begin(stage)
-        own.multiply(stage, lambda: stage)
+        buffer = Buffer(k.const(0, u32))
+        own.begin(buffer)
+        own.multiply(buffer, lambda: buffer)
         own.store(c, *place, m, n)
     return k.build()
 
@@ -184,7 +185,7 @@ def test_lanes_load_fragments_of_a(major):
     first = k.shfl_idx(k.warp, 0) * native_warpgroups.HEIGHT
     own = Side(k, tile, first, 16) if major == "k" else native_warpgroups.TurnedSide(k, tile, first)
     for step in range(2):
-        for eight, pairs in enumerate(own.load(k.const(0, u32), step)):
+        for eight, pairs in enumerate(own.load(Buffer(k.const(0, u32)), step)):
             line = to.at((first + own.line(eight, k.lane >> 2)) * 32)
             for half, pair in enumerate(pairs):
                 line.at(2 * (k.lane & 3)).store(16 * step + 8 * half, list(pair))

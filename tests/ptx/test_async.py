@@ -9,7 +9,7 @@ import pytest
 from oxinp._ptx import Builder, emulate, tma, wgmma
 from oxinp._ptx.async_copy import AsyncCopies, bulk_load
 from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
-from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer, Rounds
 from oxinp._ptx.mma import load_matrices, multiply
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
@@ -423,6 +423,31 @@ def test_a_pipeline_assembles(cluster, assembled):
     num = 1 if cluster is None else cluster
     assert len(re.findall(rf"mbarrier\.init.*, {num};", kernel.ptx)) >= 3
     assert ("mapa" in kernel.ptx) == (cluster is not None)
+
+
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_rounds_of_a_ring_assemble(length, assembled):
+    k = Builder(f"rounds_{length}", block=64, target="sm_90a")
+    tile = k.dynamic_shared(f32, (4, 256), align=128)
+    x, out = k.pointer("x", f32, "r"), k.pointer("out", f32, "w")
+    pipeline = Pipeline(k, 4, 1, 1024)
+    with k.when(k.warp == 0), k.when(k.tid == 0):
+        producer = Producer(pipeline)
+        with k.range(0, 12) as i:
+            slot = producer.acquire()
+            bulk_load(k, tile.at(slot.stage * 256), x.at(i * 256), 1024, slot)
+    with k.otherwise():
+        rounds = Rounds(pipeline, k.lane, length)
+        rounds.wait(0)
+        with k.range(0, 12, length) as first:
+            for i in range(length):
+                out[k.cast(first + i, u32) * 32 + k.lane] = tile[rounds.buffer(i).at(256) + k.lane]
+                rounds.wait_behind(i, None if i < length - 1 else first + length < 12)
+                with k.when(first + i > 0):
+                    rounds.release_before(i)
+            rounds.turn()
+        rounds.release_before(0)
+    assembled([k.build()])
 
 
 def test_aligned_dynamic_memory_stands_alone():
