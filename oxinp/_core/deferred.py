@@ -74,7 +74,8 @@ class Deferred:
         self.mask = mask
         self.owner: ref[Storage] | None = None
         self._buffer: Any = None
-        self.wait()
+        self._entry = ref(self, _forget)  # `wait`, spelled out
+        DEFERRED[self._entry] = None
 
     @property
     def buffer(self) -> Deferred:

@@ -108,6 +108,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
         try:
+            if a._storage.host is None or b._storage.host is None:
+                return self._product(a, b)
             return self._of_arrays((a, b))
         except Unsupported:
             return call(self._row.numpy, (a, b), {}, name=self.__name__)

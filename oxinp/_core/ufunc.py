@@ -101,9 +101,13 @@ WHERE = Operation("where", _where_loop, takes_any_integer=True)
 
 def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None = None) -> Any:
     """Return a new array that owns a new storage with these sides."""
+    storage = Storage()  # `make_storage`, spelled out
+    storage.value = value
+    storage.host = host
+    storage.stale = None
     array = _new(types.ndarray)
     array._layout = layout
-    array._storage = make_storage(value, host)
+    array._storage = storage
     array._view = None
     array._cache = None
     return array

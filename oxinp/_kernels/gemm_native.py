@@ -5,8 +5,9 @@ major say which axis is contiguous). In shared memory there is a ring of `num_st
 along K: rows of 128 bytes, swizzled, along K or along M or N as the operand itself.
 
 Who owns what: blocks of warps that multiply, `warp_m` x `warp_n` of C in registers each, behind a first one of which
-one thread keeps the ring full by bulk tensor copies. They are persistent if a multiprocessor has one of them. What a warp does with tiles is in `native_warps`. In a
-cluster of two, the blocks work on tiles one above the other and each copies half of the common B tile, to both.
+one thread keeps the ring full by bulk tensor copies; persistent ones where a multiprocessor has one of them. What a
+warp does with tiles is in `native_warps`. In a cluster of two, the blocks work on tiles one above the other and each
+copies half of the common B tile, to both.
 
 Algorithm: for every tile, in an order that keeps the tiles worked on at one time in a near-square region, warps
 multiply what is in a buffer, begin to load what is in the next one, and let go of the one before. They store their

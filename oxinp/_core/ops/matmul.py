@@ -106,6 +106,7 @@ class Product:
     """The product of matrices in two layouts: what they are turned into first, and the launches."""
 
     __slots__ = (
+        "backend",
         "cost",
         "dtype",
         "finished",
@@ -128,6 +129,7 @@ class Product:
         self.dtype = dtype or np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
+        self.backend: Any = None  # what plans are compiled for
         self.plan: Any = None
         self.spare: Any = None  # the plan that is run where there is no memory for the other
         self.own: Any = None  # the plan that is run where both operands are one matrix
@@ -196,12 +198,12 @@ class Product:
 
     def compute(self, left: Any, right: Any) -> Buffer:
         """Enqueue the product of what lies there into a new Buffer."""
-        backend = device()
         if self.is_turned and left.ptr == right.ptr:
             plan = self.own = self.own or self._compiled_symmetric()
         else:
             plan = self.plan = self.plan or self._compiled()
         run, scratch_nbytes = plan
+        backend = self.backend = self.backend or device()
         result: Buffer = backend.allocate(self.layout.nbytes)
         if not scratch_nbytes:
             run(result.ptr, left.ptr, right.ptr)
@@ -347,7 +349,9 @@ class Product:
 
 def _computed(handle: Handle) -> Value:
     """What lies on the device of an operand, computed if it is pending."""
-    value = expression(handle)
+    value = handle._storage.value
+    if value is None or value[0].layout is not handle._layout:
+        value = expression(handle)
     if value[0].nodes:
         value = schedule.materialise(handle._storage)
     value[1][0].ptr  # noqa: B018 - which has a deferred product computed
