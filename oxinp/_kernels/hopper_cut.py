@@ -102,6 +102,8 @@ THIN_TILINGS = tuple(
     for num_stages, cluster, shared, seconds in zip(numbers, (1, 2, 2), "bca", (2.6e-6, 4.1e-6, 4.1e-6), strict=True)
     if num_stages
 )
+# Turned, too, where there are as many rows as columns: between the widths of the tilings above.
+(TURNED_TILING,) = (x for x in THIN_TILINGS if (x.tile_n, x.cluster) == (160, 1))
 # f32 that comes through registers.
 REGISTER_TILINGS = (
     Tiling(256, 4, 2, "b", 5.6e12, 3.7e-6),
@@ -175,6 +177,8 @@ def candidates(problem: Problem, num_sms: int, *, is_through_registers: bool) ->
         is_thin = fewest * thinness <= max(problem.a.extent, problem.b.extent)
         thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
         ways = [(TILINGS, False), (thin, problem.a.extent <= problem.b.extent)]
+        if problem.is_bulk and not is_thin:
+            ways.append(((TURNED_TILING,), True))
     for tilings, is_turned in ways:
         seen = problem.turned() if is_turned else problem
         for tiling in tilings:

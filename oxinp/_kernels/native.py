@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device
 
 ARCHITECTURE = (9, 0)
-MIN_BUSY = 0.6  # of the multiprocessors that tiles have to be for
+# Of the multiprocessors, how many tiles have to be for; in parts, and multiplied in f32.
+MIN_BUSY, MIN_PARTS_BUSY, MIN_MULTIPLIED_BUSY = 0.12, 0.3, 0.6
 MIN_FULL = 0.5  # of the tiles that has to be of C
-MIN_PRODUCTS = {f64: 1 << 27, c128: 1 << 23, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
-MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES, MIN_PARTS_BUSY = 128, 1 << 24, 2, 0.3  # of f32 in parts
-# Multiply-adds of f32 per second and multiprocessor in products of few tiles, and what they take beside.
-CHUNKED_RATE, CHUNKED_SECONDS = 0.14e12, 3e-6
+MIN_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
+MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES = 128, 1 << 24, 2  # of f32 in parts
+# Of products of few tiles, which `gemm_any` multiplies in chunks of K: multiply-adds per second and multiprocessor, and
+# seconds beside, by how much they are more than beside those here.
+CHUNKED = {f32: (0.14e12, 3e-6), f64: (0.17e12, 3.5e-6), c128: (0.045e12, 3.5e-6)}
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
 
@@ -86,7 +88,7 @@ TILINGS = {
         Tiling(Cut(24, 48, 8, 8, 8, 2, 1), 0.049e12),
         Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.038e12),
         # Of stacks: clusters are whole.
-        Tiling(Cut(64, 64, 16, 16, 8, 1, 1), 0.056e12),
+        Tiling(Cut(64, 64, 16, 16, 8, 1, 1), 0.0575e12),
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.045e12, 0.8),
     ),
     f32: (
@@ -249,7 +251,8 @@ class _Product:
         m, n, _ = self.shape
         num_tiles = self.num_tiles(cut)
         is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
-        return is_full and num_tiles >= (MIN_PARTS_BUSY if cut.is_in_parts else MIN_BUSY) * self.device.num_sms
+        busy = MIN_PARTS_BUSY if cut.is_in_parts else MIN_BUSY if self.type is not f32 else MIN_MULTIPLIED_BUSY
+        return is_full and num_tiles >= busy * self.device.num_sms
 
     def num_tiles(self, cut: Cut) -> int:
         """Tiles of C, in whole clusters."""
@@ -260,9 +263,10 @@ class _Product:
         """What the model knows, the most promising first."""
         tilings = TILINGS[c64 if self.is_complex else self.type]
         legal = [tiling for tiling in tilings if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
-        if self.in_parts:
-            # Where there are few tiles, and K is long, multiply-adds go on in chunks of it.
-            others = self.count * math.prod(self.shape) / (self.device.num_sms * CHUNKED_RATE) + CHUNKED_SECONDS
+        if self.in_parts or self.type is not f32:
+            # Where there are few tiles, and K is long, others are faster.
+            rate, beside = CHUNKED[self.type]
+            others = self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
             legal = [tiling for tiling in legal if self.seconds(tiling) <= others]
         return [tiling.cut for tiling in sorted(legal, key=lambda x: (not self.is_meant(x.cut), self.seconds(x)))]
 
