@@ -49,6 +49,7 @@ WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, c128: DmmaWarp, f3
 UNITS = {**{type_: operand.height for type_, operand in OPERANDS.items()}, f32: FMA_DEPTH}
 WARPGROUPS = (TILE_M, TILE_N, native_warpgroups.HEIGHT, native_warpgroups.WIDTH, 1, 1)
 NAMES = {"k": "k", "mn": "m"}
+NUM_TURNS = 16  # of blocks, for as many as there is room for; beyond, beginning costs more than turns bring
 MAX_MULTIPLIES = 128  # instructions of a warp in a round; where operands lie alike, there are others beside
 SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
 
@@ -412,10 +413,9 @@ def plan(
             # One matrix for all: no coordinate but 0 is used.
             matrices, distance = (count, move) if move else (1, ALIGN)
             maps.append(MapSpec(spec.type, (matrices, *extent), (distance, stride), (1, *box)))
-    blocks = num_m * num_n * num_slices
-    if spec.blocks_per_sm == 1:
-        # Several are as busy as the memory lets them if each has one tile: multiprocessors are not equally fast.
-        blocks = min(blocks, num_sms // spec.cluster * spec.cluster)
+    # Where there are several on a multiprocessor, others come when some have ended: not all are equally fast.
+    places = num_sms * spec.blocks_per_sm * (1 if spec.blocks_per_sm == 1 else NUM_TURNS)
+    blocks = min(num_m * num_n * num_slices, places // spec.cluster * spec.cluster)
     if spec.is_in_parts:
         steps = (*strides, *(moves if spec.is_sliced else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)

@@ -62,33 +62,36 @@ class Cut(NamedTuple):
 class Tiling(NamedTuple):
     """A cut, and what was measured of it: multiply-adds that a multiprocessor at work on its blocks makes per second.
 
-    `alone` is the share of the rate that a tile alone on a multiprocessor reaches.
+    `alone` is the share of the rate that a tile alone on a multiprocessor reaches, `stepwise` that of turns of the loop
+    along K for one buffer.
     """
 
     cut: Cut
     rate: float
     alone: float = 1.0
+    stepwise: float = 1.0
 
 
 # Measured on the H200.
 TILINGS = {
     f64: (
-        Tiling(Cut(64, 128, 32, 32, 8, 2, 1), 0.238e12),
+        Tiling(Cut(64, 128, 32, 32, 8, 2, 1), 0.238e12, 1.0, 0.97),
         Tiling(Cut(64, 96, 32, 48, 8, 2, 1), 0.2e12),
         Tiling(Cut(64, 64, 32, 32, 6, 1, 2), 0.22e12, 0.65),
-        Tiling(Cut(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95),
+        Tiling(Cut(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95, 0.9),
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
     ),
     c128: (
-        Tiling(Cut(64, 64, 16, 16, 8, 2, 1), 0.0589e12),
+        Tiling(Cut(64, 64, 16, 16, 8, 2, 1), 0.0589e12, 1.0, 0.97),
         Tiling(Cut(48, 96, 24, 16, 8, 2, 1), 0.0592e12),
         Tiling(Cut(48, 64, 24, 16, 8, 2, 1), 0.057e12),
+        Tiling(Cut(32, 64, 16, 16, 8, 2, 2), 0.0571e12, 1.0, 0.85),
         Tiling(Cut(32, 64, 16, 8, 8, 2, 1), 0.056e12),
         Tiling(Cut(32, 48, 16, 8, 8, 2, 1), 0.053e12),
         Tiling(Cut(24, 48, 8, 8, 8, 2, 1), 0.049e12),
         Tiling(Cut(16, 32, 8, 8, 8, 2, 1), 0.038e12),
         # Of stacks: clusters are whole.
-        Tiling(Cut(64, 64, 16, 16, 8, 1, 1), 0.0575e12),
+        Tiling(Cut(64, 64, 16, 16, 8, 1, 1), 0.0585e12, 1.0, 0.97),
         Tiling(Cut(32, 32, 16, 16, 8, 1, 3), 0.045e12, 0.8),
     ),
     f32: (
@@ -263,11 +266,12 @@ class _Product:
         """What the model knows, the most promising first."""
         tilings = TILINGS[c64 if self.is_complex else self.type]
         legal = [tiling for tiling in tilings if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
-        if self.in_parts or self.type is not f32:
-            # Where there are few tiles, and K is long, others are faster.
-            rate, beside = CHUNKED[self.type]
-            others = self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
-            legal = [tiling for tiling in legal if self.seconds(tiling) <= others]
+        # Where there are few tiles, and K is long, others are faster; not of stacks, which they do not cut along K.
+        rate, beside = CHUNKED[self.type]
+        others = self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
+        fewest = MIN_MULTIPLIED_BUSY * self.device.num_sms
+        are_busy = self.count > 1 and not self.in_parts
+        legal = [x for x in legal if (are_busy and self.num_tiles(x.cut) >= fewest) or self.seconds(x) <= others]
         return [tiling.cut for tiling in sorted(legal, key=lambda x: (not self.is_meant(x.cut), self.seconds(x)))]
 
     def seconds(self, tiling: Tiling) -> float:
@@ -275,9 +279,11 @@ class _Product:
         cut, num_sms = tiling.cut, self.device.num_sms // tiling.cut.cluster * tiling.cut.cluster
         full, rest = divmod(self.num_tiles(cut), num_sms * cut.blocks_per_sm)
         waves = full * cut.blocks_per_sm + max(-(-rest // num_sms), 1 / tiling.alone if rest else 0)
-        depth = self.spec(cut).depth
+        spec = self.spec(cut)
+        rate = tiling.rate * (tiling.stepwise if spec.round_length == 1 else 1)
+        depth = spec.depth
         products = cut.tile_m * cut.tile_n * -(-self.shape[2] // depth) * depth
-        return waves * products / tiling.rate
+        return waves * products / rate
 
     def candidates(self) -> Iterator[Cut]:
         """Yield what is worth trying."""

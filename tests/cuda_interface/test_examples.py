@@ -49,6 +49,7 @@ def test_graph_replay():
 
 
 @pytest.mark.gpu
+@pytest.mark.quiet
 def test_overlap():
     printed = run("overlap.py", OXINP_BACKEND="cuda")
     sys.stdout.write(printed)
