@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -48,7 +49,9 @@ WIDENED = {
     FLOAT16: (FLOAT32,),
 }
 MAX_FINISHED = 64  # graphs of which a product keeps how it runs with them
-MIN_SYMMETRIC = 1024  # rows from which the tiles of half a product keep all multiprocessors at work
+# Rows from which the tiles of half a product keep all multiprocessors at work, and up to which half of it by
+# multiply-adds takes less time than all of it on faster units.
+MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
 
@@ -313,8 +316,9 @@ class Product:
 
     def _compiled_symmetric(self) -> tuple[Any, int]:
         """What multiplies a matrix by its own transpose: half of the product, and its mirror image."""
-        is_large = self.layout.shape[-1] >= MIN_SYMMETRIC
-        if not is_large or (self.dtype.char != "d" and self.planned() is not None):
+        num_rows = self.layout.shape[-1]
+        is_faster_whole = num_rows > MAX_SYMMETRIC.get(self.dtype.char, 0) and self.planned() is not None
+        if num_rows < MIN_SYMMETRIC or is_faster_whole:
             return self._compiled()
         backend = device()
         plan = importlib.import_module("oxinp._kernels.triangular").plan_rank_k(
