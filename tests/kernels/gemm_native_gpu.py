@@ -1,9 +1,9 @@
 """The kernels of f64, c128 and f32 for Hopper on a GPU: right, and how fast.
 
-``python -m tests.kernels.gemm_native_gpu [--peer] [--check]`` prints one line per kernel and shape, and ends with
-status 1 if any result is wrong. Times are medians over rounds, in turn with those of `oxinp.matmul` and, where they are
-asked for, CuPy's and PyTorch's, of launches that follow each other: on operands larger than the second-level cache, and
-then on the same ones.
+``python -m tests.kernels.gemm_native_gpu [--peer] [--check] [--planned]`` prints one line per kernel and shape, and
+ends with status 1 if any result is wrong; with ``--planned`` it times what is planned instead. Times are medians over
+rounds, in turn with those of `oxinp.matmul` and, where they are asked for, CuPy's and PyTorch's, of launches that
+follow each other: on operands larger than the second-level cache, and then on the same ones.
 """
 
 import argparse
@@ -114,6 +114,18 @@ BATCHES = {
     ],
     (16384, 32): [SmallSpec(7, 2, 2), SmallSpec(4, 2, 3), SmallSpec(12, 2, 1)],
     (8192, 32): [HALF, HALF._replace(num_stages=8, blocks_per_sm=3), HALF._replace(num_stages=6, blocks_per_sm=4)],
+}
+
+
+PLANNED = {
+    np.float64: [
+        *[(1, n, n, n) for n in (256, 320, 384, 448, 512, 768, 1024, 1536, 2048)],
+        *[(4096, 64, 64, 64), (16384, 32, 32, 32), (512, 128, 128, 128), (1024, 100, 100, 100), (100, 256, 256, 64)],
+    ],
+    np.complex128: [
+        *[(1, n, n, n) for n in (96, 128, 192, 256, 384, 512, 640, 768, 1024)],
+        *[(1024, 64, 64, 64), (4096, 32, 32, 32), (16, 128, 128, 128)],
+    ],
 }
 
 
@@ -311,6 +323,35 @@ def any_of(backend, sets):
     return side_of(backend, [functools.partial(run, *x) for _, x in sets])
 
 
+def planned_of(backend, sets):
+    """What is planned for the same operands, one launch; its name, and its side."""
+    launches = []
+    for (c, a, b), buffers in sets:
+        shape = c.shape if len(c) > 1 else c.shape[1:]
+        operands = [Matrices(from_dtype(x.dtype), contiguous(x.shape)[-len(shape) :], 256) for x in (a, b)]
+        type_ = operands[0].type
+        plan = matmul.plan_steps(shape, a.shape[-1], *operands, type_, backend.capability, "auto", 1 << 30)
+        (step,) = plan.steps
+        bases = dict(zip("cab", [x.ptr for x in buffers], strict=True))
+        values = [bases[x.base] if x.map is None else backend.tensor_map(x.map, bases[x.base]) for x in step.arguments]
+        launches.append(backend.launcher(step.kernel, step.grid, 0, (*values, *step.constants)))
+    return step.kernel.name, side_of(backend, launches)
+
+
+def measure_planned(backend, rng, *, has_peer):
+    """Print a line per product: what is planned, `gemm_any` and the peer, in microseconds."""
+    for dtype, sizes in PLANNED.items():
+        type_ = from_dtype(np.dtype(dtype))
+        for count, *shape in sizes:
+            nbytes = count * (shape[0] * shape[1] + shape[2] * (shape[0] + shape[1])) * type_.nbytes
+            num_sets = max(1, min(8, ROTATED_NBYTES // nbytes))
+            sets = operands(backend, NativeSpec(type_), shape, count, num_sets, rng)
+            name, planned = planned_of(backend, sets)
+            sides = [planned, any_of(backend, sets), *([torch_of(sets)] if has_peer else [])]
+            times = " ".join(f"{ms * 1e3:8.2f}" for ms in compare(backend, sides))
+            write(f"{count:5} x {'x'.join(map(str, shape)):14s} {name:55s} {times}")
+
+
 def own_of(backend, sets):
     """What `oxinp.matmul` does with the same operands."""
     pairs = [[oxinp.asarray(x if len(x) > 1 else x[0]) for x in (a, b)] for (_, a, b), _ in sets]
@@ -322,8 +363,12 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--check", action="store_true", help="check only")
+    parser.add_argument("--planned", action="store_true", help="time what is planned, gemm_any and PyTorch only")
     options = parser.parse_args(arguments)
     backend, rng = current.cuda_backend(), np.random.default_rng(5)
+    if options.planned:
+        measure_planned(backend, rng, has_peer=options.peer)
+        return 0
     config.matmul = "native"
     is_right = True
     for spec in CHECKED_SPECS:
