@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels import gemm_native, gemm_small
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import Stack
-from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.gemm_small import SIDE, SmallSpec
+from oxinp._kernels.native_spec import NativeSpec
 from oxinp._kernels.problem import Work
 from oxinp._kernels.steps import Argument, Step, StepsPlan
 from oxinp._ptx.tma import ALIGN

@@ -15,7 +15,7 @@ from oxinp._ptx.types import f32, i64, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oxinp._kernels.gemm_native import NativeSpec
+    from oxinp._kernels.native_spec import NativeSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value

@@ -25,8 +25,8 @@ from oxinp._ptx.types import bf16, f32, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from oxinp._kernels.gemm_native import NativeSpec
     from oxinp._kernels.native_checked import Chains
+    from oxinp._kernels.native_spec import NativeSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile

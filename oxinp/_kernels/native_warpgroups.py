@@ -25,9 +25,9 @@ from oxinp._ptx.wgmma import Queue, Totals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm_native import NativeSpec
     from oxinp._kernels.gemm_tiles import Tiles
     from oxinp._kernels.native_checked import Chains
+    from oxinp._kernels.native_spec import NativeSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Pipeline
     from oxinp._ptx.tile import OperandView

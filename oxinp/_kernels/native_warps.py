@@ -19,7 +19,7 @@ from oxinp._ptx.types import f32, f64, i64, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.gemm_native import NativeSpec
+    from oxinp._kernels.native_spec import NativeSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile

@@ -19,9 +19,9 @@ import oxinp
 from oxinp._config import config
 from oxinp._kernels import gemm_native, gemm_small, matmul
 from oxinp._kernels.gemm import Stack
-from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.gemm_small import SmallSpec
 from oxinp._kernels.matmul import Matrices, contiguous
+from oxinp._kernels.native_spec import NativeSpec
 from oxinp._ptx.types import c128, f32, from_dtype
 from oxinp.cuda import current
 from tests.kernels.gemm_any_gpu import flops_of

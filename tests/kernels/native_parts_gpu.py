@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from oxinp._kernels import native
-from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.matmul import plan_steps
+from oxinp._kernels.native_spec import NativeSpec
 from oxinp._ptx.types import f32
 from oxinp.cuda import current
 from tests.kernels import gemm_native_gpu as native_gpu

@@ -12,11 +12,11 @@ import pytest
 
 from oxinp._kernels import gemm, gemm_native, gemm_residues, gemm_small, gemm_split, native
 from oxinp._kernels.gemm import GemmSpec
-from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.gemm_small import SmallSpec
 from oxinp._kernels.gemm_split import SplitGemmSpec
 from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
+from oxinp._kernels.native_spec import NativeSpec
 from oxinp._kernels.problem import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer

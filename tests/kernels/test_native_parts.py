@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from oxinp._kernels import gemm_native, native_parts, native_warpgroups
-from oxinp._kernels.gemm_native import NativeSpec
 from oxinp._kernels.matmul import Matrices, contiguous, plan_steps
 from oxinp._kernels.native_checked import Chains
 from oxinp._kernels.native_parts import Side
+from oxinp._kernels.native_spec import NativeSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
 from oxinp._ptx.memory import Pointer
