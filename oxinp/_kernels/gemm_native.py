@@ -208,15 +208,15 @@ def plan(
         extents[1] = (depth // 2, extents[1][1])
     num_m, num_n = -(-m // (spec.tile_m * spec.cluster)) * spec.cluster, -(-n // spec.tile_n)
     num_k = -(-depth // spec.depth)
-    if num_k % spec.round_length:
-        raise ValueError(f"{spec}: {num_k} tiles along K are no whole rounds")
     constants: tuple[int, ...] = (num_m, num_n, num_k)
-    num_slices, moves, count = 1, (0, 0), 1
+    num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
     if stack is not None:
         chunk = -(-num_k // stack.num_chunks)
         num_chunks = -(-num_k // chunk)
         num_slices, moves, count = stack.num_matrices * num_chunks, (stack.a_stride, stack.b_stride), stack.num_matrices
         constants += (num_slices, num_chunks, chunk, *(int(move > 0) for move in moves))
+    if num_k % spec.round_length or chunk % spec.round_length:
+        raise ValueError(f"{spec}: {chunk} of {num_k} tiles along K are no whole rounds")
     maps = []
     for extent, stride, box, move in zip(extents, strides, spec.boxes(), moves, strict=True):
         if stack is None:

@@ -88,7 +88,7 @@ class NativeSpec(NamedTuple):
         longest = 1
         if self.type is not f32:  # of which turns are long enough, and registers few
             per_buffer = self.warp_m * self.warp_n * len(self.type.parts) * DEPTH // (HEIGHT * WIDTH * STEP)
-            longest = MAX_MULTIPLIES // per_buffer // (2 if self.a_major == self.b_major else 1)
+            longest = max(1, MAX_MULTIPLIES // per_buffer // (2 if self.a_major == self.b_major else 1))
         num_steps = math.gcd(-(-depth // self.depth), self.num_stages)
         return self._replace(round_length=next(x for x in range(longest, 0, -1) if num_steps % x == 0))
 

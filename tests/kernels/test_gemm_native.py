@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels import gemm, gemm_native, gemm_residues, gemm_small, gemm_split, native
-from oxinp._kernels.gemm import GemmSpec
+from oxinp._kernels.gemm import GemmSpec, Stack
 from oxinp._kernels.gemm_residues import ResidueGemmSpec
 from oxinp._kernels.gemm_small import SmallSpec
 from oxinp._kernels.gemm_split import SplitGemmSpec
@@ -218,6 +218,13 @@ def test_rounds_are_as_long_as_k_allows(type, depth, length):
     assert spec.fitted(depth).round_length == length
     with pytest.raises(ValueError, match="whole rounds"):
         gemm_native.plan(spec._replace(round_length=8), (64, 64, 520), 132, (1024, 1024))
+    sliced, stack = spec._replace(round_length=8, is_sliced=True), Stack(1, 0, 0, num_chunks=3)
+    with pytest.raises(ValueError, match="whole rounds"):
+        gemm_native.plan(sliced, (64, 64, 1024), 132, (1024, 1024), stack)
+
+
+def test_rounds_of_what_takes_long_to_compile_are_of_one_buffer():
+    assert NativeSpec(c128, "k", "k", 64, 64, 64, 64).fitted(1024).round_length == 1
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)
