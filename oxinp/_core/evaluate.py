@@ -26,12 +26,8 @@ def evaluate(*arrays: Any) -> None:
     """
     for array in arrays:
         if isinstance(array, Handle):
-            value = array._storage.value
-            if value is None:
-                continue
-            if value[0].nodes:
-                materialise(array._storage)
-            else:
-                value[1][0].ptr  # noqa: B018 - which has a deferred product computed
+            storage = array._storage
+            if storage.value is not None:
+                materialise(storage)
     if not arrays:
         flush_all()

@@ -108,7 +108,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
         try:
-            if a._storage.host is None or b._storage.host is None:
+            if a._storage.host is None or b._storage.host is None:  # `is_hosted`, spelled out
                 return self._product(a, b)
             return self._of_arrays((a, b))
         except Unsupported:

@@ -107,20 +107,21 @@ def materialise(storage: Storage) -> Value:
         Where the device has no room for the result; the storage stays pending.
     """
     global at_work
-    with LOCK:
-        value: Any = storage.value
-        graph = value[0]
-        if here.are_several and graph.nodes and (origin := _elsewhere(storage)) is not None:
-            with here.on(origin):
-                return materialise(storage)
-        if not graph.nodes:
-            value[1][0].ptr  # noqa: B018 - which has a deferred product computed
-            return value  # type: ignore[no-any-return]
-        outer, at_work = at_work, storage
-        try:
-            return _compute(storage, value)
-        finally:
-            at_work = outer
+    value: Any = storage.value
+    if value[0].nodes:
+        with LOCK:
+            value = storage.value
+            if value[0].nodes:
+                if here.are_several and (origin := _elsewhere(storage)) is not None:
+                    with here.on(origin):
+                        return materialise(storage)
+                outer, at_work = at_work, storage
+                try:
+                    return _compute(storage, value)
+                finally:
+                    at_work = outer
+    value[1][0].ptr  # noqa: B018 - which has a deferred product computed
+    return value  # type: ignore[no-any-return]
 
 
 def _compute(storage: Storage, value: Value) -> Value:

@@ -35,12 +35,12 @@ from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
-from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
     from oxinp._kernels.gemm import Stack
     from oxinp._kernels.native_spec import NativeSpec
     from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
 
 WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, c128: DmmaWarp, f32: FmaWarp}
 NUM_TURNS = 16  # of blocks, for as many as there is room for; beyond, beginning costs more than turns bring

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Device
 
 ARCHITECTURE = (9, 0)
-# Of the multiprocessors, how many tiles have to be for; in parts, and multiplied in f32.
-MIN_BUSY, MIN_PARTS_BUSY, MIN_MULTIPLIED_BUSY = 0.12, 0.3, 0.6
+# Of the multiprocessors, how many tiles have to be for: of f64 and c128, in parts, and where they are many.
+MIN_BUSY, MIN_PARTS_BUSY, MANY = 0.12, 0.3, 0.6
 MIN_FULL = 0.5  # of the tiles that has to be of C
 MIN_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}  # below, tiles of `gemm_any` are as fast
 MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES = 128, 1 << 24, 2  # of f32 in parts
@@ -253,7 +253,7 @@ class _Product:
         m, n, _ = self.shape
         num_tiles = self.num_tiles(cut)
         is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
-        busy = MIN_PARTS_BUSY if cut.is_in_parts else MIN_BUSY if self.type is not f32 else MIN_MULTIPLIED_BUSY
+        busy = MIN_PARTS_BUSY if cut.is_in_parts else MANY if self.type is f32 else MIN_BUSY
         return is_full and num_tiles >= busy * self.device.num_sms
 
     def num_tiles(self, cut: Cut) -> int:
@@ -265,13 +265,17 @@ class _Product:
         """What the model knows, the most promising first."""
         tilings = TILINGS[c64 if self.is_complex else self.type]
         legal = [tiling for tiling in tilings if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
-        # Where there are few tiles, and K is long, others are faster; not of stacks, which they do not cut along K.
-        rate, beside = CHUNKED[self.type]
-        others = self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
-        fewest = MIN_MULTIPLIED_BUSY * self.device.num_sms
-        are_busy = self.count > 1 and not self.in_parts
-        legal = [x for x in legal if (are_busy and self.num_tiles(x.cut) >= fewest) or self.seconds(x) <= others]
+        legal = [x for x in legal if self.is_busy_stack(x.cut) or self.seconds(x) <= self.seconds_of_chunks()]
         return [tiling.cut for tiling in sorted(legal, key=lambda x: (not self.is_meant(x.cut), self.seconds(x)))]
+
+    def is_busy_stack(self, cut: Cut) -> bool:
+        """Whether matrices of a stack have tiles enough: `gemm_any` does not cut such along K."""
+        return self.count > 1 and not self.in_parts and self.num_tiles(cut) >= MANY * self.device.num_sms
+
+    def seconds_of_chunks(self) -> float:
+        """What is expected of `gemm_any`, which is faster where there are few tiles, and K is long."""
+        rate, beside = CHUNKED[self.type]
+        return self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
 
     def seconds(self, tiling: Tiling) -> float:
         """What the model expects: the last wave runs as fast as its blocks have multiprocessors for themselves."""

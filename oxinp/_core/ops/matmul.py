@@ -109,7 +109,6 @@ class Product:
     """The product of matrices in two layouts: what they are turned into first, and the launches."""
 
     __slots__ = (
-        "backend",
         "cost",
         "dtype",
         "finished",
@@ -132,7 +131,6 @@ class Product:
         self.dtype = dtype or np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
-        self.backend: Any = None  # what plans are compiled for
         self.plan: Any = None
         self.spare: Any = None  # the plan that is run where there is no memory for the other
         self.own: Any = None  # the plan that is run where both operands are one matrix
@@ -206,7 +204,7 @@ class Product:
         else:
             plan = self.plan = self.plan or self._compiled()
         run, scratch_nbytes = plan
-        backend = self.backend = self.backend or device()
+        backend = device()
         result: Buffer = backend.allocate(self.layout.nbytes)
         if not scratch_nbytes:
             run(result.ptr, left.ptr, right.ptr)
@@ -353,7 +351,7 @@ class Product:
 
 def _computed(handle: Handle) -> Value:
     """What lies on the device of an operand, computed if it is pending."""
-    value = handle._storage.value
+    value = handle._storage.value  # `expression`, where nothing is to be done
     if value is None or value[0].layout is not handle._layout:
         value = expression(handle)
     if value[0].nodes:
