@@ -17,6 +17,7 @@ import numpy as np
 
 import oxinp
 from oxinp._config import config
+from oxinp._core.ops.launches import Steps
 from oxinp._kernels import gemm_native, gemm_small, matmul
 from oxinp._kernels.gemm import Stack
 from oxinp._kernels.gemm_small import SmallSpec
@@ -299,13 +300,18 @@ def torch_of(sets):
     return record, [lambda a=a, b=b: torch.matmul(a, b) for a, b in operands], elapsed
 
 
-def any_of(backend, sets):
-    """What `gemm_any` does with the same operands."""
+def problem_of(sets):
+    """What planning asks for first: the shape of C, the depth and the matrices."""
     (c, a, b), _ = sets[0]
     shape = c.shape if len(c) > 1 else c.shape[1:]
-    operands = [Matrices(from_dtype(x.dtype), contiguous(x.shape)[-len(shape) :], 256) for x in (a, b)]
-    type_ = operands[0].type
-    planned = matmul.plan(shape, a.shape[-1], *operands, type_, type_, backend.capability)
+    return shape, a.shape[-1], *(Matrices(from_dtype(x.dtype), contiguous(x.shape)[-len(shape) :], 256) for x in (a, b))
+
+
+def any_of(backend, sets):
+    """What `gemm_any` does with the same operands."""
+    problem = problem_of(sets)
+    type_ = problem[-1].type
+    planned = matmul.plan(*problem, type_, type_, backend.capability)
     pointers = (3,) if len(planned.launches) == 1 else (4, 2)
     launches = [
         backend.launcher(launch.kernel, launch.grid, count, launch.constants)
@@ -325,16 +331,11 @@ def any_of(backend, sets):
 
 def planned_of(backend, sets):
     """What is planned for the same operands, one launch; its name, and its side."""
-    launches = []
-    for (c, a, b), buffers in sets:
-        shape = c.shape if len(c) > 1 else c.shape[1:]
-        operands = [Matrices(from_dtype(x.dtype), contiguous(x.shape)[-len(shape) :], 256) for x in (a, b)]
-        type_ = operands[0].type
-        plan = matmul.plan_steps(shape, a.shape[-1], *operands, type_, backend.capability, "auto", 1 << 30)
-        (step,) = plan.steps
-        bases = dict(zip("cab", [x.ptr for x in buffers], strict=True))
-        values = [bases[x.base] if x.map is None else backend.tensor_map(x.map, bases[x.base]) for x in step.arguments]
-        launches.append(backend.launcher(step.kernel, step.grid, 0, (*values, *step.constants)))
+    problem = problem_of(sets)
+    plan = matmul.plan_steps(*problem, problem[-1].type, backend.capability, "auto", 1 << 30)
+    (step,) = plan.steps
+    run = Steps(backend, plan.steps)
+    launches = [functools.partial(run, *[x.ptr for x in buffers]) for _, buffers in sets]
     return step.kernel.name, side_of(backend, launches)
 
 

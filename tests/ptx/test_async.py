@@ -398,18 +398,23 @@ def test_copies_of_every_rank_assemble(multicast, assembled):
     assert re.search(r"tensor\.3d\.shared.*\{2, 1, 0\}", kernel.ptx)
 
 
-@pytest.mark.parametrize("cluster", [None, 2])
-def test_a_pipeline_assembles(cluster, assembled):
-    k = Builder(f"pipeline_{cluster}", block=64, target="sm_90a", cluster=cluster)
-    tile = k.dynamic_shared(f32, (3, 256), align=128)
-    x = k.pointer("x", f32, "r")
-    out = k.pointer("out", f32, "w")
-    pipeline = Pipeline(k, 3, 1, 1024)
+def ring(name, num_stages, num_tiles, cluster=None):
+    """A kernel with a warp that fills a ring: its builder, the buffers, where the others write to, and the pipeline."""
+    k = Builder(name, block=64, target="sm_90a", cluster=cluster)
+    tile = k.dynamic_shared(f32, (num_stages, 256), align=128)
+    x, out = k.pointer("x", f32, "r"), k.pointer("out", f32, "w")
+    pipeline = Pipeline(k, num_stages, 1, 1024)
     with k.when(k.warp == 0), k.when(k.tid == 0):
         producer = Producer(pipeline)
-        with k.range(0, 10) as i:
+        with k.range(0, num_tiles) as i:
             slot = producer.acquire()
             bulk_load(k, tile.at(slot.stage * 256), x.at(i * 256), 1024, slot)
+    return k, tile, out, pipeline
+
+
+@pytest.mark.parametrize("cluster", [None, 2])
+def test_a_pipeline_assembles(cluster, assembled):
+    k, tile, out, pipeline = ring(f"pipeline_{cluster}", 3, 10, cluster)
     with k.otherwise():
         using = Consumer(pipeline, k.lane)
         with k.range(0, 10) as i:
@@ -427,15 +432,7 @@ def test_a_pipeline_assembles(cluster, assembled):
 
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_rounds_of_a_ring_assemble(length, assembled):
-    k = Builder(f"rounds_{length}", block=64, target="sm_90a")
-    tile = k.dynamic_shared(f32, (4, 256), align=128)
-    x, out = k.pointer("x", f32, "r"), k.pointer("out", f32, "w")
-    pipeline = Pipeline(k, 4, 1, 1024)
-    with k.when(k.warp == 0), k.when(k.tid == 0):
-        producer = Producer(pipeline)
-        with k.range(0, 12) as i:
-            slot = producer.acquire()
-            bulk_load(k, tile.at(slot.stage * 256), x.at(i * 256), 1024, slot)
+    k, tile, out, pipeline = ring(f"rounds_{length}", 4, 12)
     with k.otherwise():
         rounds = Rounds(pipeline, k.lane, length)
         rounds.wait(0)
