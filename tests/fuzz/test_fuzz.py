@@ -11,7 +11,7 @@ from tests.fuzz.draw import HypothesisDraw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
 from tests.fuzz.twin import find_difference, raising_statements
 
-SEEDED_PROGRAMS = 500
+SEEDED_PROGRAMS = 700
 HYPOTHESIS_PROGRAMS = 50
 
 

@@ -286,7 +286,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("workspace_nbytes", [4 << 30, 256 << 20, 32 << 20])
+@pytest.mark.parametrize("workspace_nbytes", [4 << 30, 1 << 30, 256 << 20, 32 << 20])
 @pytest.mark.parametrize("type_", [f64, c128], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):

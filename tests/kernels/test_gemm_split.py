@@ -92,11 +92,8 @@ def test_passes_leave_the_halves(planned, case, majors, alignment, dtype):
                 assert not plane[:, source.run :].any()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "case"),
-    [*((np.float32, case) for case in CASES), *((np.complex64, case) for case in CASES[::3])],
-    ids=lambda x: x.__name__,
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@TYPES
 def test_guard_and_multiply_adds(planned, case, dtype):
     a, b = draw(case, np.random.default_rng(4), *SHAPES[dtype], dtype)
     plan = planned(a, b, ("k", "mn"))
