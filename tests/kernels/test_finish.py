@@ -4,6 +4,7 @@ The tensor cores and the copy engine need Hopper, so the emulator is given sums 
 of a few lines. What the kernels write as a whole is checked there: `finish_gpu`.
 """
 
+import itertools
 import re
 from types import SimpleNamespace
 
@@ -115,8 +116,9 @@ def no_engine(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_engine")
-@pytest.mark.parametrize("corner", [(0, 0), (64, 32)], ids=["inside", "at the edge"])
-@pytest.mark.parametrize("way", ["bulk", "direct", "rolled"])
+@pytest.mark.parametrize(
+    ("way", "corner"), [*itertools.product(("bulk", "direct"), [(0, 0), (64, 32)]), ("rolled", (64, 32))], ids=str
+)
 @pytest.mark.parametrize("name", EMULATED)
 def test_what_is_stored_of_sums(name, way, corner):
     recipe, rng = EMULATED[name], np.random.default_rng(2)
