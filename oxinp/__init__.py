@@ -9,9 +9,9 @@ from typing import Any
 
 from oxinp._api import namespace as _namespace
 from oxinp._config import config
-from oxinp._core.evaluate import evaluate
-from oxinp._core.explain import explain
-from oxinp._core.fallback import FallbackError, FallbackWarning
+from oxinp._core.host.fallback import FallbackError, FallbackWarning
+from oxinp._core.lazy.evaluate import evaluate
+from oxinp._core.lazy.explain import explain
 
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = {"cuda": "oxinp.cuda"}

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oxinp._core.fallback import KEPT, Mutated
-from oxinp._core.gufuncs import GUFUNCS
-from oxinp._core.ufunc_table import UFUNCS
+from oxinp._core.host.fallback import KEPT, Mutated
+from oxinp._core.ops.gufuncs import GUFUNCS
+from oxinp._core.ufunc.table import UFUNCS
 
 NATIVE = "native"
 COMPOSED = "composed"

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core import dispatch
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import OUT, Mutated, call
-from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
+from oxinp._core.array import dispatch
+from oxinp._core.host.exchange import is_array
+from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops.creation import asarray
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.scan import accumulate
-from oxinp._core.reduction_table import ReductionRow, ScanRow
+from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS, GUFUNCS
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.scan import accumulate
+from oxinp._core.reduction.table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
-from oxinp._core.ufunc_object import ufunc
-from oxinp._core.ufunc_table import UfuncRow
-from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
+from oxinp._core.ufunc.object import ufunc
+from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
+from oxinp._core.ufunc.table import UfuncRow
 
 Function = Callable[..., Any]
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import HostUfunc, enter_without_reading, host_function
-from oxinp._core import dispatch
-from oxinp._core.fallback import OUT, Mutated
+from oxinp._core.array import dispatch
+from oxinp._core.host.fallback import OUT, Mutated
 
 HOST = "host"
 OWN = "own"

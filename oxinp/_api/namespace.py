@@ -23,10 +23,10 @@ from oxinp._api import (  # noqa: F401
 )
 from oxinp._api import searching as _searching  # noqa: F401
 from oxinp._api.fronts import host_function, refused
-from oxinp._core import dispatch
-from oxinp._core.fallback import OUT
-from oxinp._core.ndarray import ndarray
-from oxinp._core.ufunc_object import ufunc
+from oxinp._core.array import dispatch
+from oxinp._core.array.ndarray import ndarray
+from oxinp._core.host.fallback import OUT
+from oxinp._core.ufunc.object import ufunc
 
 _rows = coverage.rows()
 

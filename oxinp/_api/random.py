@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.fallback import OUT, Mutated, call
+from oxinp._core.host.fallback import OUT, Mutated, call
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
 _MUTATES: dict[str, tuple[Mutated, ...]] = {

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import implements
-from oxinp._core import dispatch
-from oxinp._core.exchange import StandIns
-from oxinp._core.ndarray import ndarray
+from oxinp._core.array import dispatch
+from oxinp._core.array.ndarray import ndarray
+from oxinp._core.host.exchange import StandIns
 
 _MAKE_ARRAYS = (
     "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity indices "

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from threading import get_ident
 from types import CodeType, FrameType
 
-from oxinp._core import schedule
-from oxinp._core.storage import Storage
+from oxinp._core.lazy import schedule
+from oxinp._core.memory.storage import Storage
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters
 

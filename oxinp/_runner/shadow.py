@@ -11,12 +11,12 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core import schedule
-from oxinp._core.handle import Handle, host_bytes, host_layout, seen_at
-from oxinp._core.layout import Layout
-from oxinp._core.placement import device
-from oxinp._core.storage import Storage
-from oxinp._core.ufunc import types
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import types
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Storage
 
 __all__ = ["Place", "Shadows", "Unchecked"]
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from oxinp._api import modules, namespace, random
 from oxinp._api.fronts import HostUfunc
-from oxinp._core.ufunc import types
-from oxinp._core.ufuncs import ufunc
+from oxinp._core.lazy.record import types
+from oxinp._core.ufunc.objects import ufunc
 from oxinp._runner.shadow import Unchecked
 
 __all__ = ["install", "shown"]

@@ -12,8 +12,9 @@ import pytest
 import oxinp
 from oxinp._api import coverage, modules
 from oxinp._api.fronts import HostUfunc
-from oxinp._core import dispatch, fallback
-from oxinp._core.ufuncs import ufunc
+from oxinp._core.array import dispatch
+from oxinp._core.host import fallback
+from oxinp._core.ufunc.objects import ufunc
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = coverage.rows()

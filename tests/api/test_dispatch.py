@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core import dispatch
+from oxinp._core.array import dispatch
 from tests.api.examples import arrays
 from tests.comparator import assert_same
 

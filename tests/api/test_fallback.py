@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core import fallback
-from oxinp._core.handle import Handle
+from oxinp._core.host import fallback
+from oxinp._core.lazy.handle import Handle
 from oxinp._runtime.counters import stats as counters
 from tests.comparator import assert_same
 
@@ -488,4 +488,4 @@ def test_a_process_without_a_device(tmp_path):
 
 def test_handles_are_what_is_exchanged():
     assert issubclass(oxinp.ndarray, Handle)
-    assert importlib.import_module("oxinp._core.ufunc").types.fall_back is fallback.call
+    assert importlib.import_module("oxinp._core.lazy.record").types.fall_back is fallback.call

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core import fallback
+from oxinp._core.host import fallback
 from tests.comparator import assert_same
 
 CALLS = (

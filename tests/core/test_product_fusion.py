@@ -7,7 +7,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core import schedule
+from oxinp._core.lazy import schedule
 from oxinp._core.ops import matmul as products
 from tests.core.matrices import draw
 

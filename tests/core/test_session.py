@@ -9,7 +9,8 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core import explain, expr, layout, placement, programs, schedule
+from oxinp._core.lazy import explain, expr, placement, programs, schedule
+from oxinp._core.memory import layout
 from tests.comparator import assert_same
 
 

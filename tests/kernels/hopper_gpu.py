@@ -19,8 +19,8 @@ import numpy as np
 import oxinp
 from _driver.link import link
 from oxinp._config import config
+from oxinp._core.lazy.placement import device
 from oxinp._core.ops import matmul
-from oxinp._core.placement import device
 from tests.kernels.gemm_gpu import write
 
 SQUARES = (256, 512, 1024, 1536, 2048, 4096, 8192, 16384)

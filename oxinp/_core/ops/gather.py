@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from oxinp._core import explain, schedule
-from oxinp._core.dtypes import BOOL, DEVICE_TYPES, INT64
-from oxinp._core.expr import Unsupported, new_table, remember
-from oxinp._core.handle import Handle, expression, fetch
-from oxinp._core.layout import Layout
-from oxinp._core.ops.copy import copy
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.scan import accumulate
-from oxinp._core.ops.shape import ravel, reshape
-from oxinp._core.placement import device, keyed
-from oxinp._core.programs import on_device
-from oxinp._core.reduction_table import ANY, CUMSUM
-from oxinp._core.ufunc import wrap
-from oxinp._core.ufunc_object import OBJECTS
+from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.expr import Unsupported, new_table, remember
+from oxinp._core.lazy.handle import Handle, expression, fetch
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.programs import on_device
+from oxinp._core.lazy.record import wrap
+from oxinp._core.manipulation.copy import copy
+from oxinp._core.manipulation.shape import ravel, reshape
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.scan import accumulate
+from oxinp._core.reduction.table import ANY, CUMSUM
+from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.memory import Buffer
 
 INT32 = np.dtype(np.int32)

@@ -11,28 +11,28 @@ from weakref import ref
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core import explain, schedule
-from oxinp._core.deferred import Deferred, defer
-from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
-from oxinp._core.expr import Graph, Unsupported, new_table, remember
-from oxinp._core.handle import Handle, expression
-from oxinp._core.layout import Layout
+from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.deferred import Deferred, defer
+from oxinp._core.lazy.expr import Graph, Unsupported, new_table, remember
+from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.programs import arguments_of, describe, on_device
+from oxinp._core.lazy.record import wrap
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.manipulation.shape import reshape
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
-from oxinp._core.ops.copy import astype, copy
-from oxinp._core.ops.finish import finish_of
+from oxinp._core.ops.epilogue import finish_of
 from oxinp._core.ops.launches import Joined, Steps
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.shape import reshape
-from oxinp._core.ops.views import view
-from oxinp._core.placement import device, keyed
-from oxinp._core.programs import arguments_of, describe, on_device
-from oxinp._core.reduction_table import SUM
-from oxinp._core.ufunc import wrap
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
-    from oxinp._core.storage import Value
+    from oxinp._core.memory.storage import Value
     from oxinp._kernels.epilogue import Finish
     from oxinp._kernels.matmul import Matrices
     from oxinp._kernels.steps import StepsPlan
