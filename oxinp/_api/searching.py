@@ -16,7 +16,7 @@ from oxinp._core.expr import Unsupported
 from oxinp._core.ops import creation
 from oxinp._core.ops.copy import astype
 from oxinp._core.ops.views import view
-from oxinp._kernels.reducers import LAST
+from oxinp._kernels.reduce.operators import LAST
 
 _NoValue = np._NoValue
 
