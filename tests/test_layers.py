@@ -175,7 +175,7 @@ def test_no_circle():
         ("_driver.api", "import ctypes, struct", []),
         ("oxinp._ptx.builder", "from oxinp._runtime import counters", ["oxinp._runtime.counters"]),
         ("oxinp._ptx.builder", "from .types import f32\nimport numpy as np", []),
-        ("oxinp._kernels.reduce", "from .._runtime.cuda import Cuda", ["oxinp._runtime.cuda.Cuda"]),
+        ("oxinp._kernels.choice", "from .._runtime.cuda import Cuda", ["oxinp._runtime.cuda.Cuda"]),
         ("oxinp._runtime.cuda", "if TYPE_CHECKING:\n    import oxinp._kernels.make", ["oxinp._kernels.make"]),
         (
             "oxinp._runtime.select",

@@ -16,7 +16,7 @@ from oxinp._core.memory.dtypes import BOOL, INT64, WEAK_TYPES
 from oxinp._core.ops import creation
 from oxinp._core.reduction import table
 from oxinp._core.ufunc import objects as ufuncs
-from oxinp._kernels.reducers import LAST
+from oxinp._kernels.reduce.operators import LAST
 
 _NoValue = np._NoValue
 

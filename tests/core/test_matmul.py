@@ -11,10 +11,12 @@ import pytest
 import oxinp as np
 from oxinp._core.ops import launches
 from oxinp._core.ops import matmul as products
-from oxinp._kernels import matmul as kernels
-from oxinp._kernels import ozaki, split, triangular
-from oxinp._kernels.steps import Argument, Step, StepsPlan
-from oxinp._kernels.triangular import plan_rank_k
+from oxinp._kernels.blas3 import plan as blas3
+from oxinp._kernels.blas3.plan import plan_rank_k
+from oxinp._kernels.gemm import select as kernels
+from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
+from oxinp._kernels.gemm.ozaki import plan as ozaki
+from oxinp._kernels.plan import Argument, Step, StepsPlan
 from tests.comparator import assert_same
 from tests.core.matrices import draw
 
@@ -272,7 +274,7 @@ def splits(monkeypatch):
             return without_tensor_cores(plan)
         return None
 
-    monkeypatch.setattr(split, "MIN_EXTENT", 40)
+    monkeypatch.setattr(fp16x2, "MIN_EXTENT", 40)
     monkeypatch.setattr(kernels, "MIN_SPLIT_PRODUCTS", 40**3)
     monkeypatch.setattr(kernels, "plan_split", plan_split)
     return plans
@@ -514,7 +516,7 @@ def test_large_products_of_halves(turned, dtype, config):
 def test_a_matrix_by_its_own_transpose_is_computed_by_half(shape, dtype, monkeypatch):
     monkeypatch.setattr(products, "MIN_SYMMETRIC", 1)
     planned = []
-    monkeypatch.setattr(triangular, "plan_rank_k", lambda *a, **k: planned.append(a[0]) or plan_rank_k(*a, **k))
+    monkeypatch.setattr(blas3, "plan_rank_k", lambda *a, **k: planned.append(a[0]) or plan_rank_k(*a, **k))
     rng = numpy.random.default_rng(1)
     x = draw(rng, shape, dtype)
     a = np.array(x)

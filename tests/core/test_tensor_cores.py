@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._kernels import matmul as kernels
+from oxinp._kernels.gemm import select as kernels
 
 # How a matrix is stored, and the view of that which is multiplied.
 LAYOUTS = {

@@ -13,8 +13,9 @@ import sys
 
 import numpy as np
 
-from oxinp._kernels import elementwise, reduce
+from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.problem import MAX_ALIGNMENT, Instr, Operand, Output, ScalarOperand
+from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import f32, f64, from_dtype, pred
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.operations import max_op, sum_op

@@ -14,11 +14,11 @@ import time
 import numpy as np
 
 from oxinp._core.ops.launches import Steps
-from oxinp._kernels import matmul
-from oxinp._kernels.matmul import Matrices
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import f16
 from oxinp._runtime.cuda import open_backend
-from tests.kernels.finish_case import RECIPES, operands
+from tests.kernels.gemm.sm90_wgmma.epilogue_case import RECIPES, operands
 from tests.kernels.gemm_gpu import time_ms, write
 
 # (m, n, K, matrices): tiles in part, rows that are not stored in bulk, stacks, several tiles per block.
@@ -36,7 +36,7 @@ def planned(backend, type, out, shape, finish=None, alignment=256):
         Matrices(type, (*((extent * depth,) if batch else ()), *strides), alignment)
         for extent, strides in ((m, (depth, 1)), (n, (1, depth)))
     )
-    return matmul.plan_steps((*batch, m, n), depth, a, b, out, backend.capability, "tf32", 0, finish)
+    return select.plan_steps((*batch, m, n), depth, a, b, out, backend.capability, "tf32", 0, finish)
 
 
 def check(backend, recipe, shape, rng):

@@ -1,4 +1,4 @@
-"""The `gemm_any` kernels on a GPU: right, and how fast. ``python -m tests.kernels.gemm_any_gpu [--peer]``.
+"""The `multistage` kernels on a GPU: right, and how fast. ``python -m tests.kernels.gemm_any_gpu [--peer]``.
 
 Prints one line per kernel and shape; ends with status 1 if any result is wrong. Rates are the median of device-event
 times over operands of random data; ``--peer`` adds CuPy's rate for the same product, if it is installed.
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from oxinp._kernels.gemm_any import AnyGemmSpec, plan
+from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec, plan
 from oxinp._ptx.types import c64, c128, f32, f64
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_gpu import time_ms, write

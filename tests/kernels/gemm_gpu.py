@@ -15,10 +15,10 @@ import numpy as np
 
 from _driver.launch import Launcher
 from _driver.module import Module
-from oxinp._kernels.gemm import GemmSpec, plan
+from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, plan
 from oxinp._ptx.types import bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._runtime.cuda import open_backend
-from tests.kernels.gemm_case import draw
+from tests.kernels.gemm.sm90_wgmma.case import draw
 
 # Tile counts even and odd, smaller than a tile, K ending inside a tile.
 CHECKED_SHAPES = [

@@ -18,11 +18,13 @@ import numpy as np
 import oxinp
 from oxinp._config import config
 from oxinp._core.ops.launches import Steps
-from oxinp._kernels import gemm_native, gemm_small, matmul
-from oxinp._kernels.gemm import Stack
-from oxinp._kernels.gemm_small import SmallSpec
-from oxinp._kernels.matmul import Matrices, contiguous
-from oxinp._kernels.native_spec import NativeSpec
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
+from oxinp._kernels.gemm.sm90_mma import stacked
+from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+from oxinp._kernels.gemm.sm90_mma.stacked import SmallSpec
+from oxinp._kernels.gemm.sm90_wgmma.kernel import Stack
 from oxinp._ptx.types import c128, f32, from_dtype
 from oxinp.cuda import current
 from tests.kernels.gemm_any_gpu import flops_of
@@ -164,7 +166,7 @@ class Run:
         for (c, a, b), buffers in sets:
             is_small = isinstance(spec, SmallSpec)
             stack = Stack(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_sliced else None
-            launch = (gemm_small if is_small else gemm_native).plan(
+            launch = (stacked if is_small else mma_kernel).plan(
                 spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
             )
             maps = [backend.tensor_map(row, x.ptr) for row, x in zip(launch.maps, buffers[1:], strict=True)]
@@ -308,10 +310,10 @@ def problem_of(sets):
 
 
 def any_of(backend, sets):
-    """What `gemm_any` does with the same operands."""
+    """What `multistage` does with the same operands."""
     problem = problem_of(sets)
     type_ = problem[-1].type
-    planned = matmul.plan(*problem, type_, type_, backend.capability)
+    planned = select.plan(*problem, type_, type_, backend.capability)
     pointers = (3,) if len(planned.launches) == 1 else (4, 2)
     launches = [
         backend.launcher(launch.kernel, launch.grid, count, launch.constants)
@@ -332,7 +334,7 @@ def any_of(backend, sets):
 def planned_of(backend, sets):
     """What is planned for the same operands, one launch; its name, and its side."""
     problem = problem_of(sets)
-    plan = matmul.plan_steps(*problem, problem[-1].type, backend.capability, "auto", 1 << 30)
+    plan = select.plan_steps(*problem, problem[-1].type, backend.capability, "auto", 1 << 30)
     (step,) = plan.steps
     run = Steps(backend, plan.steps)
     launches = [functools.partial(run, *[x.ptr for x in buffers]) for _, buffers in sets]
@@ -340,7 +342,7 @@ def planned_of(backend, sets):
 
 
 def measure_planned(backend, rng, *, has_peer):
-    """Print a line per product: what is planned, `gemm_any` and the peer, in microseconds."""
+    """Print a line per product: what is planned, `multistage` and the peer, in microseconds."""
     for dtype, sizes in PLANNED.items():
         type_ = from_dtype(np.dtype(dtype))
         for count, *shape in sizes:

@@ -15,13 +15,14 @@ from functools import partial
 
 import numpy as np
 
-from oxinp._kernels import matmul, residue_cut
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
+from tests.kernels.gemm.ozaki.case import CASES, FIT, UNFIT, Reference, draw
 from tests.kernels.gemm_any_gpu import measure_peer
 from tests.kernels.gemm_gpu import time_ms, write
 from tests.kernels.gemm_split_gpu import Run
-from tests.kernels.ozaki_case import CASES, FIT, UNFIT, Reference, draw
 
 SHAPE = (1100, 1031, 1909)
 SIZES = {np.float64: [2048, 3072, 4096, 6144, 8192, 16384], np.complex128: [1024, 2048, 4096, 8192]}
@@ -34,7 +35,7 @@ class ResidueRun(Run):
     """One product on the device, its launches prepared."""
 
     def __init__(self, backend, a, b, transposed=(False, False), workspace_nbytes=4 << 30):
-        self.plan = partial(matmul.plan_residues, workspace_nbytes=workspace_nbytes)
+        self.plan = partial(select.plan_residues, workspace_nbytes=workspace_nbytes)
         super().__init__(backend, a, b, transposed)
 
 
@@ -89,7 +90,7 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     parts = Counter()
     for name, launch in run.launches:
         parts[name] += time_ms(backend, launch, 3) * 1e3
-    expected = residue_cut.expected_gain(from_dtype(dtype), size, size, size, 4 << 30)
+    expected = ozaki_cost.expected_gain(from_dtype(dtype), size, size, size, 4 << 30)
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
     write(
@@ -118,7 +119,7 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
         is_same = np.array_equal(first, result)
         taken = run.buffers["scratch"].nbytes
         is_right &= is_same and taken <= nbytes
-        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (residue_cut.fitting, residue_cut.expected_gain))
+        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
         verdict = "same bits" if is_same else "OTHER BITS"
         write(
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
@@ -180,7 +181,7 @@ def main(arguments):
     backend, rng = open_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
-    matmul.MIN_RESIDUE_GAIN = 0
+    select.MIN_RESIDUE_GAIN = 0
     is_right = True
     if options.workspaces:
         is_right &= check_deep(backend, rng)

@@ -14,14 +14,15 @@ import time
 
 import numpy as np
 
-from oxinp._kernels import gemm_any, matmul
-from oxinp._kernels.gemm_any import AnyGemmSpec
-from oxinp._kernels.matmul import Matrices
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage import kernel as multistage
+from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
+from tests.kernels.gemm.fp16x2.case import CASES, FIT, UNFIT, Reference, draw
 from tests.kernels.gemm_any_gpu import flops_of, measure_peer
 from tests.kernels.gemm_gpu import time_ms, write
-from tests.kernels.split_case import CASES, FIT, UNFIT, Reference, draw
 
 MAJORS = ("k", "mn")  # of A; of B the other way round
 SHAPES = [(1024, 1024, 2048), (1100, 1031, 1909)]
@@ -31,7 +32,7 @@ SIZES = {np.float32: [1024, 1536, 2048, 4096, 8192], np.complex64: [512, 768, 10
 class Run:
     """One product on the device, its launches prepared."""
 
-    plan = staticmethod(matmul.plan_split)
+    plan = staticmethod(select.plan_split)
     is_guarded = True  # the device may choose multiply-adds, and then says so
 
     def __init__(self, backend, a, b, transposed=(False, False)):
@@ -53,14 +54,14 @@ class Run:
         if plan is not None:
             self.prepare_split(plan)
             self.workspace = plan.scratch_nbytes / (a.nbytes + b.nbytes)
-        native = matmul.plan((m, n), depth, *matrices, type_, type_, backend.capability)
+        native = select.plan((m, n), depth, *matrices, type_, type_, backend.capability)
         self.buffers["partial"] = backend.allocate(max(native.scratch_nbytes, 4))
         both = ("c", "partial", "a", "b"), ("c", "partial")
         names = both if len(native.launches) > 1 else (("c", "a", "b"),)
         majors = [MAJORS[is_turned != (name == "b")] for name, is_turned in zip("ab", transposed, strict=True)]
         chain = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_turned=a.itemsize <= 8)
         pitches = [x.shape[1] for x in stored]
-        self.launch_chain = self.prepare(gemm_any.plan(chain, (m, n, depth), (n, *pitches)), ("c", "a", "b"))
+        self.launch_chain = self.prepare(multistage.plan(chain, (m, n, depth), (n, *pitches)), ("c", "a", "b"))
         self.native = [self.prepare(*pair) for pair in zip(native.launches, names, strict=True)]
 
     def prepare(self, launch, names):

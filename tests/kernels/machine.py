@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from oxinp._kernels import elementwise, reduce, scan
+from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.problem import MAX_ALIGNMENT, Operand, ScalarOperand
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._kernels.scan import plan as scan
 from oxinp._ptx import emulate
 from oxinp._ptx.types import from_dtype
 from tests.ptx.launch import parts_of

@@ -13,17 +13,17 @@ from itertools import product
 
 import numpy as np
 
-from oxinp._kernels import native
-from oxinp._kernels.matmul import plan_steps
-from oxinp._kernels.native_spec import NativeSpec
+from oxinp._kernels.gemm.select import plan_steps
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
 from oxinp._ptx.types import f32
 from oxinp.cuda import current
 from tests.kernels import gemm_native_gpu as native_gpu
+from tests.kernels.gemm.fp16x2.case import CASES
 from tests.kernels.gemm_gpu import write
 from tests.kernels.gemm_native_gpu import Run, any_of, compare, cupy_of, operands, own_of, side_of, torch_of
 from tests.kernels.gemm_split_gpu import Run as SplitRun
 from tests.kernels.gemm_split_gpu import check
-from tests.kernels.split_case import CASES
 
 SHAPES = {
     np.float32: [(1024, 1024, 1024), (1100, 1032, 520)],
@@ -51,7 +51,7 @@ def measure(backend, size, rng, *, has_peer):
     is_right, lines = True, []
     for num_sets in (8, 1):
         sets = operands(backend, NativeSpec(f32), (size,) * 3, 1, num_sets, rng)
-        cuts = [x.cut for x in native.TILINGS[f32] if x.cut.is_in_parts or size == 1024]
+        cuts = [x.cut for x in sm90_mma.TILINGS[f32] if x.cut.is_in_parts or size == 1024]
         specs = [NativeSpec(f32, "k", "mn", *cut, promotion=0 if cut.is_in_parts else 256) for cut in cuts]
         runs = [Run(backend, spec, (size,) * 3, sets) for spec in specs]
         worst = [run.worst() for run in runs]
@@ -90,7 +90,7 @@ def main(arguments):
         except Exception:  # noqa: BLE001
             traceback.print_exc()
             is_right = False
-    for cut in [] if options.check else [tiling.cut for tiling in native.TILINGS[f32] if tiling.cut.is_in_parts]:
+    for cut in [] if options.check else [tiling.cut for tiling in sm90_mma.TILINGS[f32] if tiling.cut.is_in_parts]:
         for majors in MAJORS:
             spec = NativeSpec(f32, *majors, *cut)
             try:

@@ -6,10 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from oxinp._kernels import gemm_any, gemm_cut, matmul
 from oxinp._kernels.choice import decide
-from oxinp._kernels.gemm_cut import Cut
-from oxinp._kernels.matmul import Matrices, Way
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage import kernel as multistage
+from oxinp._kernels.gemm.multistage import tile_config
+from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.select import Way
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
 from tests.ptx.assembler import assemble
 
@@ -32,7 +35,7 @@ class Device:
 def plan(device, type_=f64, m=512, n=384, depth=1024, turned=False):
     a = Matrices(type_, (1, m) if turned else (depth, 1), 256)
     acc = f32 if type_ is f16 else type_
-    return matmul.plan((m, n), depth, a, Matrices(type_, (n, 1), 256), acc, type_, device)
+    return select.plan((m, n), depth, a, Matrices(type_, (n, 1), 256), acc, type_, device)
 
 
 def test_the_planner_asks_for_a_problem():
@@ -80,7 +83,7 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
     matrices = Matrices(type_, (side, 1), 256)
 
     def steps(device):
-        return matmul.plan_steps((side, side), side, matrices, matrices, type_, device, "auto", 4 << 30)
+        return select.plan_steps((side, side), side, matrices, matrices, type_, device, "auto", 4 << 30)
 
     def is_emulated(planned):
         return planned is not None and planned.scratch_nbytes > 0
@@ -114,11 +117,11 @@ def sample():
     for type_, cc in ((f64, (9, 0)), (f64, (8, 0)), (f32, (9, 0)), (c64, (9, 0)), (c128, (9, 0)), (i64, (9, 0))):
         device = Device(cc=cc)
         majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
-        spec = matmul._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
+        spec = select._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
         legal = [
             cut
-            for cut in gemm_cut.cuts()
-            if gemm_cut.is_legal(spec.in_tiles(cut), device) and gemm_cut.is_brief(spec.in_tiles(cut))
+            for cut in tile_config.cuts()
+            if tile_config.is_legal(spec.in_tiles(cut), device) and tile_config.is_brief(spec.in_tiles(cut))
         ]
         yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
 
@@ -126,5 +129,5 @@ def sample():
 @pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
 def test_candidates_assemble_without_spills(spec, request, tmp_path):
     cache = getattr(request.config, "cache", None)
-    log = assemble([gemm_any.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)
+    log = assemble([multistage.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)
     assert re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", log) == [("0", "0")]

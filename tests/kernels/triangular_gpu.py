@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from oxinp._core.ops.launches import Steps
-from oxinp._kernels import triangular
-from oxinp._kernels.gemm_panel import SYMMETRIC, TRIANGULAR, Form
-from oxinp._kernels.matmul import Matrices
-from oxinp._kernels.triangular import System
+from oxinp._kernels.blas3 import plan as blas3
+from oxinp._kernels.blas3.plan import System
+from oxinp._kernels.gemm.multistage.panel import SYMMETRIC, TRIANGULAR, Form
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm_gpu import time_ms, write
@@ -50,7 +50,7 @@ class Problem:
         matrices, capability = Matrices(from_dtype(dtype), (n, 1), 256), backend.capability
         c, left, right = (buffer.ptr for buffer in self.buffers)
         if name == "trsm":
-            plan = triangular.plan_solve(System((n, n), matrices, LOWER, True, n, 256), capability)
+            plan = blas3.plan_solve(System((n, n), matrices, LOWER, True, n, 256), capability)
             self.steps = [
                 (backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants), step.arguments)
                 for step in plan.steps
@@ -59,19 +59,19 @@ class Problem:
             return
         if name in ("syrk", "gram"):
             is_mirrored = name == "gram"
-            plan = triangular.plan_rank_k((n, n), n, matrices, capability, is_lower=True, is_mirrored=is_mirrored)
+            plan = blas3.plan_rank_k((n, n), n, matrices, capability, is_lower=True, is_mirrored=is_mirrored)
             right = left
         else:
             form = LOWER if name == "trmm" else Form(SYMMETRIC, is_lower=True)
             if is_whole:
                 given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
-                plan = triangular.plan_by_whole((n, n), *given)
+                plan = blas3.plan_by_whole((n, n), *given)
                 self.buffers.append(backend.allocate(max(plan.scratch_nbytes, 4)))
                 run = Steps(backend, plan.steps)
                 self.steps = [(lambda *_: run(c, left, right, self.buffers[3].ptr), ())]
                 self.bases = ()
                 return
-            plan = triangular.plan_product((n, n), matrices, form, matrices, capability)
+            plan = blas3.plan_product((n, n), matrices, form, matrices, capability)
         (launch,) = plan.launches
         arguments = [SimpleNamespace(base=i, offset=0) for i in range(3)]
         self.steps = [(backend.launcher(launch.kernel, launch.grid, 3, launch.constants), arguments)]

@@ -5,8 +5,9 @@ import operator
 import numpy as np
 import pytest
 
-from oxinp._kernels import elementwise, reduce
+from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.problem import Operand, ReduceOp
+from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx import Builder, In, Out, block_reduce, kernel, warp_reduce
 from oxinp._ptx.types import c64, c128, compound, f32, f64, i64, pred, u8, u32
 from tests.comparator import assert_same

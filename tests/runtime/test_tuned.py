@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from oxinp._kernels import matmul
-from oxinp._kernels.gemm_cut import Cut
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage.tile_config import Cut
 from oxinp._ptx.types import f64
 from oxinp._runtime import tuned
 from oxinp._runtime.tuned import Database, Row, TuningWarning
@@ -205,8 +205,8 @@ def test_hoppers_choices_are_shipped(config):
     device = SimpleNamespace(
         num_sms=132, cc=(9, 0), max_shared_nbytes=227 << 10, tuned=lambda c: asked.append(c) or data(c)
     )
-    a, b = (matmul.Matrices(f64, (512, 1), 256) for _ in range(2))
-    plan = matmul.plan((512, 512), 512, a, b, f64, f64, device)
+    a, b = (select.Matrices(f64, (512, 1), 256) for _ in range(2))
+    plan = select.plan((512, 512), 512, a, b, f64, f64, device)
     assert asked[0].is_legal(Cut(**answer))
     assert plan.launches[0].grid == (512 // 32 * 512 // 64, 1, 1)
 

@@ -5,8 +5,9 @@ import pytest
 
 import oxinp
 from _driver.errors import DeviceFault
-from oxinp._kernels import elementwise, reduce
-from oxinp._kernels.gemm_cut import Cut
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.reduce import plan as reduce
 from oxinp._tune import problems
 from oxinp._tune.problems import shape_of
 from tests.tune.toys import CANDIDATES, Toy, toy, tune, tuner_of

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._core.memory.storage import Value
-    from oxinp._kernels.problem import PassesPlan
+    from oxinp._kernels.plan import PassesPlan
     from oxinp._runtime.memory import Buffer
 
 
-ELEMENTWISE = "oxinp._kernels.elementwise"  # imported while the driver starts, see `hooks.while_starting`
+ELEMENTWISE = "oxinp._kernels.elementwise.plan"  # imported while the driver starts, see `hooks.while_starting`
 
 MAX_OUTPUTS = 8
 MAX_PROGRAMS = 256  # of one graph: outputs into that many layouts

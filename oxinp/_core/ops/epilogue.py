@@ -12,7 +12,7 @@ from oxinp._kernels.problem import Instr, Operand
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
-    from oxinp._kernels.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Finish
     from oxinp._ptx.types import Type
 
 
@@ -41,6 +41,6 @@ def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
     instrs += [
         Instr(node.lower, DEVICE_TYPES[node.dtype], tuple(numbers[a] for a in node.args)) for node in graph.nodes
     ]
-    epilogue = importlib.import_module("oxinp._kernels.epilogue")
+    epilogue = importlib.import_module("oxinp._kernels.gemm.epilogue")
     finish: Finish = epilogue.Finish(others, tuple(instrs), numbers[graph.result])
     return finish

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oxinp._kernels.steps import Step
+    from oxinp._kernels.plan import Step
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Backend, Launch
 

@@ -1,4 +1,4 @@
-"""Matrix products. With vectors they are a multiplication and a sum, fused; all else is `_kernels.matmul`'s."""
+"""Matrix products. With vectors they are a multiplication and a sum, fused; all else is `_kernels.gemm.select`'s."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
-    from oxinp._kernels.epilogue import Finish
-    from oxinp._kernels.matmul import Matrices
-    from oxinp._kernels.steps import StepsPlan
+    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.operand import Matrices
+    from oxinp._kernels.plan import StepsPlan
     from oxinp._runtime.backend import Backend
     from oxinp._runtime.memory import Buffer
 
@@ -82,11 +82,11 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
     once; the tensor cores, which multiply them, cut partial sums off at 24 bits. On Hopper these multiply 8-bit
     integers and bool, too, and other large matrices where that errs as little: float32 and complex64 as halves, for
-    which as much memory is needed as for the operands (see `_kernels.split`), float64 and complex128 as bytes, for
-    which it is up to ``config.matmul_workspace`` (see `_kernels.ozaki`); products of float16 and bfloat16 in float32
-    are exact, and their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation off,
-    ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is computed, and
-    mirrored.
+    which as much memory is needed as for the operands (see `_kernels.gemm.fp16x2`), float64 and complex128 as bytes,
+    for which it is up to ``config.matmul_workspace`` (see `_kernels.gemm.ozaki`); products of float16 and bfloat16 in
+    float32 are exact, and their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation
+    off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
+    computed, and mirrored.
     """
     return _product_of(a._layout, b._layout, dtype).run(a, b)
 
@@ -296,7 +296,7 @@ class Product:
         if self.planned() is not None:
             plan = self.planned(finish)
             return None if plan is None else (Steps(device(), plan.steps), plan.scratch_nbytes, arguments)
-        variant = importlib.import_module("oxinp._kernels.variant").Variant(finish=finish, has_plain_sums=True)
+        variant = importlib.import_module("oxinp._kernels.gemm.variant").Variant(finish=finish, has_plain_sums=True)
         plan = _planner().plan(
             self.layout.shape,
             self.left.shape[-1],
@@ -319,7 +319,7 @@ class Product:
         if num_rows < MIN_SYMMETRIC or is_faster_whole:
             return self._compiled()
         backend = device()
-        plan = importlib.import_module("oxinp._kernels.triangular").plan_rank_k(
+        plan = importlib.import_module("oxinp._kernels.blas3.plan").plan_rank_k(
             self.layout.shape,
             self.left.shape[-1],
             self._matrices()[0],
@@ -390,7 +390,7 @@ def _type_of(dtype: np.dtype[Any]) -> Type:
 
 def _planner() -> Any:
     """Return the module that plans products, imported for the first one: it is a fifth of the package."""
-    return importlib.import_module("oxinp._kernels.matmul")
+    return importlib.import_module("oxinp._kernels.gemm.select")
 
 
 def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:

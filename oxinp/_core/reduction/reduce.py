@@ -70,7 +70,7 @@ class ReductionProgram(PassesProgram):
         output = operand(target)
         if target.ndim != len(kept):  # keepdims
             output = type(output)(output.type, tuple(output.strides[axis] for axis in kept), output.alignment)
-        plan = importlib.import_module("oxinp._kernels.reduce").plan(  # which only who reduces pays for
+        plan = importlib.import_module("oxinp._kernels.reduce.plan").plan(  # which only who reduces pays for
             reduction.shape,
             reduction.axes,
             inputs(graph),

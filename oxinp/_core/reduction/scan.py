@@ -20,7 +20,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.reduction.table import ScanRow
 from oxinp._kernels.problem import ReduceOp
-from oxinp._kernels.reducers import scannable
+from oxinp._kernels.reduce.operators import scannable
 
 _RECORDS = new_table()
 
@@ -47,7 +47,7 @@ class ScanProgram(PassesProgram):
     __slots__ = ()
 
     def __init__(self, scan: Scan, graph: Graph, target: Layout) -> None:
-        plan = importlib.import_module("oxinp._kernels.scan").plan(  # which only who scans pays for
+        plan = importlib.import_module("oxinp._kernels.scan.plan").plan(  # which only who scans pays for
             scan.shape,
             scan.axis,
             inputs(graph),

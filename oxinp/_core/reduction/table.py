@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
-from oxinp._kernels import reducers
 from oxinp._kernels.problem import ReduceOp
+from oxinp._kernels.reduce import operators
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.math import choose
 from oxinp._ptx.types import f16, f32, f64
@@ -96,10 +96,10 @@ def _add_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  #
     if dtype == BOOL:
         return ReduceOp("sum", acc, identity=False, combine=_or)
     if dtype.kind in "fc":
-        return reducers.compensated_sum(f32 if acc is f16 else acc)
+        return operators.compensated_sum(f32 if acc is f16 else acc)
     if source.kind in "biu" and source.itemsize < 4 <= dtype.itemsize:
-        return reducers.narrow_sum(acc)
-    return ReduceOp("sum", acc, 0, reducers.add)
+        return operators.narrow_sum(acc)
+    return ReduceOp("sum", acc, 0, operators.add)
 
 
 def _multiply_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
@@ -107,7 +107,7 @@ def _multiply_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | Non
     if dtype == BOOL:
         return ReduceOp("prod", acc, identity=True, combine=_and)
     if dtype.kind == "f":
-        return reducers.product(f32 if acc is f16 else acc)
+        return operators.product(f32 if acc is f16 else acc)
     return ReduceOp("prod", acc, 1, _multiply)
 
 
@@ -143,7 +143,7 @@ def _extremum(name: str, on_bool: Lowering, *, is_max: bool, takes_number: bool 
             identity = math.nan if dtype.kind == "f" else complex(math.nan, math.nan)
         combine = {"b": on_bool, "f": on_floats, "c": on_complex}.get(dtype.kind, on_integers)
         if combine is on_integers and dtype.itemsize == 1:
-            return reducers.extremum_of_bytes(DEVICE_TYPES[dtype], identity, is_max=is_max)
+            return operators.extremum_of_bytes(DEVICE_TYPES[dtype], identity, is_max=is_max)
         return ReduceOp(name, DEVICE_TYPES[dtype], identity, combine)
 
     return op
@@ -162,7 +162,7 @@ def _truth(name: str, *, identity: bool, combine: Lowering) -> Any:
 
 def _mean_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
     acc = DEVICE_TYPES[dtype]
-    return reducers.mean(f32 if acc is f16 else acc, is_masked=is_masked)
+    return operators.mean(f32 if acc is f16 else acc, is_masked=is_masked)
 
 
 def _root_mean_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
@@ -191,14 +191,14 @@ def _variance_or_nan(k: Any, count: Any, squares: Any, ddof: Any) -> Any:
 
 
 def _var_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
-    return reducers.moments(_variance, len(DEVICE_TYPES[dtype].parts))
+    return operators.moments(_variance, len(DEVICE_TYPES[dtype].parts))
 
 
 def _nanvar_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
     """Where nothing can be NaN, NumPy does what `numpy.var` does."""
     if source.kind in "biu":
         return _var_op(source, dtype, is_masked)
-    return reducers.moments(_variance_or_nan, len(DEVICE_TYPES[dtype].parts))
+    return operators.moments(_variance_or_nan, len(DEVICE_TYPES[dtype].parts))
 
 
 def _std_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
@@ -213,7 +213,7 @@ def _nanstd_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
 
 def _extremum_at(*, is_max: bool) -> Any:
     def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
-        return reducers.extremum_at(DEVICE_TYPES[source], _bounds(source)[0 if is_max else 1], is_max=is_max)
+        return operators.extremum_at(DEVICE_TYPES[source], _bounds(source)[0 if is_max else 1], is_max=is_max)
 
     return op
 

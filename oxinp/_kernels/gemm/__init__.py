@@ -1,0 +1,1 @@
+"""Matrix products: one package per kernel, `select` chooses between them."""

@@ -1,0 +1,316 @@
+"""Matrix multiply of f32 or c64 as three products of halves on Hopper's asynchronous units: C = A @ B.
+
+Data layout: A is (M, K), B is (K, N), each as two f16 arrays, `hi` and `lo`, whose sum is the matrix scaled by a power
+of two per row of A and per column of B (see `split`); any of the two axes is contiguous. Of complex matrices the real
+parts come first, then, along M or N, the imaginary ones. C is (M, N) in C order. In shared memory there is a ring of
+`num_stages` quadruples of tiles, swizzled as wgmma reads them.
+
+Who owns what: persistent blocks of two warpgroups and a warp. Each warpgroup owns 64 rows of C, twice in registers: the
+sums of the present tiles and the totals. One thread of the last warp keeps the ring full. In a cluster of two, the
+blocks work on tiles one above the other; one copies the common `hi` of B to both, the other its `lo`. The tile is what
+168 registers per thread hold: the driver's linker lets no warps pass registers to others.
+
+Algorithm: per tile of K, sums = lo hi + hi lo + hi hi; then they are added to the totals. The tensor units cut off what
+they add instead of rounding it, always towards zero: over `DEPTH` of K that is less than what f32 sums lose, over a
+whole row it would be ten times more. At the end totals are scaled back and stored. A complex tile of B is its real
+columns beside its imaginary ones, so that one wgmma makes both products with the real rows of A; those with the
+imaginary ones are added to the totals crosswise, where one is subtracted.
+
+Where the guard is not 0, nothing is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.gemm.fp16x2.convert import padded
+from oxinp._kernels.gemm.fp16x2.scaling import scaled, unscaling_exponent
+from oxinp._kernels.gemm.sm90_wgmma.kernel import NAMES
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.synchronize import follow
+from oxinp._ptx.tile import OperandTile, operand_box
+from oxinp._ptx.tma import MapSpec, TensorMap
+from oxinp._ptx.types import Type, f16, f32, i32, i64, u32
+from oxinp._ptx.wgmma import WARPGROUP, Accumulator, Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._ptx.mbarrier import Slot
+    from oxinp._ptx.value import Value
+
+DEPTH = 64  # of K per tile
+WIDTH = 128  # sums in a row of a tile of C
+WARP = 32
+TERMS = (("lo", "hi"), ("hi", "lo"), ("hi", "hi"))  # the smallest first
+
+
+@dataclass(frozen=True, slots=True)
+class SplitGemmSpec:
+    """One kernel of the family (sm_90a).
+
+    Attributes
+    ----------
+    a_major, b_major : str
+        The contiguous axis of each: ``"k"`` or ``"mn"``.
+    has_pairs : bool
+        Columns of C are even in number: two are stored at once.
+    type : Type
+        f32 or c64.
+    cluster : int
+        2.
+    """
+
+    a_major: str
+    b_major: str
+    has_pairs: bool
+    type: Type = f32
+    cluster: int = 2
+
+    @property
+    def name(self) -> str:
+        """Entry name."""
+        majors = NAMES[self.a_major] + NAMES[self.b_major]
+        return f"gemm_split_{self.type}_{majors}{'_v2' if self.has_pairs else ''}"
+
+    @property
+    def num_parts(self) -> int:
+        """Real numbers that an element is."""
+        return len(self.type.parts)
+
+    @property
+    def num_columns(self) -> int:
+        """Columns of C per tile."""
+        return WIDTH // self.num_parts
+
+    @property
+    def num_stages(self) -> int:
+        """Tiles in the ring."""
+        return 3 if self.num_parts == 1 else 2
+
+    def extent(self, name: str) -> int:
+        """Rows or columns of an operand per tile, those of all parts."""
+        return TILE_M * self.num_parts if name.startswith("a") else WIDTH
+
+    def major(self, name: str) -> str:
+        """The contiguous axis of an operand."""
+        return self.a_major if name.startswith("a") else self.b_major
+
+
+@dataclass(frozen=True, slots=True)
+class SplitGemmLaunch:
+    """How to launch.
+
+    Parameters are the pointers to C, to the largest magnitudes of A's rows and of B's columns (i32 bits) and to the
+    guard, the encoded maps of A's hi and lo and of B's, then the constants.
+    """
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    a_map: MapSpec
+    b_map: MapSpec
+    constants: tuple[int, ...]
+
+
+def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> SplitGemmLaunch:
+    """Launch of C (m, n) = A (m, depth) @ B (depth, n).
+
+    The contiguous axes of the halves, of either part, are padded to multiples of 8 elements, with zeros where they run
+    along K.
+    """
+    maps, planes = [], []
+    for name, extent in (("a", m), ("b", n)):
+        major, parts = spec.major(name), spec.num_parts
+        run = padded(depth if major == "k" else extent)
+        shape = (parts * extent, run) if major == "k" else (depth, parts * run)
+        box = operand_box(f16, spec.extent(name), DEPTH, major, parts)
+        maps.append(MapSpec(f16, shape, (shape[1] * f16.nbytes,), box))
+        planes.append(extent if major == "k" else run)
+    num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
+    num_n, num_k = -(-n // spec.num_columns), -(-depth // DEPTH)
+    blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n)
+    constants = (num_m, num_n, num_k, m, n, *(planes if spec.num_parts > 1 else ()))
+    return SplitGemmLaunch(make(spec), (blocks, 1, 1), maps[0], maps[1], constants)
+
+
+@cache
+@retraceable
+def make(spec: SplitGemmSpec) -> Kernel:
+    """The kernel of a Spec; for its parameters see `SplitGemmLaunch`."""
+    k = Builder(
+        spec.name,
+        block=NUM_CONSUMERS * WARPGROUP + WARP,
+        target="sm_90a",
+        min_blocks=1,
+        cluster=spec.cluster,
+    )
+    c = k.pointer("c", spec.type, "w")
+    maxima = [k.pointer(name, i32, "r") for name in ("a_max", "b_max")]
+    guard = k.pointer("guard", u32, "r")
+    maps = {name: TensorMap(k, name, 2) for name in ("a_hi", "a_lo", "b_hi", "b_lo")}
+    tiles = Tiles(k, spec.cluster, spec.num_columns)
+    extents = (k.scalar("m", u32), k.scalar("n", u32))
+    planes = {name: k.scalar(f"{name}_plane", u32) for name in "ab"} if spec.num_parts > 1 else {}
+    operands = {
+        name: OperandTile(k, f16, spec.extent(name), DEPTH, spec.major(name), spec.num_stages, spec.num_parts)
+        for name in maps
+    }
+    pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, sum(tile.nbytes for tile in operands.values()))
+    follow(k)
+    tiles.num_m = k.where(guard[0] == 0, tiles.num_m, 0)
+    # The same in all lanes of a warp, and the shuffle lets the compiler know.
+    warp = k.shfl_idx(k.tid >> 5, 0)
+    with k.when(warp == NUM_CONSUMERS * WARPGROUP // WARP), k.when(k.lane == 0):
+        _Production(k, spec, maps, operands, planes).run(tiles, Producer(pipeline))
+    with k.otherwise():
+        _Consumption(k, spec, tiles, operands, warp >> 2, Consumer(pipeline, k.tid & (WARPGROUP - 1))).run(
+            _Unscaling(k, spec, c, maxima, extents)
+        )
+    pipeline.close()
+    return k.build()
+
+
+class _Production:
+    """What one thread does to keep the ring full."""
+
+    def __init__(
+        self,
+        k: Builder,
+        spec: SplitGemmSpec,
+        maps: dict[str, TensorMap],
+        operands: dict[str, OperandTile],
+        planes: dict[str, Value],
+    ) -> None:
+        self.k, self.spec, self.maps, self.operands, self.planes = k, spec, maps, operands, planes
+
+    def run(self, tiles: Tiles, producer: Producer) -> None:
+        """Load this block's tiles."""
+        k = self.k
+        for tensor_map in self.maps.values():
+            tensor_map.prefetch()
+        with tiles.each() as (row, column), k.range(0, tiles.num_k) as step:
+            slot = producer.acquire()
+            start = step * DEPTH
+            for name in ("a_hi", "a_lo"):
+                self.load(name, slot, row, start)
+            with k.when(tiles.rank == 0):
+                self.load("b_hi", slot, column, start, multicast=0b11)
+            with k.otherwise():
+                self.load("b_lo", slot, column, start, multicast=0b11)
+
+    def load(self, name: str, slot: Slot, extent: Value, depth: Value, multicast: int = 0) -> None:
+        """Start the copies of a tile, one part of its elements after the other."""
+        tile = self.operands[name]
+        tile.load(self.maps[name], slot, extent, depth, 0, multicast)
+        if self.spec.num_parts > 1:
+            # The tile's second half comes from the second plane.
+            extent = extent + self.planes[name[0]] - self.spec.extent(name) // 2
+            tile.load(self.maps[name], slot, extent, depth, 1, multicast)
+
+
+class _Consumption:
+    """One warpgroup's rows of C."""
+
+    def __init__(
+        self,
+        k: Builder,
+        spec: SplitGemmSpec,
+        tiles: Tiles,
+        operands: dict[str, OperandTile],
+        number: Value,
+        consumer: Consumer,
+    ) -> None:
+        self.k, self.spec, self.tiles, self.operands, self.consumer = k, spec, tiles, operands, consumer
+        self.first_row = number * ROWS
+        self.queue = Queue(k)
+        self.sums: Accumulator = self.queue.accumulator(WIDTH)
+        self.totals = [k.var(0.0, f32) for _ in range(WIDTH // 2)]
+
+    def run(self, unscaling: _Unscaling) -> None:
+        """Compute and store this block's tiles."""
+        k, tiles = self.k, self.tiles
+        with tiles.each() as (row, column):
+            for total in self.totals:
+                total.set(k.const(0.0, f32))
+            with k.range(0, tiles.num_k):
+                self.multiply()
+            unscaling.store(self.totals, row + self.first_row, column)
+
+    def multiply(self) -> None:
+        """Add the products of the next tiles to the totals."""
+        stage = self.consumer.acquire()
+        for part in range(self.spec.num_parts):
+            first = self.first_row + part * TILE_M if part else self.first_row
+            self.sums.reset()
+            with self.queue.group():
+                for a, b in TERMS:
+                    left, right = self.operands[f"a_{a}"], self.operands[f"b_{b}"]
+                    self.sums.multiply(left.rows(stage, first), right.rows(stage), STEPS, f16)
+            self.queue.wait()
+            if part == self.spec.num_parts - 1:
+                self.consumer.release()
+            self.promote(is_crosswise=part == 1)
+
+    def promote(self, *, is_crosswise: bool) -> None:
+        """Add the sums to the totals; crosswise, products with imaginary parts: those of two of them are subtracted."""
+        half = len(self.totals) // 2
+        sums = [value for _, _, *values in self.sums.pairs() for value in values]
+        for number, value in enumerate(sums):
+            total = self.totals[(number + half) % len(sums) if is_crosswise else number]
+            total.set(total - value if is_crosswise and number >= half else total + value)
+
+
+class _Unscaling:
+    """The way of totals out to C."""
+
+    def __init__(
+        self, k: Builder, spec: SplitGemmSpec, c: Pointer, maxima: list[Pointer], extents: tuple[Value, Value]
+    ) -> None:
+        self.k, self.spec, self.c, self.maxima = k, spec, c, maxima
+        self.m, self.n = extents
+        thread = k.tid & (WARPGROUP - 1)
+        self.own_row = (thread >> 5) * 16 + ((thread >> 2) & 7)
+        self.own_column = (thread & 3) * 2
+
+    def store(self, totals: Sequence[Value], row: Value, column: Value) -> None:
+        """Scale back and store 64 rows from element (`row`, `column`) on; what is outside is left out."""
+        k = self.k
+        a_max, b_max = self.maxima
+        rows = [row + self.own_row + 8 * i for i in range(2)]
+        row_exponents = [unscaling_exponent(k, a_max[k.min(r, self.m - 1)]) for r in rows]
+        lines = [self.c.at(k.cast(r, i64) * k.cast(self.n, i64)) for r in rows]
+        plane = len(totals) // self.spec.num_parts
+        for j in range(self.spec.num_columns // 8):
+            first = column + self.own_column + 8 * j
+            columns = [first, first + 1]
+            exponents = [unscaling_exponent(k, b_max[k.min(at, self.n - 1)]) for at in columns]
+            for i in range(2):
+                values = []
+                for own, exponent in enumerate(exponents):
+                    parts = [
+                        scaled(k, total, k.max(row_exponents[i] + exponent, -252))
+                        for total in totals[4 * j + 2 * i + own :: plane]
+                    ]
+                    values.append(parts[0] if len(parts) == 1 else k.compound(self.spec.type, *parts))
+                with k.when(rows[i] < self.m):
+                    self.write(lines[i], columns, values)
+
+    def write(self, line: Pointer, columns: list[Value], values: list[Value]) -> None:
+        """Store two neighbours, as far as they are inside."""
+        k = self.k
+        if self.spec.has_pairs:
+            with k.when(columns[0] < self.n):
+                line.at(k.cast(columns[0], i64)).store(0, values)
+            return
+        for at, value in zip(columns, values, strict=True):
+            with k.when(at < self.n):
+                line.at(k.cast(at, i64)).store(0, [value])
+
+
+__all__ = ["DEPTH", "WIDTH", "SplitGemmLaunch", "SplitGemmSpec", "make", "plan"]

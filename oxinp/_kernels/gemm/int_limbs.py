@@ -1,0 +1,182 @@
+"""Products of wide integers on Hopper's tensor cores: as products of their bytes, which are exact.
+
+An integer of `size` bytes is the sum of 256**i times its byte number i. Modulo 2**(8 size), which is what NumPy keeps::
+
+    A @ B = sum over d < size of 256**d S[d],    S[d] = sum over i + j = d of A_i @ B_j
+
+The bytes of A lie one after the other along K, A_0 first, those of B the other way round: every S[d] is one product, of
+the first d + 1 of A's and the last d + 1 of B's. It is summed up in 32 bits. Of S[d] in 8 bytes, 64 - 8 d bits count:
+for d of 4 and more that is no more than 32. For less, K is cut so that 32 bits hold it. Zeros fill A up to where the
+copy engine can read it; what fills B does not matter then.
+
+There are size (size + 1) / 2 products of bytes. Per element of C and chunk of K, 4 `size` bytes are written and read.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.operand import Source
+from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
+from oxinp._kernels.gemm.sm90_wgmma.plan import Product
+from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
+from oxinp._kernels.problem import Instr, Operand, Output
+from oxinp._ptx.tma import ALIGN
+from oxinp._ptx.types import Type, i16, i32, i64, u8, u16, u32, u64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+UNSIGNED: dict[Type, Type] = {i16: u16, u16: u16, i32: u32, u32: u32, i64: u64, u64: u64}
+MAX_DEPTH = 16384  # of K in 8 bytes: 4 K 255**2 is below 2**32
+MIN_PRODUCTS = 1 << 28  # from which the launches pay
+MIN_EXTENT = 128
+MAX_SUMS_NBYTES = 1 << 30  # of workspace for S, beside that for the bytes
+
+
+def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
+    """Launches of C = A @ B in C order; None where others are to be asked.
+
+    Parameters
+    ----------
+    a, b : hopper.Source
+        Of the type of C.
+    out : Type
+    device : Device
+    """
+    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
+    depth = a.run if a.major == "k" else a.lines
+    if device.cc != sm90_wgmma.ARCHITECTURE or a.type not in UNSIGNED or a.type is not out or a.num_c > 1:
+        return None
+    if min(m, n, depth) < MIN_EXTENT or m * n * depth < MIN_PRODUCTS:
+        return None
+    return _Bytes(a, b, (m, n, depth), device).plan()
+
+
+class _Bytes:
+    """A product while it is planned."""
+
+    def __init__(self, a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> None:
+        self.type = UNSIGNED[a.type]
+        self.size = self.type.nbytes
+        self.operands = (a, b)
+        self.m, self.n, self.depth = shape
+        self.device = device
+        self.max_depth = min(self.depth, MAX_DEPTH) if self.size == u64.nbytes else self.depth
+        self.band = max(1, min(self.m, MAX_SUMS_NBYTES // (self.size * self.n * u32.nbytes)))
+        self.scratch = Scratch()
+        self.rows = tuple(self.scratch.take(x * self.size * _padded(self.max_depth)) for x in (self.m, self.n))
+        self.sums = self.scratch.take(self.size * self.band * self.n * u32.nbytes)
+
+    def plan(self) -> StepsPlan:
+        """All launches."""
+        steps: list[Step] = []
+        for start in range(0, self.depth, self.max_depth):
+            depth = min(self.max_depth, self.depth - start)
+            steps += [self.spread(number, start, depth) for number in range(2)]
+            if depth < _padded(depth):
+                steps.append(self.filled(depth))
+            for row in range(0, self.m, self.band):
+                steps += self.multiplied(row, depth, is_first=start == 0)
+        return StepsPlan(tuple(steps), self.scratch.nbytes)
+
+    def spread(self, number: int, start: int, depth: int) -> Step:
+        """The launch that spreads the bytes of an operand, from `start` along K on."""
+        source, to, pitch = self.operands[number], self.rows[number], _padded(depth)
+        is_k_major = source.major == "k"
+        extent = source.lines if is_k_major else source.run
+        strides = (source.pitch, 1) if is_k_major else (1, source.pitch)
+        offset = start * strides[1] * self.size
+        inputs = Operand(self.type, strides, _alignment(offset, source.alignment))
+        target = Operand(u8, (self.size * pitch, 1), ALIGN)
+        outputs = [Output(1 + i, target) for i in range(self.size)]
+        launch = elementwise.plan((extent, depth), (inputs,), _bytes(self.type), outputs, self.device)
+        order = range(self.size) if number == 0 else reversed(range(self.size))
+        return step(launch, (*[_moved(to, i * pitch) for i in order], Argument(source.name, offset)))
+
+    def filled(self, depth: int) -> Step:
+        """The launch that writes zeros behind every byte of A's rows."""
+        pitch = _padded(depth)
+        end = Output(0, Operand(u8, (self.size * pitch, pitch, 1), _alignment(depth)))
+        launch = elementwise.plan((self.m, self.size, pitch - depth), (), (_ZERO,), [end], self.device)
+        return step(launch, (_moved(self.rows[0], depth),))
+
+    def multiplied(self, row: int, depth: int, *, is_first: bool) -> Iterator[Step]:
+        """Yield the launches that make the rows of C from `row` on, or add to them."""
+        height, pitch = min(self.band, self.m - row), _padded(depth)
+        nbytes = height * self.n * u32.nbytes
+        sums = [_moved(self.sums, d * nbytes) for d in range(self.size)]
+        left, right = self.rows
+        line = self.size * pitch
+        for d in range(self.size):
+            run = (d + 1) * pitch
+            sources = (
+                Source("a", u8, "k", height, run, line, 0, 1, ALIGN),
+                Source("b", u8, "k", self.n, run, line, 0, 1, ALIGN),
+            )
+            places = (sums[d], _moved(left, row * line), _moved(right, line - run))
+            product = Product(u8, i32, sources, (height, self.n, run, 1), self.device)
+            for each in product.steps(places, self.scratch):
+                # The flops of the product that is asked for, once.
+                flops = 2 * height * self.n * depth if d == 0 and each.work.flops else 0
+                yield each._replace(work=each.work._replace(flops=flops))
+        c = Argument("c", row * self.n * self.size)
+        operand = Operand(self.type, (1,), _alignment(c.offset))
+        inputs = [Operand(u32, (1,), _alignment(nbytes))] * self.size + [operand] * (not is_first)
+        output = [Output(len(inputs), operand)]
+        joined = (_joined(self.type, len(inputs)),)
+        launch = elementwise.plan((height * self.n,), inputs, joined, output, self.device)
+        yield step(launch, (c, *sums, *[c] * (not is_first)))
+
+
+def _padded(depth: int) -> int:
+    return -(-depth // ALIGN) * ALIGN
+
+
+def _moved(argument: Argument, nbytes: int) -> Argument:
+    return argument._replace(offset=argument.offset + nbytes)
+
+
+def _alignment(offset: int, alignment: int = ALIGNMENT) -> int:
+    """Of an address that is aligned, `offset` bytes on."""
+    return min(alignment, offset & -offset) if offset else alignment
+
+
+@cache
+def _bytes(type_: Type) -> tuple[Instr, ...]:
+    """Byte by byte of an integer."""
+
+    def byte(i: int) -> Instr:
+        return Instr(lambda k, x: k.cast(k.shr(x, 8 * i) if i else x, u8), u8, (0,))
+
+    return tuple(byte(i) for i in range(type_.nbytes))
+
+
+@cache
+def _joined(type_: Type, num_inputs: int) -> Instr:
+    """The sum of 256**d S[d], and of what C was if there is one input more than that."""
+
+    def join(k: Builder, *values: Value) -> Value:
+        sums = [k.cast(value, type_) for value in values]
+        total = sums[0]
+        for d, value in enumerate(sums[1:], 1):
+            total = total + (k.shl(value, 8 * d) if d < type_.nbytes else value)
+        return total
+
+    return Instr(join, type_, tuple(range(num_inputs)))
+
+
+def _zero(k: Builder) -> Value:
+    return k.const(0, u8)
+
+
+_ZERO = Instr(_zero, u8, ())
+
+
+__all__ = ["UNSIGNED", "plan"]

@@ -1,0 +1,1 @@
+"""Products of any type at any alignment: multi-stage copies (cp.async) and warp tiles."""

@@ -1,0 +1,178 @@
+"""Grouped products: problems of different sizes and places in one launch, by the tiles of `multistage`.
+
+Data layout: a table in global memory has a row of `ROW` i64 per problem: addresses of C, A and B, then M, N and K, the
+strides of C, A and B in elements, and the number of its first tile. Problems of most K come first.
+
+Who owns what: a block has one tile of one problem, which it finds by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from oxinp._kernels.gemm.multistage.cost import tilings_of
+from oxinp._kernels.gemm.multistage.kernel import AnyGemm, AnyGemmSpec
+from oxinp._kernels.gemm.multistage.panel import Panel
+from oxinp._kernels.gemm.multistage.tile_config import Cut, is_legal
+from oxinp._kernels.gemm.operand import Matrices, widest_copy
+from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.types import Type, i64, u32, u64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.multistage.cost import Tiling
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.value import Value
+
+ROW = 10
+
+
+class Problem(NamedTuple):
+    """C = A @ B: addresses, extents, and strides in elements along the axis that is not contiguous.
+
+    Attributes
+    ----------
+    c, a, b : int
+        Multiples of what one copy takes.
+    shape : (m, n, depth)
+        At least 1 each.
+    strides : (int, int, int)
+        Of C, A and B.
+    """
+
+    c: int
+    a: int
+    b: int
+    shape: tuple[int, int, int]
+    strides: tuple[int, int, int]
+
+
+class Group(NamedTuple):
+    """What the problems of a group have in common.
+
+    Attributes
+    ----------
+    type, acc, out : Type
+        Of operands, sums, results.
+    a_major, b_major : str
+        The contiguous axis of each operand: ``"k"`` or ``"mn"``.
+    """
+
+    type: Type
+    acc: Type
+    out: Type
+    a_major: str = "k"
+    b_major: str = "mn"
+
+
+class GroupedPlan(NamedTuple):
+    """A launch whose only pointer is that to the table, and the table, to be copied to the device before."""
+
+    launch: Launch
+    table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: AnyGemmSpec) -> Kernel:
+    """Build the kernel of a Spec that is plain, without batches, chunks or guard."""
+    return _Grouped(spec).build()
+
+
+class _Grouped(AnyGemm):
+    """The kernel while it is built."""
+
+    def declare(self) -> None:
+        """Find this block's problem."""
+        k, spec = self.k, self.spec
+        table, count = k.pointer("table", i64, "r"), k.scalar("num_problems", u32)
+        block = k.cast(k.ctaid + 0, i64)
+        low, high = k.var(k.const(0, u32)), k.var(count)
+        with k.loop():
+            k.break_if(high - low <= 1)
+            middle = (low + high) >> 1
+            is_before = table[k.cast(middle * ROW + (ROW - 1), i64)] <= block
+            low.set(k.where(is_before, middle, low.get()))
+            high.set(k.where(is_before, high.get(), middle))
+        row = table.at(k.cast(low.get(), i64) * ROW)
+        c, a, b, m, n, depth, self.c_stride, a_stride, b_stride, first = (row[i] for i in range(ROW))
+        self.m, self.n, self.depth = (k.cast(x, u32) for x in (m, n, depth))
+        self.chunk = self.depth
+        self.c = self._pointer(c, spec.out, "w")
+        self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form, self._pointer(a, spec.type))
+        self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.b_form, self._pointer(b, spec.type))
+        self.a.measure(a_stride, self.m, self.depth)
+        self.b.measure(b_stride, self.n, self.depth)
+        self.tiles_m = (self.m + (spec.tile_m - 1)) / spec.tile_m
+        self.tiles_n = (self.n + (spec.tile_n - 1)) / spec.tile_n
+        self.first = k.cast(first, u32)
+
+    def _pointer(self, address: Value, type: Type, access: str = "r") -> Pointer:
+        return Pointer(self.k, self.k.bitcast(address, u64), type, "global", access)
+
+    def number(self) -> Value:
+        """Number of this block's tile in its problem."""
+        number: Value = self.k.ctaid - self.first
+        return number
+
+
+def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPlan:
+    """Return the launch that computes all of some products, at least one.
+
+    Parameters
+    ----------
+    group : Group
+    problems : sequence of Problem
+        None may write what another reads or writes.
+    device : Device
+    """
+    ordered = sorted(problems, key=lambda problem: -problem.shape[2])
+    copies = [
+        widest_copy(Matrices(group.type, (), math.gcd(MAX_ALIGNMENT, *addresses)), [p.strides[1 + i] for p in problems])
+        for i, addresses in enumerate(([p.a for p in problems], [p.b for p in problems]))
+    ]
+    unit, tilings = tilings_of(group.type, group.acc, device)
+    spec = AnyGemmSpec(*group, copies[0], copies[1], unit, *tilings[0].cut()[:6])
+    legal = [tiling for tiling in tilings if is_legal(spec.in_tiles(tiling.cut()), device)]
+    best = min(legal, key=lambda tiling: _seconds(ordered, tiling, device))
+    spec = spec.in_tiles(best.cut())
+    counts = [_num_tiles(problem, best.cut()) for problem in ordered]
+    firsts = np.cumsum([0, *counts[:-1]]).tolist()
+    table = np.array(
+        [(*p[:3], *p.shape, *p.strides, first) for p, first in zip(ordered, firsts, strict=True)], np.int64
+    )
+    launch = Launch(make(spec), (sum(counts), 1, 1), (len(problems),), _work(group, problems))
+    return GroupedPlan(launch, table)
+
+
+def _num_tiles(problem: Problem, cut: Cut) -> int:
+    return -(-problem.shape[0] // cut.tile_m) * -(-problem.shape[1] // cut.tile_n)
+
+
+def _seconds(problems: Sequence[Problem], tiling: Tiling, device: Device) -> float:
+    """Time of all tiles at work on all multiprocessors, and at least of the longest."""
+    steps = [-(-problem.shape[2] // tiling.depth) + tiling.num_stages for problem in problems]
+    all_steps = sum(count * _num_tiles(problem, tiling.cut()) for count, problem in zip(steps, problems, strict=True))
+    once = tiling.tile_m * tiling.tile_n * tiling.depth / tiling.rate
+    return once * max(all_steps / device.num_sms, *steps)
+
+
+def _work(group: Group, problems: Sequence[Problem]) -> Work:
+    flops = 8 if group.type.is_complex else 2
+    nbytes = group.type.nbytes
+    return Work(
+        sum(flops * m * n * depth for m, n, depth in (problem.shape for problem in problems)),
+        sum((m + n) * depth * nbytes + m * n * group.out.nbytes for m, n, depth in (p.shape for p in problems)),
+    )
+
+
+__all__ = ["Group", "GroupedPlan", "Problem", "make", "plan"]

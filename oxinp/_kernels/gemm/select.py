@@ -1,0 +1,355 @@
+"""Matrix products: which kernel multiplies, in which tiles, over how many chunks of K.
+
+A problem is a batch of C = A @ B with C in C order. How it is cut is what was measured to be best for a problem near
+it (see `choice`); elsewhere a model of time decides: waves of tiles over the multiprocessors at the rates that were
+measured, and for chunks of K the pass that joins them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm import int_limbs
+from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
+from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
+from oxinp._kernels.gemm.multistage import kernel as multistage
+from oxinp._kernels.gemm.multistage import tile_config
+from oxinp._kernels.gemm.multistage.cost import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
+from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
+from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
+from oxinp._kernels.gemm.ozaki import plan as ozaki
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
+from oxinp._kernels.gemm.variant import Variant, varied
+from oxinp._kernels.nest import collapse
+from oxinp._kernels.problem import Operand, ReduceOp, touched_nbytes
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._ptx.types import Type, c64, c128, f32, f64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.plan import Launch, StepsPlan
+
+MIN_SPLIT_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
+MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
+MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
+# Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
+PROMOTION, PEER_SIDE = 256, 128
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulPlan:
+    """How a product runs.
+
+    Attributes
+    ----------
+    launches : tuple of Launch
+        One: its parameters are the pointers to C, A and B, then the inputs of the finish. Two: the first takes C, the
+        scratch, A and B, the second C and the scratch.
+    scratch_nbytes : int
+    """
+
+    launches: tuple[Launch, ...]
+    scratch_nbytes: int = 0
+
+
+def plan(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    acc: Type,
+    out: Type,
+    device: Device,
+    variant: Variant | None = None,
+) -> Any:
+    """Return the kernels that multiply.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of C: the batch, rows, columns; at least 1 each.
+    depth : int
+        Columns of A and rows of B, at least 1.
+    a, b : Matrices
+        Of each, one axis has stride 1 or a single element; their batch is broadcast to that of C (strides 0).
+    acc, out : Type
+        Of the sums and of C.
+    device : Device
+    variant : Variant, optional
+
+    Returns
+    -------
+    MatmulPlan or None
+    """
+    *batch, m, n = shape
+    variant = variant or Variant()
+    c_strides = variant.c_strides or contiguous(shape)
+    arrays = [x.strides for x in variant.finish.arrays] if variant.finish is not None else []
+    nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
+    loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
+    steps = nest.strides if loops else ((),) * len(nest.strides)
+    (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
+    copies = [
+        widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
+    ]
+    problem = (math.prod(loops), m, n, depth)
+    spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
+    moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
+    spec, constants = varied(spec, variant, moves)
+    cut = _cut(spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None))
+    is_split = cut.num_chunks > 1
+    if variant.has_plain_sums and variant.finish and (is_split or length(variant.finish, acc) > MAX_LENGTH):
+        return None
+    spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
+    spec = replace(spec, num_batch=len(loops), is_split=is_split)
+    first = multistage.plan(
+        spec,
+        (m, n, depth),
+        (c_strides[-2], a_stride, b_stride),
+        tuple(loops),
+        steps[:3],
+        cut.num_chunks,
+        constants,
+    )
+    if variant.finish is not None:
+        nbytes = first.work.nbytes + touched_nbytes(shape, variant.finish.arrays)
+        first = first.replace(work=first.work._replace(nbytes=nbytes))
+    if not is_split:
+        return MatmulPlan((first,))
+    size = math.prod(shape)
+    joined = reduce.plan(
+        (first.grid[1], size),
+        (0,),
+        (Operand(acc, (size, 1)),),
+        (),
+        0,
+        ReduceOp("sum", acc, 0, lambda k, x, y: x + y),  # noqa: ARG005
+        Operand(out, (1,)),
+        device,
+    )
+    return MatmulPlan((first, *joined.launches), first.grid[1] * size * acc.nbytes)
+
+
+def plan_steps(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    out: Type,
+    device: Device,
+    setting: str,
+    workspace_nbytes: int,
+    finish: Finish | None = None,
+) -> StepsPlan | None:
+    """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
+
+    With a `finish` one launch, see `sm90_wgmma.plan`; None also where those units need more.
+
+    Parameters
+    ----------
+    shape, depth, a, b, out, device
+        As for `plan`.
+    setting : str
+        ``config.matmul``.
+    workspace_nbytes : int
+        ``config.matmul_workspace``.
+    finish : Finish, optional
+    """
+    if finish is not None:
+        is_multiplied = a.type is not f32 or setting == "tf32"
+        return plan_hopper(shape, depth, a, b, out, device, finish) if is_multiplied else None
+    faster = None
+    if a.type in (f64, c128):
+        faster = None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
+    elif a.type in (f32, c64) and setting == "auto":
+        faster = plan_parts(shape, depth, a, b, device) or plan_split(shape, depth, a, b, device)
+    elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
+        return plan_hopper(shape, depth, a, b, out, device)
+    if faster is not None or device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
+        return faster
+    (left, right), _ = sources(shape, depth, a, b)
+    return sm90_mma.plan(left, right, device)
+
+
+def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
+    """Return the launch that multiplies small f32 or c64 matrices on the tensor cores; None where others are faster.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    """
+    if device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
+        return None
+    (left, right), _ = sources(shape, depth, a, b)
+    return sm90_mma.plan(left, right, device, in_parts=True)
+
+
+def plan_hopper(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    out: Type,
+    device: Device,
+    finish: Finish | None = None,
+) -> StepsPlan | None:
+    """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
+
+    With a `finish`, see `sm90_wgmma.plan`.
+    """
+    if a.type is not b.type:
+        return None
+    arrays = [x.strides for x in finish.arrays] if finish is not None else []
+    (left, right), nest = sources(shape, depth, a, b, arrays)
+    if finish is None:
+        plan = int_limbs.plan if a.type in int_limbs.UNSIGNED else sm90_wgmma.plan
+        return plan(left, right, out, device)
+    moves = nest.strides[3:] if math.prod(nest.shape) > 1 else ((),) * len(arrays)
+    if a.type in int_limbs.UNSIGNED or not all(is_regular(own, nest.shape) for own in moves):
+        return None
+    finish = finish.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
+    return sm90_wgmma.plan(left, right, out, device, finish)
+
+
+def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
+    """Return the launches that multiply f32 or c64 matrices on the tensor cores; None where `plan` is to be asked.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    """
+    *batch, m, n = shape
+    if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
+        return None
+    parts = len(a.type.parts)
+    if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
+        return None
+    (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
+    is_expected = m * n * depth * parts**2 >= MIN_SPLIT_PRODUCTS
+    if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
+        return None
+    left, right = (
+        fp16x2.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment, x.type)
+        for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
+    )
+    return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
+
+
+def plan_residues(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
+) -> StepsPlan | None:
+    """Return the launches that multiply f64 or c128 as bytes on the tensor cores; None where `plan` is to be asked.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    workspace_nbytes : int
+        Memory there is on the way.
+    """
+    *batch, m, n = shape
+    if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
+        return None
+    if min(m, n, depth) < ozaki.MIN_EXTENT:
+        return None
+    (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
+    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
+    if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
+        return None
+    left, right = (
+        fp16x2.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
+        for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
+    )
+    return ozaki.plan(a.type, left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
+
+
+class Way(NamedTuple):
+    """Whether faster units stand in for those of the operands' own type."""
+
+    is_emulated: bool
+
+
+def _is_emulated(
+    type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
+) -> bool:
+    """Whether that was measured to be faster near this problem; else whether it is expected to be."""
+    ways = (Way(is_emulated=True), Way(is_emulated=False))
+    default = Way(is_expected)
+    choice = Choice("matmul/way", (type.name,), majors, shape, Way, ways.__contains__, lambda: default, lambda: ways)
+    way: Way = decide(choice, device)
+    return way.is_emulated
+
+
+def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Launch:
+    """Return the guarded kernel that multiplies large matrices by multiply-adds; parameters as for `plan`."""
+    (a_major, a_stride), (b_major, b_stride) = both_majors(shape, depth, a, b)
+    copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
+    problem = (1, *shape, depth)
+    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
+    tilings = [t for t in tilings_of(a.type, a.type, device)[1] if tile_config.is_legal(spec.in_tiles(t.cut()), device)]
+    tiling = min(tilings, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
+    spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
+    return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
+
+
+def _spec(
+    type: Type,
+    acc: Type,
+    out: Type,
+    majors: tuple[str, str],
+    copies: tuple[int, int],
+    problem: tuple[int, int, int, int],
+    device: Device,
+) -> AnyGemmSpec:
+    """The Spec before it is cut: in the model's first tiling."""
+    unit, tilings = tilings_of(type, acc, device)
+    spec = AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
+    if unit != "fma":
+        return spec
+    count, m, n, depth = problem
+    is_turned = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
+    is_small = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
+    promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION and is_small else 0
+    return replace(spec, is_turned=is_turned, promotion=promotion)
+
+
+def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True) -> Cut:
+    """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
+    counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
+
+    def is_legal(cut: Cut) -> bool:
+        return tile_config.is_legal(spec.in_tiles(cut), device) and (
+            cut.num_chunks == 1 or (may_split and 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
+        )
+
+    def ranked() -> list[Cut]:
+        _, tilings = tilings_of(spec.type, spec.acc, device)
+        allowed = [t for t in tilings if is_legal(t.cut()) and is_meant(t, problem, device)]
+        ways = [
+            (seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
+            for tiling in allowed
+            for num_chunks in counts
+        ]
+        return [cut for _, cut in sorted(ways, key=lambda way: way[0])]
+
+    def candidates() -> Iterator[Cut]:
+        yield from ranked()
+        tilings = [cut for cut in tile_config.cuts() if is_legal(cut) and tile_config.is_brief(spec.in_tiles(cut))]
+        for num_chunks in counts:
+            yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
+
+    key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
+    choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, lambda: ranked()[0], candidates)
+    cut: Cut = ranked()[0] if spec.is_half else decide(choice, device)
+    return cut

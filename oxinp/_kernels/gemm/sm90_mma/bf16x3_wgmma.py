@@ -1,0 +1,277 @@
+"""What two warpgroups do with tiles of f32 in parts, see `bf16x3`: products by wgmma, of one tile of 64 rows.
+
+Each warpgroup has 64 columns of C. Of A's fragments its warps make parts in registers; those
+of B all warps write to shared memory, where wgmma reads them. While the products of a tile of K are on their way, parts
+of the next one are made. The large products are added to totals tile by tile; the small ones, which are 2**-8 of those,
+stay in one accumulator along K.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import BOX_LINES, NUM_PARTS, SMALL, STEP, Pair, Side, note_least, split
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
+from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR
+from oxinp._ptx.mbarrier import Buffer, Consumer, Producer
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.synchronize import follow
+from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
+from oxinp._ptx.tma import SWIZZLE_NBYTES, publish_shared
+from oxinp._ptx.types import bf16, f32, u32
+from oxinp._ptx.wgmma import Queue, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
+    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+    from oxinp._ptx import Builder
+    from oxinp._ptx.mbarrier import Pipeline
+    from oxinp._ptx.tile import OperandView
+    from oxinp._ptx.tma import TensorMap
+    from oxinp._ptx.value import Value, Var
+    from oxinp._ptx.wgmma import Accumulator
+
+TILE_M, TILE_N, HEIGHT, WIDTH = 64, 128, 16, 64  # of C, per block and per warp
+NUM_BUFFERS = 3  # one that is read, one that is written, and one that a warpgroup behind the other may still read
+EIGHT, DEPTH = 8, SWIZZLE_NBYTES // f32.nbytes
+SWAPPED, LOW_SIGN = 0x1032, 0x8000  # bytes of a word whose halves change places; the sign of its lower half
+Fragments = list[list[list["Var"]]]  # of the steps of a tile, of each part, four words
+
+
+def multiply(
+    k: Builder,
+    spec: NativeSpec,
+    tiles: Tiles,
+    pipeline: Pipeline,
+    operands: tuple[tuple[TensorMap, OperandTile], tuple[TensorMap, OperandTile]],
+    chains: Chains,
+    result: tuple[Callable[[Value | None], Pointer], Value, Value],
+) -> None:
+    """Compute this block's tiles; all threads call it. The result is a matrix per slice, and its extents."""
+    (a_map, a), (b_map, b) = operands
+    matrix_of, m, n = result
+    producer, consumer = Producer(pipeline), Consumer(pipeline, k.lane)
+    own = WarpgroupSums(k, spec, (a, b), k.shfl_idx(k.warp, 0), chains)
+    follow(k)
+    with tiles.each_sliced() as (number, row, column):
+        chains.turn_to(number)
+        of_a, of_b = tiles.matrices(number)
+
+        def copy(step: Value, row: Value = row, column: Value = column, of_a: Any = of_a, of_b: Any = of_b) -> None:
+            slot = producer.acquire()
+            a.load(a_map, slot, row, step * a.depth, outer=of_a)
+            b.load(b_map, slot, column, step * b.depth, outer=of_b)
+
+        own.multiply(consumer, copy, *tiles.depth_range(number))
+        own.store(matrix_of(number), row + own.place[0], column + own.place[1], m, n)
+
+
+class TurnedSide(Side):
+    """What lanes load of tiles of A that run along M, 16 of them: of every eight rows lane l has the one of l / 4."""
+
+    def __init__(self, k: Builder, tile: OperandTile, first: Value) -> None:
+        super().__init__(k, tile, first, HEIGHT)
+        row, quarter = k.lane >> 2, k.lane & 3
+        chunk = ((first & (BOX_LINES - 1)) >> 2) + (row >> 2)
+        self.place = (
+            tile.address(k.const(0, u32))
+            + first / BOX_LINES * FMA_BOX_NBYTES
+            + 2 * quarter * SWIZZLE_NBYTES
+            + ((chunk ^ 2 * quarter) << CHUNK_SHIFT)
+            + (row & 3) * f32.nbytes
+        )
+
+    def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
+        """Of both eights, the two pairs of a lane in 16 of K."""
+        place = self.place + buffer.at(self.tile.nbytes) + step * (STEP * SWIZZLE_NBYTES)
+        eights = []
+        for start in (place, place ^ (2 << CHUNK_SHIFT)):
+            pointers = [self.pointer(start), self.pointer((start ^ (1 << CHUNK_SHIFT)) + SWIZZLE_NBYTES)]
+            halves = [[x.offset_bytes(half * ATOM_NBYTES).load()[0] for x in pointers] for half in range(2)]
+            eights.append([self.pair(tuple(pair)) for pair in halves])
+        return eights
+
+    def line(self, eight: int, index: Value) -> Value:
+        """Which of M the `index`-th of eight lines is."""
+        return index + eight * EIGHT
+
+
+class PartsOfB:
+    """The parts of tiles of B, in shared memory as wgmma reads them.
+
+    Where B runs along N, a tile per part. Where it runs along K, the first two parts of a line lie beside each other,
+    in one tile, and the third one is in another, of which half is not used.
+
+    A warp reads 8 rows of one box of a tile, and 8 others; a lane neighbours from 8 (l % 4) on. Of complex numbers that
+    run along N, a row becomes two, that of i times what it was behind it, and there are no others.
+    """
+
+    def __init__(self, k: Builder, tile: OperandTile, warp: Value, *, is_complex: bool = False) -> None:
+        self.builder, self.tile = k, tile
+        self.is_k_major = tile.major == "k"
+        depth, self.num_tiles = (2 * tile.depth, 2) if self.is_k_major else (DEPTH, NUM_PARTS)
+        self.parts = OperandTile(k, bf16, TILE_N, depth, tile.major, NUM_BUFFERS * self.num_tiles)
+        row, group = k.lane >> 2, k.lane & 3
+        self.is_complex = is_complex
+        # So that neither reads nor writes of a quarter of a warp meet in a bank.
+        order = ((row >> 1) & 1) | ((row >> 2) << 2) if is_complex else row >> 1
+        row = order ^ ((row & 1) * (3 if is_complex else 5))
+        chunk, eight = group, row * SWIZZLE_NBYTES
+        if self.is_k_major:
+            to = of = warp * ATOM_NBYTES
+            self.others = EIGHT * ATOM_NBYTES
+        else:
+            # Two boxes of f32 are one of halves of their size.
+            box, upper = warp & 3, (warp >> 2) * ATOM_NBYTES
+            of, to = box * (tile.depth * SWIZZLE_NBYTES) + upper, (box >> 1) * FMA_BOX_NBYTES + upper
+            chunk = (box & 1) * 4 + group
+            self.others = 2 * ATOM_NBYTES
+        self.source = tile.address(k.const(0, u32)) + of + eight + ((2 * group ^ row) << CHUNK_SHIFT)
+        if is_complex:  # a row becomes two
+            to, eight, row = to + upper, 2 * eight, (2 * row) & 7
+        self.target = self.parts.address(k.const(0, u32)) + to + eight + ((chunk ^ row) << CHUNK_SHIFT)
+        self.least: Var = k.var(k.const(0xFFFFFFFF, u32))
+
+    def write(self, stage: Value, buffer: Value) -> None:
+        """Make parts of the tile in a buffer of the ring, in one of the own buffers."""
+        k = self.builder
+        source = self.source + stage * self.tile.nbytes
+        targets = self._targets(self.target + buffer * (self.num_tiles * self.parts.nbytes))
+        loaded = []
+        offsets = (0,) if self.is_complex else (0, self.others)
+        for offset in offsets:
+            halves = [
+                Pointer(k, place, f32, "shared", "r").offset_bytes(offset)
+                for place in (source, source ^ (1 << CHUNK_SHIFT))
+            ]
+            loaded.append([x for half in halves for x in half.load(0, VECTOR)])
+        for offset, values in zip(offsets, loaded, strict=True):
+            note_least(k, self.least, values)
+            words = [split(k, *values[i : i + 2]) for i in range(0, EIGHT, 2)]
+            for target, part in zip(targets, zip(*words, strict=True), strict=True):
+                target.offset_bytes(offset).store(0, list(part))
+                if self.is_complex:
+                    turned = [k.emit("prmt", word, word, SWAPPED, types=()) ^ LOW_SIGN for word in part]
+                    beside = Pointer(k, target.base ^ (1 << CHUNK_SHIFT), u32, "shared", "w")
+                    beside.offset_bytes(target.offset + SWIZZLE_NBYTES).store(0, turned)
+
+    def _targets(self, first: Value) -> list[Pointer]:
+        """Where the parts of what a lane reads first are written."""
+        k, nbytes = self.builder, self.parts.nbytes
+        places = [first, first ^ (4 << CHUNK_SHIFT)] if self.is_k_major else [first]
+        first_of_tile = Pointer(k, first, u32, "shared", "w")
+        beside = [Pointer(k, place, u32, "shared", "w") for place in places]
+        return beside + [first_of_tile.offset_bytes(i * nbytes) for i in range(1, self.num_tiles)]
+
+    def view(self, buffer: Value, number: int, first: Value) -> tuple[OperandView, int]:
+        """A part as an operand, from a column on, and where along its lines it begins, in steps."""
+        tile, start = (number // 2, number % 2 * (DEPTH // STEP)) if self.is_k_major else (number, 0)
+        return self.parts.rows(buffer * self.num_tiles + tile, first), start
+
+
+class WarpgroupSums(CheckedSums):
+    """The sums of a warp, as a part of its warpgroup's."""
+
+    def __init__(
+        self, k: Builder, spec: NativeSpec, tiles: tuple[OperandTile, OperandTile], warp: Value, chains: Chains
+    ) -> None:
+        place = ((warp & 3) * HEIGHT, (warp >> 2) * WIDTH)
+        super().__init__(k, spec, place, k.tid, chains)
+        a, b = tiles
+        self.left = Side(k, a, place[0], HEIGHT) if a.major == "k" else TurnedSide(k, a, place[0])
+        self.right = PartsOfB(k, b, warp, is_complex=spec.is_complex)
+        queue = Queue(k)
+        self.queue, self.large, self.small = queue, queue.accumulator(WIDTH), queue.accumulator(WIDTH)
+        self.totals = Totals(self.large)
+        self.steps = range(DEPTH // STEP)
+        self.fragments: Fragments = [
+            [[k.var(k.const(0, u32)) for _ in range(4)] for _ in range(NUM_PARTS)] for _ in self.steps
+        ]
+
+    def multiply(self, consumer: Consumer, copy: Callable[[Value], None], begin: Value, end: Value) -> None:
+        """Sum up the products of the tiles of K from one on to another.
+
+        One thread calls `copy`, which has to start the copies of one of them into the ring.
+        """
+        k, num_stages = self.builder, self.spec.num_stages
+        with k.when(k.tid == 0), k.range(begin, k.min(end, begin + num_stages)) as step:
+            copy(step)
+        k.warp_sync()
+        for least in (self.left.least, self.right.least):
+            least.set(k.const(0xFFFFFFFF, u32))
+        buffer = k.var(k.const(NUM_BUFFERS - 1, u32))
+        with k.range(begin, end) as step:
+            # In the first round of whatever there is, for nobody: one copy of these instructions compiles in half the
+            # time. What is multiplied must not be written before the wait, and only where that is on the straight way
+            # from the multiplication on does the assembler leave those registers alone.
+            self._start(buffer.get())
+            buffer.set(k.where(buffer == NUM_BUFFERS - 1, k.const(0, u32), buffer + 1))
+            words = self._prepare(consumer, buffer.get())
+            # Of the tile before this one all have let go, and have said so before the barrier.
+            following = step + (num_stages - 1)
+            with k.when((k.tid == 0) & (step > begin) & (following < end)):
+                copy(following)
+            k.warp_sync()
+            consumer.release()
+            self.queue.wait()
+            self.totals.add()
+            with k.when(step == begin):
+                self.totals.reset()
+                self.small.reset()
+            for variables, values in zip(chain(*self.fragments), chain(*words), strict=True):
+                for variable, value in zip(variables, values, strict=True):
+                    variable.set(value)
+        self._start(buffer.get())
+        self.queue.wait()
+        self.totals.add()
+
+    def _prepare(self, consumer: Consumer, buffer: Value) -> list[list[tuple[Value, ...]]]:
+        """Make parts of the next tiles in the ring, and wait for the other warps to have made theirs: those of A."""
+        stage = consumer.acquire()
+        words = self._split(stage)
+        self.right.write(stage, buffer)
+        publish_shared(self.builder)
+        self.builder.barrier(1, self.num_threads)
+        return words
+
+    def _split(self, stage: Value) -> list[list[tuple[Value, ...]]]:
+        """The parts of A's fragments, as `fragments`."""
+        k = self.builder
+        words = []
+        for step in self.steps:
+            upper, lower = self.left.load(Buffer(stage), step)
+            pairs = [split(k, *pair) for both in zip(upper, lower, strict=True) for pair in both]
+            words.append(list(zip(*pairs, strict=True)))
+        return words
+
+    def _start(self, buffer: Value) -> None:
+        """Start the multiplications of a tile of K."""
+        parts = [self.right.view(buffer, j, self.place[1]) for j in range(NUM_PARTS)]
+        self.large.reset()
+        with self.queue.group():
+            for i, j in SMALL:
+                self._add(self.small, i, parts[j])
+            self._add(self.large, 0, parts[0])
+
+    def _add(self, sums: Accumulator, number: int, part: tuple[OperandView, int]) -> None:
+        """Add the products of a part of A and one of B."""
+        view, start = part
+        sums.multiply_fragments([step[number] for step in self.fragments], view, bf16, start)
+
+    def write(self) -> list[Value]:
+        """Write the sums to shared memory; returns what the least of A and of B is that the thread has seen."""
+        k = self.builder
+        column = self.place[1] + 2 * (k.lane & 3)
+        rows = [
+            self.shared.at((self.place[0] + self.left.line(i, k.lane >> 2)) * self.pitch + column) for i in range(2)
+        ]
+        for (i, j, *large), (_, _, *small) in zip(self.totals.pairs(), self.small.pairs(), strict=True):
+            rows[i].at(EIGHT * j).store(0, [x + y for x, y in zip(large, small, strict=True)])
+        return [self.left.least.get(), self.right.least.get()]
+
+
+__all__ = ["PartsOfB", "TurnedSide", "WarpgroupSums", "multiply"]

@@ -1,0 +1,206 @@
+"""How the kernels of `sm90_mma` are cut: what there is, and what it takes."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from oxinp._kernels.gemm.sm90_mma import bf16x3, bf16x3_wgmma
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import BOX_LINES, NUM_PARTS
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import PAD
+from oxinp._kernels.gemm.sm90_mma.bf16x3_wgmma import NUM_BUFFERS, TILE_M, TILE_N
+from oxinp._kernels.gemm.sm90_mma.fragments import OPERANDS, STEP, WIDTH
+from oxinp._kernels.gemm.sm90_mma.warps import DEPTH, FMA_DEPTH, HEIGHT, VECTOR, WARP
+from oxinp._ptx.tile import operand_box
+from oxinp._ptx.tma import SWIZZLE_NBYTES
+from oxinp._ptx.types import Type, bf16, f32, f64
+
+# What rows and columns of tiles are multiples of.
+UNITS = {**{type_: operand.height for type_, operand in OPERANDS.items()}, f32: FMA_DEPTH}
+WARPGROUPS = (TILE_M, TILE_N, bf16x3_wgmma.HEIGHT, bf16x3_wgmma.WIDTH, 1, 1)
+NAMES = {"k": "k", "mn": "m"}
+MAX_MULTIPLIES = 128  # instructions of a warp in a round; where operands lie alike, there are others beside
+SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
+
+
+class NativeSpec(NamedTuple):
+    """One kernel of the family (sm_90a).
+
+    Attributes
+    ----------
+    type : Type
+        f64 or c128, multiplied by the tensor cores, or f32, by multiply-adds or in parts.
+    a_major, b_major : str
+        The contiguous axis of each: ``"k"`` or ``"mn"``.
+    tile_m, tile_n : int
+        Of C, per block.
+    warp_m, warp_n : int
+        Of C, per warp.
+    num_stages : int
+    cluster : int
+        1 or 2.
+    blocks_per_sm : int
+        That registers and shared memory are to allow.
+    num_groups : int
+        Of f32: of warps that share the products of a part of C, 1 or 2, each along K in its own chain.
+    is_in_parts : bool
+        Of f32: multiplied by the tensor cores, see `bf16x3`.
+    is_by_warpgroups : bool
+        So, and by wgmma: see `bf16x3_wgmma`.
+    is_complex : bool
+        So, and A, B and C are complex matrices, seen as ones of f32: columns are counted as such, and K is.
+    promotion : int
+        Of multiply-adds: of K, after which sums are added to others, and begin anew; 0: never.
+    is_sliced : bool
+        The work has slices: matrices, chunks of K, or both.
+    is_paired : bool
+        Rows of C begin at multiples of 16 bytes.
+    round_length : int
+        Buffers of the ring that every turn of the loop along K is for: they, and tiles along K, are a multiple of it.
+    """
+
+    type: Type = f64
+    a_major: str = "k"
+    b_major: str = "mn"
+    tile_m: int = 64
+    tile_n: int = 128
+    warp_m: int = 32
+    warp_n: int = 32
+    num_stages: int = 8
+    cluster: int = 2
+    blocks_per_sm: int = 1
+    num_groups: int = 1
+    is_in_parts: bool = False
+    is_by_warpgroups: bool = False
+    is_complex: bool = False
+    promotion: int = 0
+    is_sliced: bool = False
+    is_paired: bool = True
+    round_length: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Of K per tile."""
+        return SWIZZLE_NBYTES // self.type.nbytes
+
+    def fitted(self, depth: int) -> NativeSpec:
+        """The Spec for so much of K: with the longest rounds that take no longer to compile than kernels may."""
+        longest = 1
+        if self.type is not f32:  # of which turns are long enough, and registers few
+            per_buffer = self.warp_m * self.warp_n * len(self.type.parts) * DEPTH // (HEIGHT * WIDTH * STEP)
+            longest = max(1, MAX_MULTIPLIES // per_buffer // (2 if self.a_major == self.b_major else 1))
+        num_steps = math.gcd(-(-depth // self.depth), self.num_stages)
+        return self._replace(round_length=next(x for x in range(longest, 0, -1) if num_steps % x == 0))
+
+    @property
+    def b_depth(self) -> int:
+        """Rows of B that are so much of K."""
+        return self.depth // 2 if self.is_complex else self.depth
+
+    @property
+    def num_warps(self) -> int:
+        """Warps that multiply."""
+        return self.tile_m // self.warp_m * (self.tile_n // self.warp_n) * self.num_groups
+
+    @property
+    def block(self) -> int:
+        """Threads."""
+        return (self.num_warps + (not self.is_by_warpgroups)) * WARP
+
+    @property
+    def words(self) -> int:
+        """Registers for sums and fragments, and others."""
+        sums = self.warp_m * self.warp_n // WARP * (self.type.nbytes // 4)
+        if self.is_in_parts:
+            return sums + (self.warp_m + self.warp_n) // 2 + OTHER_REGISTERS
+        if self.type is f32:
+            return sums + self.warp_m + self.warp_n // 2 + OTHER_REGISTERS
+        left, right = (self.warp_n, self.warp_m) if self.is_turned else (self.warp_m, self.warp_n)
+        return sums + 2 * (left + HEIGHT + 2 * right) * STEP // WARP + OTHER_REGISTERS
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the transpose of C is computed."""
+        return (self.a_major, self.b_major) != ("mn", "k")
+
+    @property
+    def max_words(self) -> int:
+        """Registers that there are; every quarter of a multiprocessor has as many warps as the fullest."""
+        warps = -(-self.blocks_per_sm * (self.num_warps + 1) // 4) * 4
+        return min(MAX_REGISTERS, SM_REGISTERS // (warps * WARP))
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Shared memory of a block."""
+        ring = self.num_stages * ((self.tile_m + self.tile_n) * SWIZZLE_NBYTES + 16)
+        if self.is_complex:
+            ring -= self.num_stages * self.tile_n * SWIZZLE_NBYTES // 2
+        if self.is_by_warpgroups:
+            num_parts = NUM_PARTS if self.b_major == "mn" else 4  # one is not used, see `PartsOfB`
+            ring += NUM_BUFFERS * num_parts * self.tile_n * self.depth * bf16.nbytes
+        if self.is_in_parts:
+            return ring + (self.num_groups * self.tile_m * (self.tile_n + PAD) + 2 * self.num_warps) * f32.nbytes
+        return ring + (self.tile_m * self.tile_n * self.num_groups * f32.nbytes if self.type is f32 else 0)
+
+    @property
+    def name(self) -> str:
+        """Entry name."""
+        majors = NAMES[self.a_major] + NAMES[self.b_major]
+        ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_in_parts
+        ways += "_warpgroups" * self.is_by_warpgroups + "_complex" * self.is_complex
+        ways += "_sliced" * self.is_sliced + "_unpaired" * (not self.is_paired)
+        ways += f"_r{self.round_length}" * (self.round_length > 1)
+        return (
+            f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"
+            f"_s{self.num_stages}_c{self.cluster}_b{self.blocks_per_sm}{ways}"
+        )
+
+    @property
+    def num_odd(self) -> int:
+        """Sums of a tile that are left when the threads have taken four each, again and again."""
+        return self.tile_m * self.tile_n % (VECTOR * self.num_warps * WARP)
+
+    def check(self) -> None:
+        """Raise ValueError if there is no such kernel."""
+        if self.cluster not in (1, 2) or self.num_stages < 3 or self.blocks_per_sm < 1:
+            raise ValueError(f"{self}: no such cluster or ring")
+        if self.round_length < 1 or self.num_stages % self.round_length:
+            raise ValueError(f"{self}: a ring is not so many rounds")
+        if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
+            raise ValueError(f"{self}: no such sums")
+        if self.is_complex and (not self.is_in_parts or (self.a_major, self.b_major) != ("k", "mn")):
+            raise ValueError(f"{self}: complex numbers are multiplied in parts, of rows of A and of B")
+        if self.is_by_warpgroups:
+            if (*self[3:7], self.num_groups, self.cluster) != WARPGROUPS:
+                raise ValueError(f"{self}: warpgroups do not multiply such tiles")
+        elif any(size < unit or size % unit for size, unit in zip(self[3:7], self.units * 2, strict=True)):
+            raise ValueError(f"{self}: tiles are multiples of {self.units}")
+        if self.tile_m % self.warp_m or self.tile_n % self.warp_n or (self.is_in_parts and self.num_odd):
+            raise ValueError(f"{self}: warps do not make up a tile")
+        self.boxes()
+        if self.words > self.max_words:
+            raise ValueError(f"{self}: sums and fragments take {self.words} registers")
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """What tiles, and warps' parts of them, are multiples of."""
+        if not self.is_in_parts:
+            return UNITS[self.type], UNITS[self.type]
+        rows = bf16x3.HEIGHT if self.a_major == "k" else BOX_LINES
+        return rows, bf16x3.WIDTH if self.b_major == "k" else BOX_LINES
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Of a tile of A and of B: how many blocks copy them."""
+        return 1, self.cluster
+
+    def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the copies of A and of B."""
+        beside, above = self.parts
+        return (
+            operand_box(self.type, self.tile_m, self.depth, self.a_major, beside),
+            operand_box(self.type, self.tile_n, self.b_depth, self.b_major, above),
+        )
+
+
+__all__ = ["NativeSpec"]

@@ -1,0 +1,241 @@
+"""How products on Hopper's tensor cores are cut, and how long that is expected to take where nothing was measured."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, TILE_M
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_CHUNKS = 64  # one pass joins them
+# What was measured on the H200. Seconds of a tile and of a pass beside their work:
+SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 3.5e-6
+PASS_BYTES_PER_SECOND = 5e12  # that joins chunks
+# Of sums that a block leaves to the next in line: until they are there, and what a multiprocessor reads of them.
+SECONDS_PER_RELAY, RELAYED_BYTES_PER_SECOND = 2.8e-6, 60e9
+MAX_RELAYED, SUM_NBYTES = 4, 4
+MEMORY_BYTES_PER_SECOND = 4.2e12
+# What a multiprocessor copies of what the second-level cache holds, and of what it does not: what nobody has read yet,
+# and operands of more bytes than that that are read again in another wave. And for a line outside the array, which
+# reads as zeros.
+NEAR_BYTES_PER_SECOND, FAR_BYTES_PER_SECOND, NEAR_NBYTES = 107e9, 64e9, 1 << 24
+LINES_BYTES_PER_SECOND = 14e12  # that all of them together get from the cache, in lines of 128 bytes
+COST_OF_TWO_LINES = 2.4  # in which what is copied of a line lies
+# Of large operands in memory, where tiles have less than 128 of their rows or columns, and where such rows, that run
+# along K, are read by more than one cluster.
+COST_OF_LOW_TILES, COST_OF_SHARED_ROWS = 1.08, 1.35
+SECONDS_PER_LINE_OUTSIDE = 2.7e-9
+# Columns per row, or the other way round, of what is turned: where rows are stored in bulk, and element by element.
+MIN_THINNESS, MIN_THINNESS_DIRECT = 4, 8
+
+
+class Cut(NamedTuple):
+    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K.
+
+    What is turned is computed as the transpose, B.T by A.T. Chunks that are relayed add up in one launch, see
+    `split_k`.
+    """
+
+    tile_n: int
+    num_stages: int
+    cluster: int
+    num_chunks: int = 1
+    shared: str = "b"
+    is_turned: bool = False
+    is_relayed: bool = False
+
+
+class Tiling(NamedTuple):
+    """A cut, and what was measured of it: bytes of K times elements of C that a multiprocessor takes per second.
+
+    `seconds` is what there is beside that: the way to the first product, and from the last one.
+    """
+
+    tile_n: int
+    num_stages: int
+    cluster: int
+    shared: str
+    rate: float
+    seconds: float
+
+
+TILINGS = (
+    Tiling(256, 4, 2, "b", 6.5e12, 4.2e-6),
+    Tiling(256, 4, 1, "b", 6.5e12, 3.3e-6),
+    Tiling(192, 4, 1, "b", 6.7e12, 3.0e-6),
+    Tiling(192, 4, 2, "c", 5.2e12, 6e-6),
+    Tiling(128, 6, 2, "b", 5.9e12, 3.7e-6),
+    Tiling(128, 6, 1, "b", 6.3e12, 2.9e-6),
+    Tiling(128, 5, 2, "c", 4.8e12, 4.7e-6),
+    Tiling(64, 8, 1, "b", 5.2e12, 2.6e-6),
+    Tiling(64, 8, 2, "c", 4.4e12, 4.2e-6),
+)
+# Few rows by many columns, turned, and the other way round: one tile is as wide as there are rows, or two side by side
+# are. With the buffers that there is room for: of one block, of two with halves of K, of two side by side.
+_BUFFERS = {
+    16: (12, 12, 0),
+    32: (9, 9, 9),
+    48: (8, 8, 8),
+    64: (8, 8, 8),
+    80: (8, 7, 7),
+    96: (7, 6, 6),
+    112: (7, 6, 6),
+    128: (6, 5, 6),
+    160: (5, 4, 5),
+    192: (4, 4, 4),
+    256: (4, 0, 4),
+}
+MAX_THIN_RATE, MAX_HALVED_RATE = 6.5e12, 5.2e12
+THIN_TILINGS = tuple(
+    Tiling(
+        tile_n,
+        num_stages,
+        cluster,
+        shared,
+        min(tile_n * 0.069e12, MAX_HALVED_RATE if shared == "c" else MAX_THIN_RATE),
+        seconds + tile_n**2 * 0.3e-10,
+    )
+    for tile_n, numbers in _BUFFERS.items()
+    for num_stages, cluster, shared, seconds in zip(numbers, (1, 2, 2), "bca", (2.6e-6, 4.1e-6, 4.1e-6), strict=True)
+    if num_stages
+)
+# Turned, too, where there are as many rows as columns: between the widths of the tilings above.
+(TURNED_TILING,) = (x for x in THIN_TILINGS if (x.tile_n, x.cluster) == (160, 1))
+# f32 that comes through registers.
+REGISTER_TILINGS = (
+    Tiling(256, 4, 2, "b", 5.6e12, 3.7e-6),
+    Tiling(256, 4, 1, "b", 5.6e12, 3.0e-6),
+    Tiling(192, 4, 2, "b", 5.5e12, 3.7e-6),
+    Tiling(192, 4, 1, "b", 5.5e12, 3.0e-6),
+    Tiling(128, 6, 2, "b", 5.2e12, 3.7e-6),
+    Tiling(128, 6, 1, "b", 5.2e12, 2.9e-6),
+    Tiling(128, 4, 2, "c", 5.2e12, 4.7e-6),
+    Tiling(64, 8, 1, "b", 4.1e12, 2.6e-6),
+)
+
+
+class Side(NamedTuple):
+    """An operand, as the model knows it.
+
+    Attributes
+    ----------
+    extent : int
+        Rows of A or columns of B.
+    nbytes : int
+        Of all its matrices.
+    box : int
+        Rows or columns that are copied together: 1, or where they lie along a line, those of one.
+    is_split : bool
+        What is copied of a line lies in two of the cache.
+    """
+
+    extent: int
+    nbytes: int
+    box: int
+    is_split: bool
+
+
+class Problem(NamedTuple):
+    """A product, as the model knows it.
+
+    Attributes
+    ----------
+    a, b : Side
+    depth_nbytes : int
+        Of K.
+    num_matrices : int
+        Of C.
+    c_nbytes, sums_nbytes : int
+        Of all of them, and of their sums.
+    is_bulk : bool
+        Rows of what is turned are stored in bulk.
+    """
+
+    a: Side
+    b: Side
+    depth_nbytes: int
+    num_matrices: int
+    c_nbytes: int
+    sums_nbytes: int
+    is_bulk: bool
+
+    def turned(self) -> Problem:
+        """The transpose."""
+        return self._replace(a=self.b, b=self.a)
+
+
+def candidates(problem: Problem, num_sms: int, *, is_through_registers: bool) -> Iterator[tuple[float, Cut]]:
+    """Yield cuts with the seconds that the model expects, not all of them legal."""
+    fewest = min(problem.a.extent, problem.b.extent)
+    ways: list[tuple[tuple[Tiling, ...], bool]] = [(REGISTER_TILINGS, True)]
+    if not is_through_registers:
+        # Turned products are worth it where the other operand is read once.
+        thinness = MIN_THINNESS if problem.is_bulk else MIN_THINNESS_DIRECT
+        is_thin = fewest * thinness <= max(problem.a.extent, problem.b.extent)
+        thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
+        ways = [(TILINGS, False), (thin, problem.a.extent <= problem.b.extent)]
+        if problem.is_bulk and not is_thin:
+            ways.append(((TURNED_TILING,), True))
+    for tilings, is_turned in ways:
+        seen = problem.turned() if is_turned else problem
+        for tiling in tilings:
+            cut = Cut(tiling.tile_n, tiling.num_stages, tiling.cluster, 1, tiling.shared, is_turned)
+            num_chunks = 1
+            while num_chunks <= (MAX_CHUNKS if tiling.cluster == 1 else 1):  # passes over those by clusters were slower
+                yield _seconds(tiling, seen, num_chunks, num_sms), cut._replace(num_chunks=num_chunks)
+                num_chunks *= 2
+            most = MAX_RELAYED if tiling.shared != "c" else 1
+            for number in range(2, min(num_sms // tiling.cluster // _num_tiles(tiling, seen), most) + 1):
+                seconds = _seconds(tiling, seen, number, num_sms, is_relayed=True)
+                yield seconds, cut._replace(num_chunks=number, is_relayed=True)
+
+
+def _tiles(tiling: Tiling, problem: Problem) -> tuple[int, int]:
+    """Tiles along M and N of each matrix, those of a cluster as one."""
+    above, beside = (tiling.cluster if tiling.shared == x else 1 for x in "ba")
+    return -(-problem.a.extent // (TILE_M * above)), -(-problem.b.extent // (tiling.tile_n * beside))
+
+
+def _num_tiles(tiling: Tiling, problem: Problem) -> int:
+    """Of all matrices."""
+    return math.prod(_tiles(tiling, problem)) * problem.num_matrices
+
+
+def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int, *, is_relayed: bool = False) -> float:
+    """What the model expects a cut to take."""
+    tile = (TILE_M, tiling.tile_n)
+    halves = 2 if tiling.shared == "c" else 1
+    together = (tiling.cluster if tiling.shared == "b" else 1, tiling.cluster if tiling.shared == "a" else 1)
+    tiles = _tiles(tiling, problem)
+    num_in_all = _num_tiles(tiling, problem) * num_chunks
+    waves = -(-num_in_all // (num_sms // tiling.cluster))
+    steps = -(-problem.depth_nbytes // (num_chunks * halves * DEPTH_NBYTES))
+    if halves > 1 and waves > 1:
+        return math.inf  # nothing is multiplied while sums meet
+    multiplying = waves * (SECONDS_PER_TILE + TILE_M * tiling.tile_n * steps * DEPTH_NBYTES / tiling.rate)
+    moved, copying, lines_outside, lines_nbytes = float(problem.c_nbytes), 0.0, 0.0, 0.0
+    num_blocks = min(num_sms, num_in_all * tiling.cluster)
+    sides = zip(problem[:2], tiles, tiles[::-1], tile, together, together[::-1], strict=True)
+    for side, num, others, x, y, parts in sides:
+        outside = (num * x * y - side.extent) // side.box * side.box / (num * y)  # of whole boxes, on average
+        nbytes = waves * steps * (x - outside) * DEPTH_NBYTES
+        is_far = waves > 1 and side.nbytes > NEAR_NBYTES
+        copying += nbytes / parts / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
+        cost = COST_OF_LOW_TILES if x < TILE_M else COST_OF_SHARED_ROWS if side.box == 1 and others > 1 else 1
+        moved += side.nbytes * (cost if side.nbytes > NEAR_NBYTES else 1)
+        lines_nbytes += nbytes / parts * (COST_OF_TWO_LINES if side.is_split else 1) * num_blocks
+        lines_outside += waves * steps * outside / parts
+    bound = max(multiplying, copying, moved / MEMORY_BYTES_PER_SECOND, lines_nbytes / LINES_BYTES_PER_SECOND)
+    seconds = tiling.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
+    if is_relayed:
+        sums_nbytes = TILE_M * tiling.tile_n * SUM_NBYTES
+        seconds += (num_chunks - 1) * (SECONDS_PER_RELAY + sums_nbytes / RELAYED_BYTES_PER_SECOND)
+    elif num_chunks > 1:
+        seconds += SECONDS_PER_PASS + 2 * num_chunks * problem.sums_nbytes / PASS_BYTES_PER_SECOND
+    return seconds
+
+
+__all__ = ["MAX_CHUNKS", "Cut", "Problem", "Side", "candidates"]

@@ -1,0 +1,341 @@
+"""Products on Hopper's tensor cores: how `gemm` is cut for a problem, and what is copied so that it can read operands.
+
+The copy engine reads matrices whose rows begin at multiples of 16 bytes, and the tensor cores multiply what is not of
+16 bits only where it runs along K. An operand that is neither is copied once, padded with zeros. Results may lie
+anywhere. Where there are few tiles, blocks take chunks of K, and a reduction joins them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.epilogue import MAX_LENGTH, bind, length
+from oxinp._kernels.gemm.operand import Source
+from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
+from oxinp._kernels.gemm.sm90_wgmma.cost import MAX_CHUNKS, Cut, Problem, Side, candidates
+from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, Stack
+from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, Step, StepsPlan, Work, step
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, touched_nbytes
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
+from oxinp._ptx.types import Type, bf16, f16, f32, i8, pred, u8
+from oxinp._ptx.wgmma import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.epilogue import Epilogue, Finish
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+ARCHITECTURE = (9, 0)
+# What is multiplied as what: the bytes of bools are 0 or 1.
+MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, pred: u8}
+MIN_CHUNK_NBYTES = 512  # of K
+BARRIERS_NBYTES = 1024
+MAX_ROLLED_LENGTH = 128  # of epilogues in instructions: they are compiled for 16 or 32 sums
+MIN_COPIED = 1 << 22  # products from which copies are worth their launches
+
+
+def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None = None) -> StepsPlan | None:
+    """Launches of C = A @ B in C order; None where others are to be asked.
+
+    Parameters
+    ----------
+    a, b : Source
+        Of one type, a key of `MULTIPLIED`.
+    out : Type
+        Of C; with a finish, of the product as it would be without: sums are the same.
+    device : Device
+    finish : Finish, optional
+        What becomes of the sums, and of which type C is. Its parameters are ``"in0"`` and so on. Strides of its arrays
+        are those along matrices, if there are several, rows and columns. None where the product would be cut along K.
+    """
+    type_ = MULTIPLIED.get(a.type)
+    if device.cc != ARCHITECTURE or type_ is None or out not in wgmma_kernel.OUTS[type_]:
+        return None
+    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
+    depth, count = a.run if a.major == "k" else a.lines, a.num_c
+    sources = [x._replace(type=type_) for x in (a, b)]
+    copied = [not source.is_readable for source in sources]
+    # What is multiplied as tf32 also comes through registers, where the product is turned.
+    if type_ is f32 and copied == [False, True] and sources[1].is_reachable and n * out.nbytes % ALIGN == 0:
+        copied = [False, False]
+    if any(copied) and count * m * n * depth < MIN_COPIED:
+        return None
+    scratch = Scratch()
+    steps: list[Step] = []
+    pointers = []
+    for i, source in enumerate(sources):
+        pointers.append(Argument(source.name))
+        if copied[i]:
+            sources[i] = source.copied()
+            pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
+            steps += _copies(source, sources[i], pointers[i], device)
+    readable = Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, finish)
+    if finish is not None and (
+        any(x.is_complex for x in finish.types(readable.acc)) or not readable.is_legal(readable.choose())
+    ):
+        return None
+    steps += readable.steps((Argument("c"), pointers[0], pointers[1]), scratch)
+    return StepsPlan(tuple(steps), scratch.nbytes)
+
+
+def _copies(source: Source, copy: Source, to: Argument, device: Device) -> Iterator[Step]:
+    """Yield the launches that copy an operand, and write zeros behind its lines."""
+    type_ = source.type
+    strides = (source.pitch, 1) if source.major == copy.major else (1, source.pitch)
+    batch, moves = source.batch or (copy.num_matrices,), source.moves or (source.distance,)
+    inputs = Operand(type_, (*moves, *strides), source.alignment)
+    size = copy.lines * copy.pitch
+    following = [size * math.prod(batch[i + 1 :]) for i in range(len(batch))]
+    output = Operand(type_, (*following, copy.pitch, 1), ALIGNMENT)
+    shape = (*batch, copy.lines, copy.run)
+    yield step(elementwise.plan(shape, (inputs,), (), [Output(0, output)], device), (to, Argument(source.name)))
+    if copy.pitch != copy.run:
+        start = copy.run * type_.nbytes
+        end = Operand(type_, (size, copy.pitch, 1), math.gcd(ALIGNMENT, start))
+        shape = (copy.num_matrices, copy.lines, copy.pitch - copy.run)
+        yield step(
+            elementwise.plan(shape, (), (_zero(type_),), [Output(0, end)], device),
+            (to._replace(offset=to.offset + start),),
+        )
+
+
+@cache
+def _zero(type_: Type) -> Instr:
+    return Instr(lambda k: k.const(0, type_), type_, ())
+
+
+@cache
+def _sum(type_: Type) -> ReduceOp:
+    return ReduceOp("sum", type_, 0, _add)
+
+
+def _add(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a + b
+
+
+class Product:
+    """A product of operands that can be read.
+
+    Parameters
+    ----------
+    type_, out : Type
+        Of the operands and of C.
+    sources : tuple of Source
+    shape : (m, n, depth, count)
+    device : Device
+    finish : Finish, optional
+    """
+
+    def __init__(
+        self,
+        type_: Type,
+        out: Type,
+        sources: tuple[Source, Source],
+        shape: tuple[int, int, int, int],
+        device: Device,
+        finish: Finish | None = None,
+    ) -> None:
+        self.type, self.out, self.sources, self.device = type_, out, sources, device
+        self.acc = FORMS[type_].sums[0]
+        self.m, self.n, self.depth, self.count = shape
+        self.finish = finish
+        self.written = out  # the type of C
+        self.length = 0  # of the epilogue
+        self._epilogues: dict[bool, tuple[Epilogue | None, tuple[int, ...]]] = {}  # by whether the product is turned
+        if finish is not None:
+            self.length = length(finish, self.acc)
+            self.written = finish.types(self.acc)[finish.result]
+
+    def is_bulk(self, out: Type) -> bool:
+        """Whether rows of C begin where bulk copies write."""
+        return self.n * out.nbytes % ALIGN == 0
+
+    def epilogue(self, cut: Cut) -> tuple[Epilogue | None, tuple[int, ...]]:
+        """What a cut's kernel makes of its sums, and its parameters; rows of what is turned are columns of C."""
+        if self.finish is None:
+            return None, ()
+        if cut.is_turned not in self._epilogues:
+            strides = [x.strides for x in self.finish.arrays]
+            if cut.is_turned:
+                strides = [(*outer, column, row) for *outer, row, column in strides]
+            is_paired = self.is_bulk(self.written) and not cut.is_turned
+            self._epilogues[cut.is_turned] = bind(self.finish, strides, is_paired=is_paired)
+        return self._epilogues[cut.is_turned]
+
+    def spec(self, cut: Cut) -> GemmSpec:
+        """The kernel of a cut."""
+        is_cut = cut.num_chunks > 1 and not cut.is_relayed
+        out = self.acc if is_cut else self.written
+        a, b = reversed(self.sources) if cut.is_turned else self.sources
+        spec = GemmSpec(
+            self.type,
+            out,
+            a.major,
+            b.major,
+            cut.tile_n,
+            cut.num_stages,
+            cut.cluster,
+            is_sliced=self.count > 1 or is_cut,
+            # As good as chains of f32 multiply-adds.
+            is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
+            shared=cut.shared,
+            epilogue=self.epilogue(cut)[0],
+            is_by_columns=cut.is_turned,
+            is_in_runs=cut.is_relayed,
+        )
+        is_bulk = self.is_bulk(out)
+        if not cut.is_turned:
+            is_bulk &= cut.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
+        elif not spec.is_through_registers:
+            is_bulk &= out.nbytes == f16.nbytes
+        return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
+
+    def is_legal(self, cut: Cut) -> bool:
+        """Whether there is a kernel that fits the device."""
+        spec = self.spec(cut)
+        most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
+        if not 1 <= cut.num_chunks <= most:
+            return False
+        if self.finish is not None and cut.num_chunks > 1 and not cut.is_relayed:
+            return False
+        if self.length > MAX_ROLLED_LENGTH:
+            return False
+        try:
+            spec.check()
+        except ValueError:
+            return False
+        if spec.shared_nbytes + BARRIERS_NBYTES > self.device.max_shared_nbytes:
+            return False
+        num_k = -(-self.depth // spec.depth)
+        m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
+        beside, above = spec.parts
+        num_tiles = -(-m // (wgmma_kernel.TILE_M * above)) * -(-n // (cut.tile_n * beside)) * self.count
+        if cut.is_relayed:  # a run per block: nobody waits for one that has not begun
+            return num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
+        chunk = -(-num_k // cut.num_chunks)
+        is_halved = cut.shared != "c" or (
+            num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
+            # In one wave: nothing is multiplied while sums meet.
+            and num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
+        )
+        return is_halved and (cut.num_chunks == 1 or self.out in (self.acc, f16, bf16))
+
+    def candidates(self) -> Iterator[tuple[float, Cut]]:
+        """Yield what may be chosen, with the seconds that the model expects."""
+        a, b = (
+            Side(
+                extent,
+                x.num_matrices * x.lines * x.run * self.type.nbytes,
+                1 if x.major == "k" else SWIZZLE_NBYTES // self.type.nbytes,
+                x.pitch * self.type.nbytes % SWIZZLE_NBYTES > 0,
+            )
+            for extent, x in zip((self.m, self.n), self.sources, strict=True)
+        )
+        size = self.count * self.m * self.n
+        depth_nbytes = self.depth * self.type.nbytes
+        is_bulk = self.is_bulk(self.written) and self.written.nbytes == f16.nbytes
+        problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk)
+        is_through_registers = self.type is f32 and self.sources[1].major == "mn"
+        for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
+            if self.is_legal(cut):
+                yield seconds, cut
+
+    def choose(self) -> Cut:
+        """The cut that was measured to be best near this problem, or that the model expects to take the least time.
+
+        With a finish that of the product without, which need not be legal here.
+        """
+        if self.finish is not None:
+            shape = (self.m, self.n, self.depth, self.count)
+            return Product(self.type, self.out, self.sources, shape, self.device).choose()
+        key = (self.type.name, self.out.name)
+        layout = (self.sources[0].major, self.sources[1].major)
+        shape = (self.count, self.m, self.n, self.depth)
+        choice = Choice(
+            "matmul/hopper", key, layout, shape, Cut, self.is_legal, lambda: self.ranked()[0], self.worth_trying
+        )
+        cut: Cut = decide(choice, self.device)
+        return cut
+
+    def ranked(self) -> list[Cut]:
+        """What may be chosen, the most promising first."""
+        return [cut for _, cut in sorted(self.candidates())]
+
+    def worth_trying(self) -> Iterator[Cut]:
+        """Yield these, then every other cut there is."""
+        yield from self.ranked()
+        chunks = [*((1 << i, False) for i in range(MAX_CHUNKS.bit_length())), (2, True), (3, True), (4, True)]
+        sizes = product(wgmma_kernel.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), chunks, "bac", (False, True))
+        for tile_n, num_stages, cluster, (num_chunks, is_relayed), shared, is_turned in sizes:
+            cut = Cut(tile_n, num_stages, cluster, num_chunks, shared, is_turned, is_relayed)
+            if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
+                yield cut
+
+    def steps(self, pointers: tuple[Argument, Argument, Argument], scratch: Scratch) -> Iterator[Step]:
+        """Yield the launches, by the addresses of C, A and B."""
+        cut = self.choose()
+        spec, c = self.spec(cut), pointers[0]
+        stack = None
+        a, b = self.sources
+        m, n, operands, nbytes = self.m, self.n, pointers[1:], self.type.nbytes
+        if cut.is_turned:
+            a, b, m, n, operands = b, a, n, m, operands[::-1]
+        if spec.is_sliced:
+            num_chunks = 1 if cut.is_relayed else cut.num_chunks
+            stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
+        strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
+        launch = wgmma_kernel.plan(
+            spec,
+            m,
+            n,
+            self.depth,
+            self.device.num_sms,
+            strides,
+            stack,
+            self.epilogue(cut)[1],
+            cut.num_chunks,
+        )
+        is_cut = cut.num_chunks > 1 and not cut.is_relayed
+        if is_cut:
+            c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
+        arguments = [
+            pointer._replace(map=described) for pointer, described in zip((c, *operands), launch.maps, strict=True)
+        ]
+        read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
+        if cut.is_relayed:
+            arguments += [scratch.take(launch.relayed_nbytes), Argument("flags")]
+        if self.finish is not None:
+            arguments += [Argument(f"in{i}") for i in range(len(self.finish.inputs))]
+            shape = (self.count, self.m, self.n) if spec.is_sliced else (self.m, self.n)
+            read += touched_nbytes(shape, self.finish.arrays)
+        written = self.count * (cut.num_chunks if is_cut else 1) * self.m * self.n * spec.out.nbytes
+        work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
+        yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, work)
+        if is_cut:
+            yield from self.joined(launch.num_slices // self.count, c, pointers[0], scratch)
+
+    def joined(self, num_chunks: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
+        """Yield the launches that sum up the chunks of every matrix."""
+        size = self.m * self.n
+        inputs = (Operand(self.acc, (num_chunks * size, size, 1)),)
+        output = Operand(self.out, (size, 1))
+        shape = (self.count, num_chunks, size)
+        joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
+        more = (scratch.take(joined.scratch_nbytes),) if joined.scratch_nbytes else ()
+        first, *following = joined.launches
+        yield step(first, (c, *more, partial))
+        for launch in following:
+            yield step(launch, (c, *more))
+
+
+__all__ = ["ARCHITECTURE", "MULTIPLIED", "Cut", "Product", "plan"]

@@ -1,0 +1,199 @@
+"""Matrix multiply kernels: right against float64, and assembled as they are meant to be.
+
+The sm_80 kernels run on the emulator, or on the GPU with the rest of the suite. The wgmma kernels need Hopper; on other
+machines they are assembled. Their larger check is `gemm_gpu`.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.gemm.multistage import kernel as multistage
+from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
+from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
+from tests.kernels import gemm_gpu
+from tests.kernels.gemm.sm90_wgmma.case import draw
+from tests.kernels.machine import machine
+from tests.ptx.assembler import assemble, sampled
+
+
+def halves(type, out, a_major, b_major, *tiling):
+    """A Spec of `multistage` on tensor cores."""
+    return AnyGemmSpec(type, f32, out, a_major, b_major, 16, 16, "tensor_halves", *tiling)
+
+
+MMA_SPECS = [
+    halves(bf16, bf16, "k", "mn", 128, 128, 64, 32, 32, 4),
+    halves(f16, f32, "mn", "k", 128, 256, 64, 64, 32, 3),
+    halves(f16, f16, "k", "k", 64, 64, 32, 32, 32, 4),
+    halves(bf16, f32, "mn", "mn", 64, 64, 32, 16, 64, 2),
+    halves(bf16, bf16, "k", "mn", 32, 32, 16, 16, 64, 4),
+]
+# Below one tile, whole tiles, odd numbers of tiles in every direction, nothing a multiple of anything.
+SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520)]
+WGMMA_SPECS = [
+    *gemm_gpu.CHECKED_SPECS,
+    *[spec for spec, _ in gemm_gpu.TIMED],
+    GemmSpec(f16, f16, is_sliced=True),
+    GemmSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
+    GemmSpec(u8, i32, b_major="k", tile_n=192, is_sliced=True, is_bulk=False),
+]
+H200_SHARED_NBYTES = 227 * 1024
+H200_SMS = 132
+
+
+def name_of(spec):
+    if isinstance(spec, AnyGemmSpec):
+        return f"{spec.type}-{spec.out}-{spec.a_major}{spec.b_major}-{spec.tile_m}x{spec.tile_n}"
+    return spec.name
+
+
+def run_mma(spec, case):
+    """Fill a copy of C."""
+    here, result = machine(), np.empty_like(case.c)
+    addresses = [here.upload(array) for array in (case.c, case.a, case.b)]
+    here.launch(multistage.plan(spec, case.shape, case.pitches), addresses)
+    result.reshape(-1).view(np.uint8)[:] = here.download(addresses[0], result.nbytes)
+    for address in addresses:
+        here.free(address)
+    return result
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("spec", MMA_SPECS, ids=name_of)
+def test_mma_against_float64(spec, shape):
+    case = draw(spec, *shape, np.random.default_rng(sum(shape)))
+    assert case.worst(run_mma(spec, case), spec.out) <= 1
+
+
+def test_the_bound_notices_a_missing_product():
+    spec = MMA_SPECS[1]
+    case = draw(spec, 64, 64, 520, np.random.default_rng(1))
+    case.a[7, :] = 0  # a is stored (K, M)
+    assert case.worst(run_mma(spec, case), spec.out) > 1
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
+def test_wgmma_against_float64(spec):
+    backend, rng = machine().backend, np.random.default_rng(7)
+    for shape in gemm_gpu.shapes_of(spec):
+        assert gemm_gpu.check(backend, spec, shape, rng) <= 1, shape
+
+
+@pytest.fixture
+def said(request, tmp_path):
+    """What ptxas says of a kernel."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("ptxas") if cache is not None else tmp_path
+    return lambda kernel: assemble([kernel], folder)
+
+
+def check_clean(log):
+    assert "C75" not in log, "ptxas serialises wgmma or ignores setmaxnreg"
+    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    assert spills == [("0", "0", "0")]
+
+
+@pytest.mark.parametrize("spec", sampled(dict.fromkeys(WGMMA_SPECS)), ids=name_of)
+def test_wgmma_assembles_cleanly(spec, said):
+    kernel = wgmma_kernel.make(spec)
+    assert kernel.target == "sm_90a"
+    log = said(kernel)
+    check_clean(log)
+    # The budget that setmaxnreg redistributes.
+    assert "Used 168 registers" in log
+    # Static shared memory would shift the tiles off their alignment.
+    assert kernel.static_shared_nbytes == 0
+    assert kernel.shared_nbytes <= H200_SHARED_NBYTES
+
+
+@pytest.mark.parametrize("spec", MMA_SPECS, ids=name_of)
+def test_mma_assembles_cleanly(spec, said):
+    check_clean(said(multistage.make(spec)))
+
+
+def test_the_clean_check_notices(said):
+    # A wait taken out: ptxas puts it back, and says so.
+    kernel = wgmma_kernel.make(gemm_gpu.CHECKED_SPECS[0])
+    broken = kernel.replace(ptx=kernel.ptx.replace("wgmma.wait_group.sync.aligned 0;", ""))
+    with pytest.raises(AssertionError, match="serialises"):
+        check_clean(said(broken))
+
+
+@pytest.mark.parametrize(
+    ("spec", "waits"),
+    [
+        (GemmSpec(f16, f16, tile_n=64, cluster=1), ["0"]),
+        (GemmSpec(bf16, bf16, b_major="k", tile_n=192), ["0", "1", "1"]),
+        (GemmSpec(bf16, bf16), ["1"] * 4),
+        (GemmSpec(bf16, f32), ["1"] * 8),
+    ],
+    ids=str,
+)
+def test_no_box_is_written_while_it_is_copied_out(spec, waits):
+    # Two boxes in turn: after an odd number of them the next tile begins in the one used last.
+    found = re.findall(r"cp\.async\.bulk\.wait_group\.read (\d)", wgmma_kernel.make(spec).ptx)
+    assert found == [*waits, "0"]  # and all of them before the block ends
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 8), (8192, 8192, 8192), (136, 264, 72), (100_000, 8, 8)], ids=str)
+@pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
+def test_plan_covers_the_result(spec, shape):
+    m, n, depth = shape = tuple(x * (2 if spec.type.nbytes == 1 else 1) for x in shape)
+    if spec.shared == "c" and depth <= spec.depth:
+        with pytest.raises(ValueError, match="halves"):
+            wgmma_kernel.plan(spec, *shape, H200_SMS)
+        return
+    strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
+    launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides)
+    num_m, num_n, num_k = launch.constants[:3]
+    beside, above = spec.parts
+    assert num_m % above == num_n % beside == launch.grid[0] % spec.cluster == 0
+    assert launch.grid[0] <= H200_SMS
+    assert (num_m - above) * wgmma_kernel.TILE_M < m <= num_m * wgmma_kernel.TILE_M
+    assert (num_n - beside) * spec.tile_n < n <= num_n * spec.tile_n
+    assert (num_k - 1) * spec.depth < depth <= num_k * spec.depth
+    # The bytes the barriers wait for are those of the boxes.
+    _, a, b = launch.maps
+    expected = int(re.search(r"expect_tx.*, (\d+);", launch.kernel.ptx).group(1))
+    num_boxes = [
+        len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))
+        for register in map_registers(launch.kernel.ptx)
+    ]
+    assert expected == num_boxes[0] * a.box_nbytes * beside + num_boxes[1] * b.box_nbytes * above
+
+
+def map_registers(ptx):
+    """Registers of the maps of A and B."""
+    return [re.search(rf"mov\.b64 (%d\d+), {name};", ptx).group(1) for name in ("a_map", "b_map")]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: wgmma_kernel.make(GemmSpec(f64, f64)), "multiplies"),
+        (lambda: wgmma_kernel.make(GemmSpec(bf16, f16)), "multiplies"),
+        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, tile_n=100)), "tile_n"),
+        (lambda: wgmma_kernel.make(GemmSpec(i8, i8, "k", "k", 64)), "tile_n"),
+        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, cluster=3)), "cluster"),
+        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, shared="d")), "shares"),
+        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, is_promoted=True)), "registers"),
+        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, is_bulk=False)), "directly"),
+        (lambda: wgmma_kernel.make(GemmSpec(i8, i32)), "K-major only"),
+        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
+        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, a_major="mn", b_major="k")), "by columns"),
+        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, "mn", "k", 112, is_by_columns=True)), "through registers"),
+        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, b_major="k", is_by_columns=True)), "directly"),
+        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, cluster=1, shared="c")), "cluster"),
+        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
+        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132, (32, 16, 32)), "multiples of 16"),
+        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
