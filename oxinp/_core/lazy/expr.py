@@ -1,9 +1,13 @@
-"""Expressions: hash-consed graphs of elementwise operations over leaves of one shape.
+"""Expressions: graphs of elementwise operations over leaves of one shape.
 
 A `Graph` says what is computed and on which layouts, never on which buffers: the buffers and scalars it is applied to
 travel beside it as a flat tuple of leaves. Recording an operation on operands that were seen before is therefore one
 dictionary hit, (operand graphs) -> `Record`, and everything that follows from shapes, dtypes and layouts (errors,
 result layout, kernel, launch geometry) is found once per combination.
+
+What a graph computes, apart from where its leaves lie, is its `Structure`. Structures are hash-consed, and what an
+operation makes of operands of given structures is remembered: an operation on new layouts whose structure is known
+costs arithmetic on the layouts, no search for dtypes, no numbering of nodes and no planning.
 
 Values of a graph are numbered: leaf ``i`` is ``i``, node ``j`` is ``len(leaves) + j``. Every node has the graph's
 shape; broadcasting happens at leaves, so an operand of another shape that is still pending is materialised first.
@@ -18,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
-from oxinp._core.memory.layout import Layout, forget_layouts, result_layout
+from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.recent import Recent
 
 MAX_NODES = 64
 MAX_LEAVES = 24
@@ -47,24 +52,77 @@ class Node(NamedTuple):
         return getattr(self.lower, "__name__", "?").strip("_")
 
 
+class Structure:
+    """What graphs compute, whatever the layouts of their leaves; made by `structure_of`, equal ones are one object.
+
+    Attributes
+    ----------
+    kinds : tuple of numpy.dtype or type
+        Of every leaf; a Python type for a scalar that promotes weakly.
+    are_arrays : tuple of bool
+        Which leaves are arrays; the others are scalars.
+    nodes : tuple of Node
+        In the order of evaluation, each distinct one once; empty for a leaf.
+    result : int
+        Number of the value that is the result.
+    dtype : numpy.dtype
+        Of the result.
+    plans : dict
+        What planners keep of it, by the use it is put to.
+    """
+
+    __slots__ = ("are_arrays", "dtype", "kinds", "nodes", "plans", "result")
+
+    def __init__(
+        self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
+    ) -> None:
+        self.kinds = kinds
+        self.are_arrays = are_arrays
+        self.nodes = nodes
+        self.result = result
+        own = result - len(kinds)
+        self.dtype = nodes[own].dtype if own >= 0 else np.dtype(kinds[result])
+        self.plans: dict[Any, Any] = {}
+
+
+_STRUCTURES = Recent(1 << 12)
+
+
+def structure_of(
+    kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
+) -> Structure:
+    """Return the structure of these leaves and nodes."""
+    numbers = tuple([getattr(kind, "num", -1) for kind in kinds])  # see `Layout.of`
+    key = (kinds, numbers, are_arrays, nodes, result)
+    structure: Structure | None = _STRUCTURES.get(key) or _STRUCTURES.recall(key)
+    if structure is None:
+        structure = Structure(kinds, are_arrays, nodes, result)
+        _STRUCTURES.remember(key, structure)
+    return structure
+
+
 class Graph:
     """What is computed on which layouts.
 
     Attributes
     ----------
+    structure : Structure
     layout : Layout
         Of the result: dense and at offset 0, but for a leaf graph, where it is the leaf's own.
     leaves : tuple of Layout or numpy.dtype
         Array leaves by the form of their layout, each broadcast to the graph's shape; scalar leaves by dtype.
     nodes : tuple of Node
-        In the order of evaluation, each distinct one once; empty for a leaf graph.
-    reduction : object or None
-        A trailing reduction of the last node's value (see `ops.reduce`), which makes the graph an end: it is
-        materialised before anything reads it.
+        The structure's; empty for a leaf graph.
+    result : int
+        The structure's.
     program : object or None
         How the scheduler runs it, with no output but the result; found at the first flush.
     programs : dict
         How it runs with other outputs or into other layouts.
+    interior : dict
+        Other graphs that it computes on the way, and the numbers of their results; see `schedule`.
+    views : dict or None
+        What views of the result are as graphs of their own, see `fused_view`.
     """
 
     __slots__ = (
@@ -76,25 +134,32 @@ class Graph:
         "nodes",
         "program",
         "programs",
-        "reduction",
         "result",
         "shape",
+        "structure",
+        "views",
     )
 
-    def __init__(
-        self, layout: Layout, leaves: tuple[Any, ...], nodes: tuple[Node, ...], result: int, reduction: Any = None
-    ) -> None:
+    def __init__(self, structure: Structure, layout: Layout, leaves: tuple[Any, ...]) -> None:
+        self.structure = structure
         self.layout = layout
         self.leaves = leaves
-        self.nodes = nodes
-        self.result = result
-        self.reduction = reduction
-        self.shape = layout.shape if reduction is None else reduction.shape
+        self.nodes = structure.nodes
+        self.result = structure.result
+        self.shape = layout.shape
         self.program: Any = None
         self.programs: dict[Any, Any] = {}
         self.interior: dict[Any, int | None] = {}
+        self.views: dict[Layout, Any] | None = None
         self.is_scalar = False
         self.is_copy = False
+
+    @staticmethod
+    def of(layout: Layout, leaves: tuple[Any, ...], nodes: tuple[Node, ...], result: int) -> Graph:
+        """Return the graph of some nodes over leaves: layouts of arrays, dtypes of scalars."""
+        are_arrays = tuple([isinstance(entry, Layout) for entry in leaves])
+        kinds = tuple([entry.dtype if isinstance(entry, Layout) else entry for entry in leaves])
+        return Graph(structure_of(kinds, are_arrays, nodes, result), layout, leaves)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -152,25 +217,24 @@ class Loop(NamedTuple):
 
 
 MAX_RECORDS = 1 << 13
-"""Records kept, over all operations: beyond, all are forgotten, and with them the graphs and kernels not in use."""
+"""Records kept, over all operations: beyond, those go that were not used since as many others were entered."""
 
-_TABLES: list[dict[Any, Record]] = []
+_TABLES: list[Recent] = []
 
 
-def new_table() -> dict[Any, Record]:
+def new_table() -> Recent:
     """Return a table of records that `remember` bounds."""
-    table: dict[Any, Record] = {}
+    table = Recent(MAX_RECORDS)
     _TABLES.append(table)
     return table
 
 
-def remember(table: dict[Any, Record], key: Any, record: Record) -> None:
+def remember(table: Recent, key: Any, record: Any) -> None:
     """Enter a record into a table."""
     table[key] = record
     if len(table) * len(_TABLES) > MAX_RECORDS and sum(map(len, _TABLES)) > MAX_RECORDS:
         for other in _TABLES:
-            other.clear()
-        forget_layouts()
+            other.age()
 
 
 class Operation:
@@ -187,9 +251,15 @@ class Operation:
         Cost of one element relative to an addition's.
     takes_any_integer : bool
         Python integers beyond the loop's dtype are no error, as in comparisons.
+
+    Attributes
+    ----------
+    outputs : tuple of Operation
+        Itself, or of an operation of several outputs those of all: what is computed for one is computed with the
+        others, in one kernel.
     """
 
-    __slots__ = ("find_loop", "name", "pairs", "records", "takes_any_integer", "weight")
+    __slots__ = ("find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
 
     def __init__(
         self,
@@ -203,6 +273,8 @@ class Operation:
         self.name = name
         self.find_loop = find_loop
         self.weight = weight
+        self.outputs: tuple[Operation, ...] = (self,)
+        self.joins = new_table()  # (structures, positions, dtype that is prescribed or None) -> Join
         self.records = new_table()
         self.pairs = new_table()  # (graph, graph or scalar type) of two operands that share no leaf
 
@@ -211,10 +283,15 @@ def leaf(layout: Layout) -> Graph:
     """Return the graph of a value that lies on the device in `layout`."""
     graph: Graph | None = layout.graph
     if graph is None:
-        graph = layout.graph = Graph(layout, (layout,), (), 0)
+        dtype = layout.dtype
+        structure = _LEAVES.get((dtype, dtype.num))
+        if structure is None:
+            structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
+        graph = layout.graph = Graph(structure, layout, (layout,))
     return graph
 
 
+_LEAVES: dict[Any, Structure] = {}
 _SCALARS: dict[Any, Graph] = {}
 
 
@@ -223,10 +300,35 @@ def scalar(kind: Any) -> Graph:
     key = kind if isinstance(kind, type) else (kind, kind.num)
     graph = _SCALARS.get(key)
     if graph is None:
-        dtype = np.dtype(kind)
-        graph = _SCALARS[key] = Graph(Layout.of(dtype, ()), (kind,), (), 0)
+        structure = structure_of((kind,), (False,), (), 0)
+        graph = _SCALARS[key] = Graph(structure, Layout.of(np.dtype(kind), ()), (kind,))
         graph.is_scalar = True
     return graph
+
+
+class Join(NamedTuple):
+    """What an operation on operands of given structures is, whatever their layouts.
+
+    Attributes
+    ----------
+    structure : Structure or None
+        None where the device cannot do it, for `reason`, or where it would be too large for a kernel.
+    sources : tuple of (int, int)
+        For every leaf of the structure the operand it comes from, and its place among that operand's leaves.
+    loop : Loop or None
+    scalars : tuple of (int, callable)
+        Leaves that are operands by value, and what their values become.
+    convert : tuple of callables or None
+        The same by operand.
+    reason : str
+    """
+
+    structure: Structure | None
+    sources: tuple[tuple[int, int], ...] = ()
+    loop: Loop | None = None
+    scalars: tuple[tuple[int, Callable[[Any], Any]], ...] = ()
+    convert: Any = None
+    reason: str = ""
 
 
 def combine(
@@ -256,44 +358,41 @@ def combine(
     TypeError
         Where NumPy has no loop.
     """
-    kinds = tuple(g.leaves[0] if g.is_scalar else g.layout.dtype for g in graphs)
-    try:
-        loop = operation.find_loop(kinds)
-    except Unsupported as why:
+    key = (tuple([g.structure for g in graphs]), positions, None if target is None else target.dtype)
+    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    if join is None:
+        join = _join(operation, *key)
+        remember(operation.joins, key, join)
+    loop = join.loop
+    if loop is None:
         cost = operation.weight * max(g.layout.nbytes for g in graphs)
-        return Record(None, cost, reason=str(why), layout=UNKNOWN)
+        return Record(None, cost, reason=join.reason, layout=UNKNOWN)
     out_shape = broadcast_shapes([g.layout.shape for g in graphs], None if target is None else target.shape)
     layout = target or result_layout(loop.output, out_shape, [g.layout for g in graphs if not g.is_scalar])
-    cost = operation.weight * max(layout.nbytes, *(g.layout.nbytes for g in graphs))
-    missing = [
-        d
-        for d in (*loop.inputs, loop.output, layout.dtype, *(g.dtype for g in graphs if not g.is_scalar))
-        if d not in DEVICE_TYPES
-    ]
-    if missing:
-        return Record(None, cost, reason=f"dtype {missing[0]} has no kernels yet", layout=layout)
+    cost = operation.weight * max(layout.nbytes, *[g.layout.nbytes for g in graphs])
+    if join.reason:
+        return Record(None, cost, reason=join.reason, layout=layout)
     if len(out_shape) > MAX_NDIM:
         return Record(None, cost, reason=f"{len(out_shape)} dimensions; kernels take {MAX_NDIM}", layout=layout)
-    for g in graphs:
-        if not g.nodes and not g.is_scalar and not g.layout.is_aligned:
+    pending = []
+    for i, g in enumerate(graphs):
+        if g.nodes:
+            pending.append(i)
+        elif not g.is_scalar and not g.layout.is_aligned:
             return Record(None, cost, reason="elements that do not lie at multiples of their size", layout=layout)
-    # The largest first: what it computes on the way may be the others.
-    pending = sorted((i for i, g in enumerate(graphs) if g.nodes), key=lambda i: -len(graphs[i].nodes))
-    flush = tuple(i for i in pending if not _may_join(graphs[i], out_shape))
-    joined = None if flush else _join(loop, graphs, positions, layout)
-    if joined is None or _is_too_large(joined):
-        # One operation on what is not pending is never too large.
-        return Record(None, cost, flush or tuple(pending), layout=layout)
-    record = Record(joined, cost)
-    if any(g.is_scalar for g in graphs):
-        record.convert = tuple(
-            scalar_value(dtype) if g.is_scalar else None for g, dtype in zip(graphs, loop.inputs, strict=True)
-        )
-        record.scalars = tuple(
-            (places[0], convert)
-            for places, convert in zip(positions, record.convert, strict=True)
-            if convert is not None
-        )
+    structure = join.structure
+    if pending:
+        # The largest first: what it computes on the way may be the others.
+        pending.sort(key=lambda i: -len(graphs[i].nodes))
+        flush = tuple([i for i in pending if not _may_join(graphs[i], out_shape)])
+        if flush or structure is None:
+            return Record(None, cost, flush or tuple(pending), layout=layout)
+    assert structure is not None  # one operation on what is not pending is never too large
+    leaves = []
+    for (operand, place), is_array, kind in zip(join.sources, structure.are_arrays, structure.kinds, strict=True):
+        leaves.append(graphs[operand].leaves[place].broadcast(out_shape) if is_array else kind)
+    record = Record(Graph(structure, layout, tuple(leaves)), cost)
+    record.convert, record.scalars = join.convert, join.scalars
     return record
 
 
@@ -302,48 +401,67 @@ def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
 
     Such a chain is computed again for each element, which takes less than a launch where there are not many.
     """
-    if graph.reduction is not None:
-        return False
     is_short = not graph.shape and len(graph.nodes) <= MAX_SCALAR_NODES
     return graph.shape == shape or (is_short and math.prod(shape) <= MAX_SCALAR_USES)
 
 
-def _is_too_large(graph: Graph) -> bool:
-    return len(graph.nodes) > MAX_NODES or len(graph.leaves) > MAX_LEAVES
-
-
-def _join(loop: Loop, graphs: tuple[Graph, ...], positions: tuple[tuple[int, ...], ...], layout: Layout) -> Graph:
+def _join(
+    operation: Operation,
+    structures: tuple[Structure, ...],
+    positions: tuple[tuple[int, ...], ...],
+    dtype: np.dtype[Any] | None,
+) -> Join:
     """Number the operands' nodes together, cast to the loop's dtypes, and apply the operation."""
-    leaves: dict[int, Any] = {}
-    for g, places, dtype in zip(graphs, positions, loop.inputs, strict=True):
-        for place, entry in zip(places, g.leaves, strict=True):
-            if isinstance(entry, Layout):
-                leaves[place] = entry.broadcast(layout.shape)
-            else:
-                leaves[place] = dtype if g.is_scalar else entry
-    joined = tuple(leaves[i] for i in range(len(leaves)))
+    are_values = [not s.are_arrays[0] and not s.nodes for s in structures]
+    kinds = tuple([s.kinds[0] if is_value else s.dtype for s, is_value in zip(structures, are_values, strict=True)])
+    try:
+        loop = operation.find_loop(kinds)
+    except Unsupported as why:
+        return Join(None, reason=str(why))
+    dtype = dtype or loop.output
+    needed = (*loop.inputs, loop.output, dtype, *[k for k, v in zip(kinds, are_values, strict=True) if not v])
+    missing = [d for d in needed if d not in DEVICE_TYPES]
+    if missing:
+        return Join(None, loop=loop, reason=f"dtype {missing[0]} has no kernels yet")
+    sources: dict[int, tuple[int, int]] = {}
+    leaf_kinds: dict[int, Any] = {}
+    for operand, (s, places) in enumerate(zip(structures, positions, strict=True)):
+        for own, place in enumerate(places):
+            sources[place] = operand, own
+            leaf_kinds[place] = loop.inputs[operand] if are_values[operand] else s.kinds[own]
+    count = len(sources)
     numbers: dict[Node, int] = {}
     args = []
-    for g, places, dtype in zip(graphs, positions, loop.inputs, strict=True):
-        value = add_nodes(numbers, g, places, len(joined))
-        if not g.is_scalar and g.dtype != dtype:
-            value = _number(numbers, Node(cast(g.dtype, dtype), dtype, (value,)), len(joined))
+    for s, places, is_value, wanted in zip(structures, positions, are_values, loop.inputs, strict=True):
+        value = add_nodes(numbers, s, places, count)
+        if not is_value and s.dtype != wanted:
+            value = _number(numbers, Node(cast(s.dtype, wanted), wanted, (value,)), count)
         args.append(value)
-    result = _number(numbers, Node(loop.lower, loop.output, tuple(args)), len(joined))
-    if loop.output != layout.dtype:
-        result = _number(numbers, Node(cast(loop.output, layout.dtype), layout.dtype, (result,)), len(joined))
-    return Graph(layout, joined, tuple(numbers), result)
+    result = -1
+    for output in operation.outputs:
+        own = loop if output is operation else output.find_loop(kinds)
+        number = _number(numbers, Node(own.lower, own.output, tuple(args)), count)
+        result = number if output is operation else result
+    if loop.output != dtype:
+        result = _number(numbers, Node(cast(loop.output, dtype), dtype, (result,)), count)
+    convert = tuple([scalar_value(d) if v else None for d, v in zip(loop.inputs, are_values, strict=True)])
+    scalars = tuple([(places[0], c) for places, c in zip(positions, convert, strict=True) if c is not None])
+    structure = None
+    if len(numbers) <= MAX_NODES and count <= MAX_LEAVES:
+        places = range(count)
+        are_arrays = tuple([structures[sources[i][0]].are_arrays[sources[i][1]] for i in places])
+        structure = structure_of(tuple([leaf_kinds[i] for i in places]), are_arrays, tuple(numbers), result)
+    ordered = tuple([sources[i] for i in range(count)])
+    return Join(structure, ordered, loop, scalars, convert if scalars else None)
 
 
-def add_nodes(numbers: dict[Node, int], graph: Graph, places: tuple[int, ...], num_leaves: int) -> int:
-    """Number `graph`'s nodes into `numbers`, its leaves standing at `places`; return the number of its result."""
-    own = len(graph.leaves)
+def add_nodes(numbers: dict[Node, int], part: Graph | Structure, places: tuple[int, ...], num_leaves: int) -> int:
+    """Number the nodes of `part` into `numbers`, its leaves standing at `places`; return the number of its result."""
     values = list(places)
-    for node in graph.nodes:
-        args = tuple(values[a] for a in node.args)
+    for node in part.nodes:
+        args = tuple([values[a] for a in node.args])
         values.append(_number(numbers, Node(node.lower, node.dtype, args), num_leaves))
-    assert len(values) == own + len(graph.nodes)
-    return values[graph.result]
+    return values[part.result]
 
 
 def _number(numbers: dict[Node, int], node: Node, num_leaves: int) -> int:

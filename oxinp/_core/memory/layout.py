@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-_INTERNED: dict[tuple[Any, ...], Layout] = {}
-_CONTIGUOUS: dict[tuple[np.dtype[Any], int, tuple[int, ...]], Layout] = {}
-_MAX_INTERNED = 1 << 15
+from oxinp._core.memory.recent import Recent
+
+_INTERNED = Recent(1 << 15)
+_CONTIGUOUS = Recent(1 << 15)
 _new = object.__new__
 
 
 class Layout:
     """dtype, shape, strides and offset (bytes) of an array inside one storage; made by `Layout.of` and `Layout.at`.
 
-    Two equal layouts are usually, but after the intern table was emptied not always, the same object: identity is a
+    Two equal layouts are usually, but not after the intern table forgot one of them, the same object: identity is a
     shortcut, `same` is the question.
     """
 
@@ -34,6 +35,7 @@ class Layout:
         "_injective",
         "dtype",
         "graph",
+        "is_aligned",
         "is_contiguous",
         "nbytes",
         "ndim",
@@ -52,6 +54,7 @@ class Layout:
     ndim: int
     size: int
     nbytes: int
+    is_aligned: bool  # every element lies at a multiple of its size: a misaligned load would kill the context
     is_contiguous: bool
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
     parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
@@ -66,23 +69,20 @@ class Layout:
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
         """Return the C-contiguous layout of `shape` at offset 0."""
         key = (dtype, dtype.num, shape)  # uint64 is two dtypes of C's that are equal, of different scalar types
-        layout = _CONTIGUOUS.get(key)
+        layout: Layout | None = _CONTIGUOUS.get(key) or _CONTIGUOUS.recall(key)
         if layout is None:
             layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
-            if len(_CONTIGUOUS) >= _MAX_INTERNED:
-                _CONTIGUOUS.clear()
-            _CONTIGUOUS[key] = layout
+            _CONTIGUOUS.remember(key, layout)
         return layout
 
     @staticmethod
     def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """Return the layout with these strides and this offset, in bytes."""
         key = (dtype, dtype.num, shape, strides, offset)
-        layout = _INTERNED.get(key)
+        layout: Layout | None = _INTERNED.get(key) or _INTERNED.recall(key)
         if layout is None:
-            if len(_INTERNED) >= _MAX_INTERNED:
-                _INTERNED.clear()
-            layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
+            layout = _make(dtype, shape, strides, offset)
+            _INTERNED.remember(key, layout)
         return layout
 
     def same(self, other: Layout) -> bool:
@@ -105,6 +105,55 @@ class Layout:
         offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
 
+    def select(self, parts: tuple[Any, ...]) -> Layout | None:
+        """Return the layout that integers, slices, newaxis and one ellipsis select; None where NumPy is to be asked.
+
+        Parameters
+        ----------
+        parts : tuple
+            With exactly one ellipsis, so that what is selected is a view and no element.
+        """
+        num_axes = 0
+        for part in parts:
+            if part is not None and part is not Ellipsis:
+                num_axes += 1
+        if num_axes > self.ndim:
+            return None
+        shape: list[int] = []
+        strides: list[int] = []
+        offset, axis = self.offset, 0
+        for part in parts:
+            if type(part) is slice:
+                n, step = self.shape[axis], self.strides[axis]
+                try:
+                    start, stop, stride = part.indices(n)
+                except (TypeError, ValueError):
+                    return None
+                length = len(range(start, stop, stride))
+                if not length:
+                    start, stride = 0, 1  # as NumPy has it
+                offset += start * step
+                shape.append(length)
+                strides.append(step * stride)
+                axis += 1
+            elif type(part) is int:
+                n = self.shape[axis]
+                if not -n <= part < n:
+                    return None
+                offset += (part if part >= 0 else part + n) * self.strides[axis]
+                axis += 1
+            elif part is None:
+                shape.append(1)
+                strides.append(0)
+            elif part is Ellipsis:
+                end = axis + self.ndim - num_axes
+                shape += self.shape[axis:end]
+                strides += self.strides[axis:end]
+                axis = end
+            else:
+                return None
+        return Layout.at(self.dtype, tuple(shape), tuple(strides), offset)
+
     def broadcast(self, shape: tuple[int, ...]) -> Layout:
         """Return this layout broadcast to `shape`, which it must be broadcastable to."""
         if shape == self.shape:
@@ -124,12 +173,6 @@ class Layout:
             form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
             self._form = form
         return form
-
-    @property
-    def is_aligned(self) -> bool:
-        """Whether every element lies at a multiple of its size (a kernel's misaligned load would kill the context)."""
-        itemsize = self.dtype.itemsize
-        return self.offset % itemsize == 0 and not any(step % itemsize for step in self.strides)
 
     @property
     def element_strides(self) -> tuple[int, ...]:
@@ -189,15 +232,12 @@ class Layout:
         return f"Layout({self.dtype}, shape={self.shape}, strides={self.strides}, offset={self.offset})"
 
 
-def forget_layouts() -> None:
-    """Empty the intern tables: layouts in use stay what they are, equal ones made later are other objects."""
-    _INTERNED.clear()
-    _CONTIGUOUS.clear()
-
-
 def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[Layout]) -> Layout:
     """Return the layout of a new array that results from operands: their order of axes, as NumPy's ``order="K"``."""
-    if all(layout.is_contiguous for layout in operands):
+    for layout in operands:
+        if not layout.is_contiguous:
+            break
+    else:
         return Layout.of(dtype, shape)
     # NumPy's iterator decides on arrays of the same strides that have at most two elements per axis, and reads none.
     points = [
@@ -223,6 +263,8 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Return C-order strides in bytes, as NumPy computes them."""
+    if len(shape) == 1 and shape[0]:
+        return (itemsize,)
     if 0 in shape:  # depends on the NumPy version
         return tuple(step * itemsize for step in np.empty(shape, np.bool_).strides)
     strides = []
@@ -235,17 +277,16 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
 
 def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
     layout = _new(Layout)
+    itemsize = dtype.itemsize
     layout.dtype = dtype
     layout.shape = shape
     layout.strides = strides
     layout.offset = offset
     layout.ndim = len(shape)
     layout.size = size = math.prod(shape)
-    layout.nbytes = size * dtype.itemsize
-    layout.is_contiguous = size == 0 or all(
-        n == 1 or step == dense
-        for n, step, dense in zip(shape, strides, contiguous_strides(shape, dtype.itemsize), strict=True)
-    )
+    layout.nbytes = size * itemsize
+    layout.is_contiguous = size == 0 or _is_contiguous(shape, strides, itemsize)
+    layout.is_aligned = itemsize in {0, 1} or not (offset % itemsize or _are_off(strides, itemsize))
     layout.graph = None
     layout.parts = None
     layout.read = None
@@ -255,6 +296,24 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
     layout._ghost = None
     layout._injective = None
     return layout
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether the elements of a shape without zeros lie in C order without gaps."""
+    dense = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        n = shape[axis]
+        if n != 1 and strides[axis] != dense:
+            return False
+        dense *= n
+    return True
+
+
+def _are_off(strides: tuple[int, ...], itemsize: int) -> bool:
+    for step in strides:  # noqa: SIM110 - `any` costs more than the rest
+        if step % itemsize:
+            return True
+    return False
 
 
 def _is_injective(layout: Layout) -> bool:

@@ -122,7 +122,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     counted = FLOAT32 if layout.dtype == FLOAT16 else layout.dtype
     first, second = np.array([start, start + step], layout.dtype).astype(counted)
-    graph = Graph(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
+    graph = Graph.of(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
     with np.errstate(over="ignore"):
         return wrap_pending((graph, (first.item(), (second - first).item()), 0))
 

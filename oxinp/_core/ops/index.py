@@ -208,7 +208,7 @@ def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     located = None if plain is None else known.get(plain)
     if located is None:
         parts = _as_view_key(key)
-        found = layout.view(lambda seen: seen[parts])
+        found = layout.select(parts) or layout.view(lambda seen: seen[parts])
         located = found, _is_element(key, parts, found.ndim)
         if plain is not None:
             if len(known) >= _MAX_PARTS:
