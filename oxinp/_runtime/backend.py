@@ -138,6 +138,10 @@ class Backend(Protocol):
         """Copy inside the device; the ranges must not overlap."""
         ...
 
+    def fill(self, ptr: int, byte: int, nbytes: int, /) -> None:
+        """Set bytes of the device to a value."""
+        ...
+
     def launcher(
         self,
         kernel: Kernel,

@@ -282,6 +282,12 @@ class CudaBackend:
                 stream = self.order((dst_ptr, True), (src_ptr, False))
                 self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream)
 
+    def fill(self, ptr: int, byte: int, nbytes: int) -> None:
+        """Set bytes of the device to a value."""
+        if nbytes:
+            with TURN:
+                self._memory.fill8_async(ptr, byte, nbytes, self.order((ptr, True)))
+
     def launcher(
         self,
         kernel: Kernel,

@@ -131,6 +131,11 @@ class EmulatorBackend:
         with self._lock:
             self.memory.copy(dst_ptr, src_ptr, nbytes)
 
+    def fill(self, ptr: int, byte: int, nbytes: int) -> None:
+        """Set bytes of the device to a value."""
+        with self._lock:
+            self.memory.write(ptr, np.full(nbytes, byte, np.uint8))
+
     def launcher(
         self,
         kernel: Kernel,

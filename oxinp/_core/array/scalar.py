@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.lazy.calls import LOCK, is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import types
-from oxinp._core.lazy.schedule import LOCK
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 
 
@@ -25,7 +25,7 @@ def _value(scalar: Any) -> Any:
     if storage.host is None:
         with LOCK:
             storage.host = fetch(scalar)
-            if storage.value is not None and storage.value[0].nodes:
+            if storage.value is not None and is_waiting(storage.value):
                 storage.value = None  # an element read where it lies: there is nothing left to compute
     return storage.host[()]
 

@@ -239,7 +239,7 @@ def _flat(value: Any) -> Iterable[Any]:
 # -- what is counted ---------------------------------------------------------------------------------------------------
 
 # Where frames are not the user's: here, in NumPy, and in what NumPy's decorators go through.
-_NOT_THE_USERS = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), contextlib.__file__)
+_NOT_THE_USERS = (str(Path(__file__).parents[2]), str(Path(np.__file__).parent), contextlib.__file__)
 _warned: set[tuple[str, int]] = set()
 
 

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from oxinp._core.lazy import schedule
+from oxinp._core.lazy.calls import LOCK
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.handle import (
     Handle,
@@ -69,7 +70,7 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
         Others will go by the address, whatever becomes of the NumPy array.
     """
     storage = handle._storage
-    with schedule.LOCK:
+    with LOCK:
         if is_shared(storage):
             lent = host_view(handle)
             lent.flags.writeable = False
@@ -165,7 +166,7 @@ def share(handle: Handle) -> Any:
         The dtype has no place on the device.
     """
     storage = handle._storage
-    with schedule.LOCK:
+    with LOCK:
         if is_pinned(storage):
             raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
         device_value(storage)
@@ -224,7 +225,7 @@ def borrow(handle: Handle) -> Any:
     Everything that is pending and reads it is launched first.
     """
     storage = handle._storage
-    with schedule.LOCK:
+    with LOCK:
         if is_pinned(storage):
             raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
         device_value(storage)
@@ -249,7 +250,7 @@ hooks.addresses.append(_address)
 
 def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
     """Copy bytes of a host copy of a shared storage to where others see them."""
-    with schedule.LOCK:
+    with LOCK:
         assert storage.value is not None
         if high > low:
             device().upload(storage.value[1][0].ptr + low, host_bytes(host)[low:high])

@@ -439,8 +439,8 @@ def _join(
         args.append(value)
     result = -1
     for output in operation.outputs:
-        own = loop if output is operation else output.find_loop(kinds)
-        number = _number(numbers, Node(own.lower, own.output, tuple(args)), count)
+        its = loop if output is operation else output.find_loop(kinds)
+        number = _number(numbers, Node(its.lower, its.output, tuple(args)), count)
         result = number if output is operation else result
     if loop.output != dtype:
         result = _number(numbers, Node(cast(loop.output, dtype), dtype, (result,)), count)
@@ -448,9 +448,8 @@ def _join(
     scalars = tuple([(places[0], c) for places, c in zip(positions, convert, strict=True) if c is not None])
     structure = None
     if len(numbers) <= MAX_NODES and count <= MAX_LEAVES:
-        places = range(count)
-        are_arrays = tuple([structures[sources[i][0]].are_arrays[sources[i][1]] for i in places])
-        structure = structure_of(tuple([leaf_kinds[i] for i in places]), are_arrays, tuple(numbers), result)
+        are_arrays = tuple([structures[sources[i][0]].are_arrays[sources[i][1]] for i in range(count)])
+        structure = structure_of(tuple([leaf_kinds[i] for i in range(count)]), are_arrays, tuple(numbers), result)
     ordered = tuple([sources[i] for i in range(count)])
     return Join(structure, ordered, loop, scalars, convert if scalars else None)
 

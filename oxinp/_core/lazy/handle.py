@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.programs import on_device, read
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import SHARED, Pin, Stale, Storage, Value, is_pinned, is_shared
@@ -71,7 +72,7 @@ def device_value(storage: Storage) -> Value:
     """Return the device side of a storage, uploading what is only on the host."""
     value = storage.value
     if value is None:
-        with schedule.LOCK:
+        with LOCK:
             value = storage.value
             if value is None:
                 pinned = is_pinned(storage)
@@ -112,7 +113,7 @@ def expression(handle: Handle) -> Value:
     if graph.layout is layout:
         return value
     if graph.nodes:
-        with schedule.LOCK:
+        with LOCK:
             value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
     return read(layout, value)
 
@@ -151,7 +152,7 @@ def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
 
 def _await(storage: Storage) -> None:
     """Wait for what a storage holds before the lock is taken: other threads have streams to queue on meanwhile."""
-    with schedule.LOCK:
+    with LOCK:
         value = storage.value
         if value is None or storage.host is not None:
             return
@@ -167,7 +168,7 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
     """
     if here.are_several:
         _await(storage)
-    with schedule.LOCK:
+    with LOCK:
         if storage.host is None:
             graph, leaves, mask = schedule.materialise(storage)
             layout = graph.layout
@@ -188,7 +189,7 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
     storage = handle._storage
     if here.are_several:
         _await(storage)
-    with schedule.LOCK:
+    with LOCK:
         if storage.host is not None:
             return host_view(handle).copy()
         value = storage.value
@@ -216,7 +217,7 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
 def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the host view of a handle for writing: the device side becomes stale where the view lies.
 
-    Whoever writes does so before giving up `schedule.LOCK`, or another thread's upload may miss it.
+    Whoever writes does so before giving up `LOCK`, or another thread's upload may miss it.
 
     Raises
     ------
@@ -227,7 +228,7 @@ def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
     if is_shared(storage):
         raise Unsupported("memory that others hold")
     low, high = handle._layout.byte_bounds
-    with schedule.LOCK:
+    with LOCK:
         view = host_view(handle)
         value = storage.value
         stale = storage.stale

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.calls import LOCK, Pending
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.lazy.handle import Handle, device_value, expression, host_view, writes_host
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
@@ -100,6 +102,21 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     return array
 
 
+def wrap_result(value: Value, *, as_array: bool = False) -> Any:
+    """Return a new array, or scalar where NumPy returns one (unless `as_array`), of what `schedule.defer` gave."""
+    storage = make_storage(value, None)
+    entry = value[1][0]
+    if type(entry) is Pending:
+        entry.owner = ref(storage)
+    layout = value[0].layout
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array._layout = layout
+    array._storage = storage
+    array._view = None
+    array._cache = None
+    return array
+
+
 def express(
     operation: Operation,
     operands: tuple[Any, ...],
@@ -142,10 +159,13 @@ def express(
         if record is None:
             if positions is None:
                 positions = _apart(values)
-            record = combine(operation, tuple([value[0] for value in values]), positions, target)
+            pair = _pair(values, positions, operands) if target is None and len(values) <= 2 else None
+            record = operation.pairs.recall(pair) or operation.records.recall(key)
+            if record is None:
+                record = combine(operation, tuple([value[0] for value in values]), positions, target)
             remember(operation.records, key, record)
-            if record.graph is not None and target is None and len(values) <= 2:
-                _remember_pair(operation, values, positions, operands, record)
+            if pair is not None and record.graph is not None:
+                remember(operation.pairs, pair, record)
         if record.graph is not None:
             if is_checked:
                 record.is_checked = True
@@ -163,31 +183,20 @@ def express(
             schedule.materialise(operands[i]._storage)
 
 
-def _remember_pair(
-    operation: Operation,
-    values: list[Value],
-    positions: tuple[tuple[int, ...], ...],
-    operands: tuple[Any, ...],
-    record: Record,
-) -> None:
-    """Enter a record where `operators` looks first: by the graphs, and by the shared leaf if there is one."""
-    assert record.graph is not None
+def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...], operands: tuple[Any, ...]) -> Any:
+    """Return where `operators` looks first: the graphs, and the shared leaf if there is one; None where it does not."""
     if len(values) == 1:
-        if not values[0][0].is_scalar and positions[0] == tuple(range(len(values[0][1]))):
-            remember(operation.pairs, (values[0][0],), record)
-        return
+        is_plain = not values[0][0].is_scalar and positions[0] == tuple(range(len(values[0][1])))
+        return (values[0][0],) if is_plain else None
     (left, left_leaves, _), (right, right_leaves, _) = values
     # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
     if left.is_scalar:
-        if positions[1] == tuple(range(1, 1 + len(right_leaves))):
-            remember(operation.pairs, (type(operands[0]), right), record)
-        return
+        return (type(operands[0]), right) if positions[1] == tuple(range(1, 1 + len(right_leaves))) else None
     if positions[0] != tuple(range(len(left_leaves))):
-        return
-    if len(record.graph.leaves) == len(left_leaves) + len(right_leaves):
-        remember(operation.pairs, (left, type(operands[1]) if right.is_scalar else right), record)
-    elif len(right_leaves) == 1:
-        remember(operation.pairs, (left, right, positions[1][0]), record)
+        return None
+    if max(max(places) for places in positions) + 1 == len(left_leaves) + len(right_leaves):
+        return left, type(operands[1]) if right.is_scalar else right
+    return (left, right, positions[1][0]) if len(right_leaves) == 1 else None
 
 
 _SCALARS: dict[type, Graph] = {}  # by the type of the value
@@ -259,7 +268,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
     key: Any = graphs
     if len(graphs) == 2 and graphs[1].is_scalar:
         key = (graphs[0], type(operands[1]))
-    record = operation.pairs.get(key)
+    record = operation.pairs.get(key) or operation.pairs.recall(key)
     if record is None:
         record = combine(operation, graphs, _apart([(graph, (), 0) for graph in graphs]))
         remember(operation.pairs, key, record)
@@ -301,7 +310,7 @@ def apply_into(
     check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
-        with schedule.LOCK:
+        with LOCK:
             compute(*views, out=writes_host(out))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
@@ -334,12 +343,13 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
         As for `schedule.write`.
     """
     storage = out._storage
-    with schedule.LOCK:  # nobody computes or reads the old value meanwhile
+    with LOCK:  # nobody computes or reads the old value meanwhile
         if out._view is None:
             storage.value = value
             storage.host = None
             storage.stale = None
-            schedule.enter(storage)
+            if value[0].nodes:
+                schedule.enter(storage)
             return
         if is_pinned(storage):
             _store_on_host(out, value)
@@ -349,6 +359,16 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
         schedule.materialise(storage)
         if out._layout.size:
             schedule.write(storage, out._layout, value, source, depth)
+
+
+def store_result(out: Any, value: Value) -> None:
+    """Give the elements of `out` the result of a call, as `store` does."""
+    entry = value[1][0]
+    if out._view is None and type(entry) is Pending and value[0].layout is out._layout:
+        entry.owner = ref(out._storage)
+    elif out._view is None:
+        value = express(COPY, (wrap_result(value, as_array=True),), out._layout)
+    store(out, value)
 
 
 def _store_on_host(out: Any, value: Value) -> None:

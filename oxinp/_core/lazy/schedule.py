@@ -5,29 +5,31 @@ Its rules are the correctness argument of lazy evaluation:
 * A pending value names Buffers, never storages, and a Buffer's bytes change only in `write`, which first flushes every
   pending value that reads them. So a value means the same whenever it is computed.
 * A flush replaces `Storage.value` only after its launch returned; one that failed stays pending and can be tried again.
-* A product that is deferred is computed before bytes change that it reads, too, and by whoever asks where it lies.
+* A call that waits (see `calls`) runs before bytes change that it reads, too, and for whoever asks where a result lies.
 * An interior value that is still referenced becomes one more output of the kernel that computes it on the way.
 * One lock holds for a flush or a write; recording takes none.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy import programs
+from oxinp._core.lazy import chains
+from oxinp._core.lazy.calls import CALLS, LOCK, Pending, at_work, request, run_calls
+from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.explain import REPORTS, note
-from oxinp._core.lazy.expr import find_value
-from oxinp._core.lazy.programs import on_device, read
+from oxinp._core.lazy.expr import find_value, leaf
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oxinp._core.lazy.calls import Call
     from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.op import BoundOp
     from oxinp._core.memory.layout import Layout
     from oxinp._core.memory.storage import Value
     from oxinp._runtime.memory import Buffer
@@ -42,29 +44,12 @@ MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
-LOCK = threading.RLock()
-
-DEFERRED: dict[ref[Any], None] = {}
-"""Products that have not been computed, see `deferred`, in their order: a weak set takes microseconds to ask."""
-
-
-def _apart(*_: Any) -> None:
-    """Fuse nothing."""
-
-
-fuse: Callable[[Storage, Value, list[Storage]], Value | None] = _apart
-"""How a product is computed together with what is made of it; `deferred` enters it."""
-
 RECORDERS: list[Record] = []
 """Called with each storage that becomes pending or is written to: they are on the path of every operation.
 
 With it comes how many frames up the stack, the called one's counted, are for certain not the user's. Each calls `prune`
 where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one that is called.
 """
-
-
-at_work: Any = None
-"""The storage whose value is being computed, or that is being written to: by the thread that has the lock."""
 
 
 def watch(record: Record) -> None:
@@ -106,7 +91,6 @@ def materialise(storage: Storage) -> Value:
     MemoryError
         Where the device has no room for the result; the storage stays pending.
     """
-    global at_work
     value: Any = storage.value
     if value[0].nodes:
         with LOCK:
@@ -115,12 +99,13 @@ def materialise(storage: Storage) -> Value:
                 if here.are_several and (origin := _elsewhere(storage)) is not None:
                     with here.on(origin):
                         return materialise(storage)
-                outer, at_work = at_work, storage
+                outer, at_work.storage = at_work.storage, storage
                 try:
                     return _compute(storage, value)
                 finally:
-                    at_work = outer
-    value[1][0].ptr  # noqa: B018 - which has a deferred product computed
+                    at_work.storage = outer
+    elif type(value[1][0]) is Pending and value[1][0].call is not None:
+        value[1][0].call.run()
     return value  # type: ignore[no-any-return]
 
 
@@ -147,16 +132,16 @@ def _compute(storage: Storage, value: Value) -> Value:
     else:
         del PENDING[: len(references)]
     try:
-        if DEFERRED and not wanted and (done := fuse(storage, value, others)) is not None:
+        if CALLS and not wanted and (done := _fused(storage, value, others)) is not None:
             return done
         if REPORTS:
-            note("device", programs.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
         if program is None or program.version != config.version:
-            program = programs.find(graph)
-        if program.arrays_only:  # `program.run`, spelled out
+            program = chains.find(graph)
+        if program.arrays_only:  # `Executable.run`, spelled out
             buffer = program.allocate(program.nbytes)
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
         else:
@@ -166,6 +151,38 @@ def _compute(storage: Storage, value: Value) -> Value:
         raise
     storage.value = done = (program.leaf, (buffer,), next_mask())
     return done
+
+
+def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
+    """Compute a pending value in the kernel of a call whose result nothing else uses; None where there is none."""
+    graph, leaves, _ = value
+    if not graph.layout.is_contiguous:
+        return None
+    for place, entry in enumerate(leaves):
+        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+            continue
+        bound = call.bound
+        if (
+            bound.op.fuse is not None
+            and len(bound.layouts) == 1
+            and graph.leaves[place].same(bound.layouts[0])
+            and sum(other is entry for other in leaves) == 1
+            and (bound.op.may_fuse is None or bound.op.may_fuse(bound, call.leaves))
+            and not entry.is_held()
+            and not entry.num_readers(others)
+        ):
+            program = bound.fused_with(graph, place)
+            if program is None:
+                continue
+            try:
+                buffer = program.run((*call.leaves, *leaves[:place], *leaves[place + 1 :]))
+            except MemoryError:  # the call alone may have a way without
+                continue
+            if REPORTS:
+                note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
+            storage.value = done = leaf(graph.layout), (buffer,), next_mask()
+            return done
+    return None
 
 
 def _elsewhere(storage: Storage) -> Timeline | None:
@@ -185,8 +202,6 @@ def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
     """Find pending storages whose values are computed on the way to that of another, by their number in its graph."""
     graph, leaves, mask = value
     wanted: dict[int, Storage] = {}
-    if graph.reduction is not None:
-        return wanted
     strange = ~mask
     for other in others:
         other_value = other.value
@@ -195,8 +210,7 @@ def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
         part, part_leaves, _ = other_value
         if (
             part.shape != graph.shape
-            or part.reduction is not None
-            or not 0 < len(part.nodes) < len(graph.nodes)
+            or not 0 < len(part.nodes) <= len(graph.nodes)
             or (here.are_several and _elsewhere(other) is not None)
         ):
             continue
@@ -205,11 +219,11 @@ def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
             continue
         key = (part, places)
         if key not in graph.interior:
-            if len(graph.interior) >= programs.MAX_PROGRAMS:
+            if len(graph.interior) >= chains.MAX_PROGRAMS:
                 graph.interior.clear()
             graph.interior[key] = find_value(graph, part, places)
         number = graph.interior[key]
-        if number is not None and number != graph.result and len(wanted) < programs.MAX_OUTPUTS - 1:
+        if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
             wanted.setdefault(number, other)
     return wanted
 
@@ -231,7 +245,7 @@ def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage
     graph, leaves, _ = value
     key = tuple(sorted(wanted))
     interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
-    program = programs.find(graph, interior)
+    program = chains.find(graph, interior)
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
     for number, buffer in zip(key, rest, strict=True):
@@ -246,8 +260,8 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
     with LOCK:
         graph, leaves, _ = value
         if not graph.nodes:
-            graph = programs.copying(graph.layout, graph.dtype)
-        program = programs.find(graph)
+            graph = chains.copying(graph.layout, graph.dtype)
+        program = chains.find(graph)
         return program.leaf, program.run(leaves)
 
 
@@ -268,15 +282,16 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
     depth : int
         For `RECORDERS`.
     """
-    global at_work
     with LOCK:
         if room < 0:
             make_room(storage, depth)
-        outer, at_work = at_work, storage
+        outer, at_work.storage = at_work.storage, storage
         try:
             assert storage.value is not None
             _, (buffer,), own_mask = storage.value
             graph, leaves, mask = value
+            if not graph.nodes and _write_result(storage, layout, leaves[0], source):
+                return
             reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
             direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
             flush_readers(storage.value, source if direct else None)
@@ -288,9 +303,9 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
                     leaves = (copied,)
             program = graph.programs.get(layout.form)
             if program is None or program.version != config.version:
-                program = programs.find(graph, target=layout)
+                program = chains.find(graph, target=layout)
             if REPORTS:
-                note("device", f"{programs.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
+                note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
             if program.arrays_only:  # `program.run_into`, spelled out
                 program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
             else:
@@ -298,12 +313,51 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
             storage.host = None
             storage.stale = None
             if direct and reads_target and source is not None and source is not storage:
-                written, leaves, mask = read(layout, storage.value)
-                source.value = (programs.copying(written.layout, layout.dtype), leaves, mask)
-                if mask & SHARED:
-                    materialise(source)
+                _read_back(source, storage, layout)
         finally:
-            at_work = outer
+            at_work.storage = outer
+
+
+def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
+    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot."""
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+        return False
+    bound = call.bound
+    assert storage.value is not None
+    buffer = storage.value[1][0]
+    if (
+        not bound.op.gives_views
+        or len(bound.layouts) != 1
+        or not layout.is_injective
+        or not _is_apart(bound, call.leaves, buffer, layout)
+        or (source is None and entry.is_held())
+        or entry.num_readers([])
+    ):
+        return False
+    flush_readers(storage.value, keep_call=call)
+    leaves: tuple[Any, ...] | None = call.leaves
+    if leaves is None:  # it was one of them, by way of others
+        return False
+    if REPORTS:
+        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
+    bound.executable(layout.form).run_into(buffer.ptr + layout.offset, leaves)
+    storage.host = None
+    storage.stale = None
+    if source is not None:
+        _read_back(source, storage, layout)
+    return True
+
+
+def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
+    """Let a storage whose value has been written into another one read it there, instead of computing it again."""
+    assert storage.value is not None
+    written, leaves, mask = read(layout, storage.value)
+    was_chain = source.value is not None and source.value[0].nodes
+    source.value = (chains.copying(written.layout, layout.dtype), leaves, mask)
+    if not was_chain:
+        PENDING.append(ref(source))
+    if mask & SHARED:
+        materialise(source)
 
 
 def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
@@ -316,19 +370,33 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
 def _is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
     start, form = buffer.ptr + layout.offset, layout.form
-    low, high = layout.extent
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if getattr(entry, "buffer", None) is buffer:
-            first, last = where.extent
-            apart = entry.ptr + last <= start + low or start + high <= entry.ptr + first
-            same = entry.ptr == start and where.same(form) and graph.reduction is None and layout.is_injective
-            if not (apart or same):
+            same = entry.ptr == start and where.same(form) and layout.is_injective
+            if not (same or _are_apart(entry.ptr, where, start, layout)):
                 return False
     return True
 
 
-def flush_readers(target: Value, keep: Storage | None = None) -> None:
-    """Materialise every pending value, but that of `keep`, that reads the Buffer of a storage on the device."""
+def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether an operation reads no byte of `buffer` that is written."""
+    start = buffer.ptr + layout.offset
+    layouts = [where for graph in bound.graphs for where in graph.leaves]
+    return all(
+        getattr(entry, "buffer", None) is not buffer or _are_apart(entry.ptr, where, start, layout)
+        for entry, where in zip(leaves, layouts, strict=True)
+    )
+
+
+def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
+    """Whether what is read from an address and what is written from another one do not overlap."""
+    first, last = where.extent
+    low, high = layout.extent
+    return ptr + last <= start + low or start + high <= ptr + first
+
+
+def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
+    """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
     with LOCK:
         for reference in PENDING[:]:
@@ -337,15 +405,15 @@ def flush_readers(target: Value, keep: Storage | None = None) -> None:
                 value = storage.value
                 if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                     materialise(storage)
-        if DEFERRED:
-            compute_deferred(lambda entry: entry.mask & mask and _reads(entry.operands or (), buffer))
+        if CALLS:
+            run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
 def flush_all() -> None:
     """Compute everything pending, the latest first, so that what it passes on the way comes along."""
     with LOCK:
         pending = _pending()
-        compute_deferred(lambda entry: entry.is_held() or entry.num_readers(pending) > 1)  # once, before those
+        run_calls(lambda call: _is_shared(call, pending))  # once, before those
         del PENDING[: len(pending)]
         try:
             for storage in reversed(pending):
@@ -353,15 +421,34 @@ def flush_all() -> None:
                     materialise(storage)
         finally:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
-        compute_deferred()
+        run_calls()
 
 
-def compute_deferred(is_meant: Callable[[Any], object] | None = None) -> None:
-    """Compute the products that wait, all or some of them."""
-    for reference in tuple(DEFERRED):
-        entry = reference()
-        if entry is not None and (is_meant is None or is_meant(entry)):
-            entry.compute()
+def _is_shared(call: Call, storages: list[Storage]) -> bool:
+    """Whether a result of a call is an array's, or has several readers."""
+    results = [result for reference in call.results if (result := reference()) is not None]
+    return any(result.is_held() or result.num_readers(storages) > 1 for result in results)
+
+
+def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) -> list[Value]:
+    """Ask for an operation; return the values of its results, which run it when they are needed.
+
+    Parameters
+    ----------
+    bound : BoundOp
+    leaves : tuple
+    mask : int
+        Of the leaves.
+    depth : int
+        For `RECORDERS`.
+    """
+    call, results = request(bound, leaves, mask)
+    for record in RECORDERS:
+        record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
+    values = [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
+    if here.are_several or mask & SHARED:
+        call.run()
+    return values
 
 
 def prune(storage: Storage, depth: int) -> None:
@@ -379,5 +466,6 @@ def _pending() -> list[Storage]:
 
 make_room: Record = prune  # called where `room` is exceeded
 
+hooks.when_several.append(run_calls)
 hooks.before_synchronize.append(flush_all)
 hooks.before_out_of_memory.append(flush_all)

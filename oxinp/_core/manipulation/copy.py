@@ -9,10 +9,10 @@ import numpy as np
 
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy.calls import LOCK, is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, expression, fetch, host_view, writes_host
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
-from oxinp._core.lazy.schedule import LOCK
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.layout import Layout
 
@@ -135,7 +135,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         value = _drop_leading_ones(value, layout.ndim)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
             held = expression(value)
-            source = value._storage if held[0].nodes else None
+            source = value._storage if is_waiting(held) else None
             store(target, held, source)
             return
         if np.broadcast_shapes(value._layout.shape, layout.shape) != layout.shape:

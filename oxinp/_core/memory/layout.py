@@ -113,11 +113,13 @@ class Layout:
         parts : tuple
             With exactly one ellipsis, so that what is selected is a view and no element.
         """
-        num_axes = 0
+        num_axes = num_ellipses = 0
         for part in parts:
-            if part is not None and part is not Ellipsis:
+            if part is Ellipsis:
+                num_ellipses += 1
+            elif part is not None:
                 num_axes += 1
-        if num_axes > self.ndim:
+        if num_axes > self.ndim or num_ellipses > 1:
             return None
         shape: list[int] = []
         strides: list[int] = []

@@ -10,9 +10,9 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
-from oxinp._core.lazy.programs import on_device
 from oxinp._core.lazy.record import COPY, express, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from oxinp._core.lazy.chains import inputs
 from oxinp._core.lazy.expr import cast
-from oxinp._core.lazy.programs import inputs
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._kernels.problem import Instr, Operand
 

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.programs import on_device
 from oxinp._core.lazy.record import wrap
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -146,7 +147,7 @@ def _run(layout: Layout, plan: tuple[Any, ...], operands: tuple[Handle, ...]) ->
         planned = getattr(importlib.import_module("oxinp._kernels.index.gather"), name)(*arguments).launch
         launch = backend.launcher(planned.kernel, planned.grid, 1 + len(operands), planned.constants)
         remember(_LAUNCHERS, key, launch)
-    with schedule.LOCK:
+    with LOCK:
         entries = [_entry(operand) for operand in operands]
         result: Buffer = backend.allocate(layout.nbytes)
         launch(result.ptr, *[entry.ptr for entry in entries])

@@ -13,85 +13,73 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.chains import inputs, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
     Loop,
     Node,
     Operation,
-    Record,
+    Structure,
     Unsupported,
     cast,
     new_table,
     remember,
+    structure_of,
 )
 from oxinp._core.lazy.handle import Handle, expression, host_view, writes_host
+from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.programs import PassesProgram, arguments_of, inputs, instructions, operand
-from oxinp._core.lazy.record import check_writeable, express, store, wrap_host, wrap_pending
+from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction.table import ReductionRow, with_initial
+from oxinp._kernels.plan import Plan
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
 
-_RECORDS = new_table()
+_BOUND = new_table()
 
 
-class Reduction:
-    """A trailing reduction of a graph: over which axes of `shape`, by which row and op, of which elements."""
+class Reduced(NamedTuple):
+    """What is reduced of a chain: the value and the mask among its numbers, over which axes, and how."""
 
-    __slots__ = ("axes", "mask", "op", "row", "shape")
-
-    def __init__(
-        self, row: ReductionRow, op: ReduceOp, shape: tuple[int, ...], axes: tuple[int, ...], mask: int | None
-    ) -> None:
-        self.row = row
-        self.op = op
-        self.shape = shape
-        self.axes = axes
-        self.mask = mask
-
-    def build(self, graph: Graph, target: Layout | None) -> ReductionProgram:
-        """Compile the chain and the reduction after it."""
-        return ReductionProgram(self, graph, graph.layout if target is None else target)
+    op: ReduceOp
+    axes: tuple[int, ...]
+    mask: int | None
 
 
-class ReductionProgram(PassesProgram):
-    """A reduction, compiled for its layouts."""
+def _plan(bound: BoundOp, target: Layout | None) -> Plan:
+    """Plan the chain and the reduction after it, into a layout if one is given."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    target = bound.layouts[0] if target is None else target
+    kept = [axis for axis in range(len(graph.shape)) if axis not in wanted.axes]
+    output = operand(target)
+    if target.ndim != len(kept):  # keepdims
+        output = type(output)(output.type, tuple([output.strides[axis] for axis in kept]), output.alignment)
+    plan: Plan = importlib.import_module("oxinp._kernels.reduce.plan").plan(  # which only who reduces pays for
+        graph.shape,
+        wanted.axes,
+        inputs(graph),
+        instructions(graph),
+        graph.result,
+        wanted.op,
+        output,
+        device().capability,
+        mask=wanted.mask,
+    )
+    return plan
 
-    __slots__ = ("num_inputs",)
 
-    def __init__(self, reduction: Reduction, graph: Graph, target: Layout) -> None:
-        kept = [axis for axis in range(len(reduction.shape)) if axis not in reduction.axes]
-        output = operand(target)
-        if target.ndim != len(kept):  # keepdims
-            output = type(output)(output.type, tuple(output.strides[axis] for axis in kept), output.alignment)
-        plan = importlib.import_module("oxinp._kernels.reduce.plan").plan(  # which only who reduces pays for
-            reduction.shape,
-            reduction.axes,
-            inputs(graph),
-            instructions(graph),
-            graph.result,
-            reduction.op,
-            output,
-            device().capability,
-            mask=reduction.mask,
-        )
-        _, count = arguments_of(graph)
-        parameters = graph.leaves[len(graph.leaves) - reduction.op.num_parameters :]
-        num_parameters = sum(2 if dtype.kind == "c" else 1 for dtype in parameters)
-        self.num_inputs = count - num_parameters
-        pointers = 1 + bool(plan.scratch_nbytes)
-        super().__init__(graph, plan, (pointers + count, pointers + num_parameters))
-
-    def run_both(self, ptr: int, scratch: int, arguments: list[Any]) -> None:
-        """Enqueue the reduction of chunks, and that of what they come to."""
-        self.first(ptr, scratch, *arguments)
-        self.second(ptr, scratch, *arguments[self.num_inputs :])
+@cache
+def _operation(row: ReductionRow) -> Op:
+    """Return the operation of a row."""
+    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
 
 
 def reduce(
@@ -159,24 +147,23 @@ def reduce(
     source = value[0].dtype
     dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
     starts = initial is not NO_INITIAL
-    record = _record(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
-    if record.graph is None:
-        raise Unsupported(record.reason)
-    if out is not None and out._layout.shape != record.graph.layout.shape:
+    bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
+    result = bound.layouts[0]
+    if out is not None and out._layout.shape != result.shape:
         raise ValueError(
             f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, "
-            f"not {record.graph.layout.shape}"
+            f"not {result.shape}"
         )
-    count = math.prod(shape[a] for a in axes)
-    leaves = (*value[1], *_parameters(row, record.graph, count, ddof, dtypes.accumulated, initial))
+    count = math.prod([shape[a] for a in axes])
+    leaves = (*value[1], *_parameters(row, bound.parameters.op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
         frame = user_frame()
         line = frame.f_code.co_filename, frame.f_lineno
         warnings.warn_explicit("Degrees of freedom <= 0 for slice", RuntimeWarning, *line)
-    result = (record.graph, leaves, value[2])
+    (total,) = schedule.defer(bound, leaves, value[2])
     if out is None:
-        return wrap_pending(result)
-    store(out, result)
+        return wrap_result(total)
+    store_result(out, total)
     return out
 
 
@@ -201,7 +188,7 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     }
     if out is None:
         return wrap_host(row.numpy(seen, **arguments))
-    with schedule.LOCK:
+    with LOCK:
         row.numpy(seen, out=writes_host(out), **arguments)
     return out
 
@@ -221,8 +208,6 @@ def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
 def _elements(array: Handle, where: Any, mean: Any) -> tuple[Value, bool]:
     """Return the chain whose elements are reduced, and whether its last node is a mask's (see `_MASKED`)."""
     value = expression(array)
-    if value[0].reduction is not None:
-        value = schedule.materialise(array._storage)
     if mean is not None:
         dtype = _deviation_loop((array._layout.dtype, mean._layout.dtype)).output
         target = result_layout(dtype, array._layout.shape, [array._layout])
@@ -305,11 +290,10 @@ def _dtypes(row: ReductionRow, source: np.dtype[Any], num: int, dtype: Any, out:
 
 
 def _parameters(
-    row: ReductionRow, graph: Graph, count: int, ddof: Any, accumulated: np.dtype[Any], initial: Any
+    row: ReductionRow, op: ReduceOp, count: int, ddof: Any, accumulated: np.dtype[Any], initial: Any
 ) -> list[Any]:
     """Return the values of the parameters that the reduction's op has."""
     starts = initial is not NO_INITIAL
-    op = graph.reduction.op
     own: list[Any] = [float(x) for x in row.parameters(count, ddof)][: op.num_parameters - starts]
     if starts:
         fits = (int, bool, np.bool_, np.integer, *(() if accumulated.kind in "biu" else (float, np.floating)))
@@ -337,28 +321,56 @@ class _Wanted(NamedTuple):
     starts: bool
 
 
-def _record(wanted: _Wanted) -> Record:
-    record = _RECORDS.get(wanted)
-    if record is None:
-        record = _reduction_of(wanted)
-        remember(_RECORDS, wanted, record)
-    return record
+def _bound(wanted: _Wanted) -> BoundOp:
+    bound: BoundOp | None = _BOUND.get(wanted) or _BOUND.recall(wanted)
+    if bound is None:
+        bound = _bind(wanted)
+        remember(_BOUND, wanted, bound)
+    return bound
 
 
-def _reduction_of(wanted: _Wanted) -> Record:
+class _Lifted(NamedTuple):
+    """A chain with what a reduction needs of it, whatever its layouts."""
+
+    structure: Structure
+    op: ReduceOp
+    mask: int | None
+
+
+def _bind(wanted: _Wanted) -> BoundOp:
     row, chain, axes, dtypes, keepdims, is_masked, starts = wanted
-    shape = chain.layout.shape
+    source = chain.layout
+    shape = source.shape
+    if len(shape) > MAX_NDIM or (not chain.nodes and not source.is_aligned):
+        raise Unsupported("the layout has no kernel")
+    key = ("reduced", row, dtypes, is_masked, starts)
+    lifted: _Lifted | None = chain.structure.plans.get(key)
+    if lifted is None:
+        lifted = chain.structure.plans[key] = _lift(wanted)
+    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
+    along = tuple([1 if a in axes else shape[a] for a in kept])
+    if source.is_contiguous:
+        layout = Layout.of(dtypes.result, along)
+    else:
+        strides = tuple([source.strides[a] for a in kept])
+        layout = result_layout(dtypes.result, along, [Layout.at(dtypes.result, along, strides, 0)])
+    parameters = lifted.structure.kinds[len(chain.leaves) :]
+    graph = Graph(lifted.structure, Layout.of(dtypes.accumulated, shape), (*chain.leaves, *parameters))
+    return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
+
+
+def _lift(wanted: _Wanted) -> _Lifted:
+    """Append to a chain the casts, masks and parameters that a reduction has."""
+    row, chain, _, dtypes, _, is_masked, starts = wanted
     for needed in (chain.dtype, *dtypes):
         if needed not in DEVICE_TYPES:
-            return Record(None, reason=f"dtype {needed} has no kernels yet")
-    if len(shape) > MAX_NDIM or (not chain.nodes and not chain.layout.is_aligned):
-        return Record(None, reason="the layout has no kernel")
+            raise Unsupported(f"dtype {needed} has no kernels yet")
     if is_masked and not row.has_identity and not starts:
-        return Record(None, reason="NumPy says that a mask needs something to start from")
+        raise Unsupported("NumPy says that a mask needs something to start from")
     skips_nan = row.skips_nan and chain.dtype.kind in "fc"
     op = row.op(chain.dtype, dtypes.accumulated, is_masked or skips_nan)
     if op is None:
-        return Record(None, reason=f"{row.name} has no kernel for {chain.dtype}")
+        raise Unsupported(f"{row.name} has no kernel for {chain.dtype}")
     parameters = [FLOAT64] * op.num_parameters
     if starts:
         op = with_initial(op)
@@ -373,16 +385,11 @@ def _reduction_of(wanted: _Wanted) -> Record:
     if skips_nan:
         number = append(Node(_is_number, BOOL, (value,)))
         mask = number if mask is None else append(Node(_both, BOOL, (number, mask)))
-    # A cast even to the same dtype: a graph without nodes would be a leaf.
-    value = append(Node(cast(chain.dtype, dtypes.accumulated), dtypes.accumulated, (value,)))
-    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
-    source = chain.layout
-    along = Layout.at(
-        dtypes.result, tuple(1 if a in axes else shape[a] for a in kept), tuple(source.strides[a] for a in kept), 0
-    )
-    layout = result_layout(dtypes.result, along.shape, [along])
-    leaves = (*chain.leaves, *parameters)
-    return Record(Graph(layout, leaves, tuple(nodes), value, Reduction(row, op, shape, axes, mask)))
+    if chain.dtype != dtypes.accumulated:
+        value = append(Node(cast(chain.dtype, dtypes.accumulated), dtypes.accumulated, (value,)))
+    structure = chain.structure
+    kinds, are_arrays = (*structure.kinds, *parameters), (*structure.are_arrays, *[False] * len(parameters))
+    return _Lifted(structure_of(kinds, are_arrays, tuple(nodes), value), op, mask)
 
 
 def _with_room(chain: Graph, count: int, *, is_masked: bool) -> tuple[list[Node], int, int | None]:
@@ -392,7 +399,7 @@ def _with_room(chain: Graph, count: int, *, is_masked: bool) -> tuple[list[Node]
     def moved(number: int) -> int:
         return number if number < own else number + count
 
-    nodes = [Node(node.lower, node.dtype, tuple(map(moved, node.args))) for node in chain.nodes]
+    nodes = [Node(node.lower, node.dtype, tuple([moved(a) for a in node.args])) for node in chain.nodes]
     if not is_masked:
         return nodes, moved(chain.result), None
     assert chain.result == own + len(nodes) - 1

@@ -4,66 +4,68 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.expr import MAX_NDIM, Graph, Node, Record, Unsupported, cast, new_table, remember
+from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.chains import inputs, instructions, operand
+from oxinp._core.lazy.expr import (
+    MAX_NDIM,
+    Graph,
+    Node,
+    Structure,
+    Unsupported,
+    cast,
+    new_table,
+    remember,
+    structure_of,
+)
 from oxinp._core.lazy.handle import Handle, expression, host_view, writes_host
+from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.programs import PassesProgram, arguments_of, inputs, instructions, operand
-from oxinp._core.lazy.record import check_writeable, store, wrap_host, wrap_pending
+from oxinp._core.lazy.record import check_writeable, store_result, wrap_host, wrap_result
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.reduction.table import ScanRow
+from oxinp._kernels.plan import Plan
 from oxinp._kernels.problem import ReduceOp
 from oxinp._kernels.reduce.operators import scannable
 
-_RECORDS = new_table()
+_BOUND = new_table()
 
 
-class Scan:
-    """A trailing scan of a graph: along which axis of `shape`, by which row and op."""
+class Scanned(NamedTuple):
+    """Along which axis a chain is scanned, and how elements are combined."""
 
-    __slots__ = ("axis", "op", "row", "shape")
-
-    def __init__(self, row: ScanRow, op: ReduceOp, shape: tuple[int, ...], axis: int) -> None:
-        self.row = row
-        self.op = op
-        self.shape = shape
-        self.axis = axis
-
-    def build(self, graph: Graph, target: Layout | None) -> ScanProgram:
-        """Compile the chain and the scan after it."""
-        return ScanProgram(self, graph, graph.layout if target is None else target)
+    op: ReduceOp
+    axis: int
 
 
-class ScanProgram(PassesProgram):
-    """A scan, compiled for its layouts."""
+def _plan(bound: BoundOp, target: Layout | None) -> Plan:
+    """Plan the chain and the scan after it, into a layout if one is given."""
+    wanted: Scanned = bound.parameters
+    (graph,) = bound.graphs
+    plan: Plan = importlib.import_module("oxinp._kernels.scan.plan").plan(  # which only who scans pays for
+        graph.shape,
+        wanted.axis,
+        inputs(graph),
+        instructions(graph),
+        graph.result,
+        wanted.op,
+        operand(bound.layouts[0] if target is None else target),
+        device().capability,
+    )
+    return plan
 
-    __slots__ = ()
 
-    def __init__(self, scan: Scan, graph: Graph, target: Layout) -> None:
-        plan = importlib.import_module("oxinp._kernels.scan.plan").plan(  # which only who scans pays for
-            scan.shape,
-            scan.axis,
-            inputs(graph),
-            instructions(graph),
-            graph.result,
-            scan.op,
-            operand(target),
-            device().capability,
-        )
-        _, count = arguments_of(graph)
-        super().__init__(graph, plan, (1 + count, 2 + count))
-
-    def run_both(self, ptr: int, scratch: int, arguments: list[Any]) -> None:
-        """Enqueue what finds the totals of chunks, and the scan that begins with them."""
-        self.first(scratch, *arguments)
-        self.second(ptr, scratch, *arguments)
+@cache
+def _operation(row: ScanRow) -> Op:
+    """Return the operation of a row."""
+    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
 
 
 def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -105,19 +107,14 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
         raise Unsupported("NumPy says what it takes")
     axis = normalize_axis_index(axis, layout.ndim)
     value = expression(array)
-    if value[0].reduction is not None:
-        value = schedule.materialise(array._storage)
     source = value[0].dtype
     result = _result_dtype(row, source, source.num, dtype)
     if out is not None and (out._layout.dtype != result or out._layout.shape != layout.shape):
         raise Unsupported("an output that NumPy casts to, or refuses")
-    record = _record(row, value[0], axis, result)
-    if record.graph is None:
-        raise Unsupported(record.reason)
-    pending = (record.graph, value[1], value[2])
+    (scanned,) = schedule.defer(_bound(row, value[0], axis, result), value[1], value[2])
     if out is None:
-        return wrap_pending(pending)
-    store(out, pending)
+        return wrap_result(scanned)
+    store_result(out, scanned)
     return out
 
 
@@ -125,7 +122,7 @@ def _on_host(row: ScanRow, array: Handle, axis: Any, dtype: Any, out: Any) -> An
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
     if out is None:
         return wrap_host(row.numpy(seen, axis, dtype))
-    with schedule.LOCK:
+    with LOCK:
         row.numpy(seen, axis, dtype, writes_host(out))
     return out
 
@@ -138,38 +135,50 @@ def _result_dtype(row: ScanRow, source: np.dtype[Any], num: int, dtype: Any) -> 
     return result
 
 
-def _record(row: ScanRow, chain: Graph, axis: int, result: np.dtype[Any]) -> Record:
+def _bound(row: ScanRow, chain: Graph, axis: int, result: np.dtype[Any]) -> BoundOp:
     key = (row, chain, axis, result)
-    record = _RECORDS.get(key)
-    if record is None:
-        record = _scan_of(row, chain, axis, result)
-        remember(_RECORDS, key, record)
-    return record
+    bound: BoundOp | None = _BOUND.get(key) or _BOUND.recall(key)
+    if bound is None:
+        bound = _bind(row, chain, axis, result)
+        remember(_BOUND, key, bound)
+    return bound
 
 
-def _scan_of(row: ScanRow, chain: Graph, axis: int, result: np.dtype[Any]) -> Record:
+def _bind(row: ScanRow, chain: Graph, axis: int, result: np.dtype[Any]) -> BoundOp:
     layout = chain.layout
+    if layout.ndim > MAX_NDIM or (not chain.nodes and not layout.is_aligned):
+        raise Unsupported("the layout has no kernel")
+    key = ("scanned", row, result)
+    lifted: tuple[Structure, ReduceOp] | None = chain.structure.plans.get(key)
+    if lifted is None:
+        lifted = chain.structure.plans[key] = _lift(row, chain.structure, result)
+    structure, op = lifted
+    graph = Graph(structure, layout, chain.leaves)
+    target = result_layout(result, layout.shape, [layout])
+    return BoundOp(_operation(row), (graph,), (target,), Scanned(scannable(op), axis))
+
+
+def _lift(row: ScanRow, chain: Structure, result: np.dtype[Any]) -> tuple[Structure, ReduceOp]:
+    """Append to a chain the casts that a scan has, and what stands for NaN."""
     for needed in (chain.dtype, result):
         if needed not in DEVICE_TYPES:
-            return Record(None, reason=f"dtype {needed} has no kernels yet")
-    if layout.ndim > MAX_NDIM or (not chain.nodes and not layout.is_aligned):
-        return Record(None, reason="the layout has no kernel")
+            raise Unsupported(f"dtype {needed} has no kernels yet")
     op = row.reduction.op(chain.dtype, result, False)
     if op is None:
-        return Record(None, reason=f"{row.name} has no kernel for {chain.dtype}")
+        raise Unsupported(f"{row.name} has no kernel for {chain.dtype}")
     nodes, value = list(chain.nodes), chain.result
 
     def append(node: Node) -> int:
         nodes.append(node)
-        return len(chain.leaves) + len(nodes) - 1
+        return len(chain.kinds) + len(nodes) - 1
 
     if row.missing is not None and chain.dtype.kind in "fc":
         value = append(Node(_present(row.missing), chain.dtype, (value,)))
-    # A cast even to the same dtype: a graph without nodes would be a leaf. Truth is found by the op.
+    # Truth is found by the op.
     taken = result if op.lift is None or result.kind != "b" else chain.dtype
-    value = append(Node(cast(chain.dtype, taken), taken, (value,)))
-    target = result_layout(result, layout.shape, [layout])
-    return Record(Graph(target, chain.leaves, tuple(nodes), value, Scan(row, scannable(op), layout.shape, axis)))
+    if taken != chain.dtype:
+        value = append(Node(cast(chain.dtype, taken), taken, (value,)))
+    return structure_of(chain.kinds, chain.are_arrays, tuple(nodes), value), op
 
 
 @cache

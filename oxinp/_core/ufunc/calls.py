@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.lazy import placement, schedule
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.calls import LOCK
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle, host_view, writes_host
 from oxinp._core.lazy.record import (
@@ -125,7 +126,7 @@ def _on_host(call: Call) -> Any:
     if call.where is not None:
         keywords["where"] = _seen(call.where)
     operands = [_seen(x) for x in call.operands]
-    with schedule.LOCK:
+    with LOCK:
         if any(out is not None for out in call.outs):
             keywords["out"] = tuple(None if out is None else writes_host(out) for out in call.outs)
         results = call.row.numpy(*operands, **keywords)
