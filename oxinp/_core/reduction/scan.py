@@ -48,7 +48,10 @@ class Scanned(NamedTuple):
 def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     """Plan the chain and the scan after it, into a layout if one is given."""
     wanted: Scanned = bound.parameters
-    (graph,) = bound.graphs
+    return _planned(bound.graphs[0], wanted, bound.layouts[0] if target is None else target)
+
+
+def _planned(graph: Graph, wanted: Scanned, target: Layout) -> Plan:
     plan: Plan = importlib.import_module("oxinp._kernels.scan.plan").plan(  # which only who scans pays for
         graph.shape,
         wanted.axis,
@@ -56,10 +59,16 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
         instructions(graph),
         graph.result,
         wanted.op,
-        operand(bound.layouts[0] if target is None else target),
+        operand(target),
         device().capability,
     )
     return plan
+
+
+def plan_scan(row: ScanRow, chain: Graph, axis: int, target: Layout) -> Plan:
+    """Return the plan of a scan that is part of another operation's, into a layout of the dtype it is made in."""
+    bound = _bound(row, chain, axis, target.dtype)
+    return _planned(bound.graphs[0], bound.parameters, target)
 
 
 @cache
