@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oxinp._core.storage import Value
-    from oxinp._kernels.plan import PassesPlan
+    from oxinp._kernels.plan import Plan
     from oxinp._runtime.memory import Buffer
 
 
@@ -52,7 +52,7 @@ class Program:
         if outputs[0][1].size:
             launch = importlib.import_module(ELEMENTWISE).plan(
                 graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
-            )
+            ).launch
             num_varying = len(outputs) + count
             self.launch = backend.launcher(launch.kernel, launch.grid, num_varying, launch.constants, launch.work)
 
@@ -107,7 +107,7 @@ class PassesProgram:
     Parameters
     ----------
     graph : Graph
-    plan : PassesPlan
+    plan : Plan
     counts : sequence of int
         Parameters of each launch that vary.
     """
@@ -117,16 +117,17 @@ class PassesProgram:
     arrays_only = False  # what `schedule.materialise` may not spell out
     version: int
 
-    def __init__(self, graph: Graph, plan: PassesPlan, counts: Sequence[int]) -> None:
+    def __init__(self, graph: Graph, plan: Plan, counts: Sequence[int]) -> None:
         backend = device()
         self.leaf = leaf(graph.layout)
         self.nbytes = graph.layout.nbytes
         self.allocate = backend.allocate
         self.scratch_nbytes = plan.scratch_nbytes
         self.arguments, _ = arguments_of(graph)
+        launches: Any = plan.steps
         first, *second = [
             backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
-            for launch, count in zip(plan.launches, counts, strict=False)
+            for launch, count in zip(launches, counts, strict=False)
         ]
         self.first = first
         self.second: Any = second[0] if second else None

@@ -143,7 +143,7 @@ def _run(layout: Layout, plan: tuple[Any, ...], operands: tuple[Handle, ...]) ->
     launch: Any = _LAUNCHERS.get(key)
     if launch is None:
         name, *arguments = plan
-        planned = getattr(importlib.import_module("oxinp._kernels.index.gather"), name)(*arguments)
+        planned = getattr(importlib.import_module("oxinp._kernels.index.gather"), name)(*arguments).launch
         launch = backend.launcher(planned.kernel, planned.grid, 1 + len(operands), planned.constants)
         remember(_LAUNCHERS, key, launch)
     with schedule.LOCK:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Step
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Backend, Launch
 
 __all__ = ["Joined", "Steps"]
 
-_BASES = {"c": 0, "a": 1, "b": 2, "scratch": 3, "flags": 4}
+_BASES = {"out0": 0, "in0": 1, "in1": 2, "scratch": 3, "flags": 4}
 MAX_KEPT = 256  # maps of an argument, and calls: memory comes back to the same few addresses
 
 
@@ -34,9 +33,9 @@ class Steps:
 
     __slots__ = ("backend", "calls", "flags", "launches")
 
-    def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
+    def __init__(self, backend: Backend, steps: Sequence[Any]) -> None:
         self.backend = backend
-        has_flags = any(argument.base == "flags" for step in steps for argument in step.arguments)
+        has_flags = any(argument.buffer == "flags" for step in steps for argument in step.arguments)
         self.flags = backend.flags if has_flags else 0
         self.launches = []
         self.calls: dict[tuple[int, ...], list[tuple[Launch, list[Any]]]] = {}  # what was launched with these bases
@@ -80,4 +79,4 @@ class Steps:
 
 def _base(name: str) -> int:
     """Where an argument's base stands among the parameters of a call."""
-    return len(_BASES) + int(name[2:]) if name.startswith("in") else _BASES[name]
+    return _BASES[name] if name in _BASES else len(_BASES) + int(name[2:]) - 2

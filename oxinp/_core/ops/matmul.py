@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oxinp._core.storage import Value
     from oxinp._kernels.gemm.epilogue import Finish
     from oxinp._kernels.gemm.operand import Matrices
-    from oxinp._kernels.plan import StepsPlan
+    from oxinp._kernels.plan import Plan
     from oxinp._runtime.backend import Backend
     from oxinp._runtime.memory import Buffer
 
@@ -264,9 +264,9 @@ class Product:
         )
         return left, right
 
-    def planned(self, finish: Finish | None = None) -> StepsPlan | None:
+    def planned(self, finish: Finish | None = None) -> Plan | None:
         """The launches on faster units, if there are such; with a finish, one that has the sums of those without."""
-        plan: StepsPlan | None = _planner().plan_steps(
+        plan: Plan | None = _planner().plan_steps(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
@@ -308,7 +308,7 @@ class Product:
         )
         if plan is None:
             return None
-        (launch,) = plan.launches
+        launch = plan.launch
         run = device().launcher(launch.kernel, launch.grid, 3 + count - 1, launch.constants, launch.work)
         return (lambda c, a, b, _, others: run(c, a, b, *others)), 0, arguments
 
@@ -327,7 +327,7 @@ class Product:
             is_lower=True,
             is_mirrored=True,
         )
-        (launch,) = plan.launches
+        launch = plan.launch
         return backend.launcher(launch.kernel, launch.grid, 3, launch.constants, launch.work), 0
 
     def _compiled_native(self) -> tuple[Any, int]:
@@ -341,10 +341,10 @@ class Product:
             type_,
             backend.capability,
         )
-        pointers = (3,) if len(plan.launches) == 1 else (4, 2)
+        pointers = (3,) if len(plan.steps) == 1 else (4, 2)
         first, *second = [
             backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
-            for launch, count in zip(plan.launches, pointers, strict=True)
+            for launch, count in zip(plan.steps, pointers, strict=True)
         ]
         return (Joined(first, second[0]) if second else first), plan.scratch_nbytes
 

@@ -17,12 +17,11 @@ from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, SYMMETRIC, 
 from oxinp._kernels.gemm.operand import Matrices, contiguous
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, StepsPlan, step
+from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.epilogue import Finish
-    from oxinp._kernels.gemm.select import MatmulPlan
     from oxinp._kernels.plan import Step
 
 
@@ -36,7 +35,7 @@ def plan_rank_k(
     is_hermitian: bool = False,
     is_mirrored: bool = False,
     finish: Finish | None = None,
-) -> MatmulPlan:
+) -> Plan:
     """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
 
     Parameters
@@ -46,7 +45,7 @@ def plan_rank_k(
     depth : int
         Columns of A.
     a : Matrices
-        A is passed twice, as both operands.
+        The input; those of the finish come behind it.
     device : Device
     is_lower : bool
         Which triangle, diagonal included.
@@ -65,8 +64,11 @@ def plan_rank_k(
         is_mirrored_out=is_mirrored,
         finish=finish,
     )
-    plan: MatmulPlan = select.plan(shape, depth, a, turned, a.type, a.type, device, variant)
-    return plan
+    product = select.plan(shape, depth, a, turned, a.type, a.type, device, variant)
+    assert product is not None
+    others = finish.inputs if finish is not None else ()
+    places = {f"in{2 + i}": Argument(f"in{1 + i}") for i in range(len(others))}
+    return Plan(product.on(in1=Argument("in0"), **places))
 
 
 def plan_product(
@@ -78,7 +80,7 @@ def plan_product(
     *,
     is_left: bool = True,
     finish: Finish | None = None,
-) -> MatmulPlan:
+) -> Plan:
     """Return the launch of the product of a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix with another.
 
     Parameters
@@ -89,15 +91,16 @@ def plan_product(
         The matrix of that form, and `other` what it is multiplied with.
     device : Device
     is_left : bool
-        Whether it is the left factor. Pointers are passed in the order of the factors.
+        Whether it is the left factor. Inputs are in the order of the factors, then the finish's.
     finish : Finish, optional
         What becomes of the sums.
     """
     depth = shape[-2] if is_left else shape[-1]
     factors = (square, other) if is_left else (other, square)
     variant = Variant(a_form=form, finish=finish) if is_left else Variant(b_form=form, finish=finish)
-    plan: MatmulPlan = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
-    return plan
+    product = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
+    assert product is not None
+    return product
 
 
 def plan_by_whole(
@@ -110,7 +113,7 @@ def plan_by_whole(
     workspace_nbytes: int,
     *,
     is_left: bool = True,
-) -> StepsPlan:
+) -> Plan:
     """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` may have faster units.
 
     A triangular matrix is only made whole for faster units that take any: its zeros would have guarded ones leave the
@@ -119,7 +122,7 @@ def plan_by_whole(
     Parameters
     ----------
     shape, square, form, other, device, is_left
-        As for `plan_product`; bases are ``"a"`` and ``"b"`` in the order of the factors.
+        As for `plan_product`.
     setting, workspace_nbytes
         As for `select.plan_steps`.
     """
@@ -130,29 +133,15 @@ def plan_by_whole(
     plan = select.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
     is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.TILINGS or setting == "tf32")
     if form.kind == TRIANGULAR and not is_faster:
-        return _native(plan_product(shape, square, form, other, device, is_left=is_left))
-    scratch, name = Scratch(), "a" if is_left else "b"
-    whole = scratch.take(math.prod(whole_shape) * type_.nbytes)
-    launch = symmetrize.plan(whole_shape, square, form, device)
-    expanded = step(launch, (whole, *[Argument(name)] * symmetrize.num_inputs(form)))
+        return plan_product(shape, square, form, other, device, is_left=is_left)
     if plan is None:
-        plan = _native(select.plan(shape, order, *factors, type_, type_, device))
-
-    def moved(argument: Argument) -> Argument:
-        if argument.base == name:
-            return argument._replace(base="scratch", offset=argument.offset + whole.offset)
-        return argument._replace(offset=argument.offset + scratch.nbytes * (argument.base == "scratch"))
-
-    steps = [each._replace(arguments=tuple(map(moved, each.arguments))) for each in plan.steps]
-    return StepsPlan((expanded, *steps), scratch.nbytes + plan.scratch_nbytes)
-
-
-def _native(plan: MatmulPlan) -> StepsPlan:
-    """The same as steps."""
-    c, scratch, a, b = map(Argument, ("c", "scratch", "a", "b"))
-    orders = [(c, a, b)] if len(plan.launches) == 1 else [(c, scratch, a, b), (c, scratch)]
-    steps = tuple(step(launch, order) for launch, order in zip(plan.launches, orders, strict=True))
-    return StepsPlan(steps, plan.scratch_nbytes)
+        plan = select.plan(shape, order, *factors, type_, type_, device)
+        assert plan is not None
+    scratch, name = Scratch(), "in0" if is_left else "in1"
+    whole = scratch.take(math.prod(whole_shape) * type_.nbytes)
+    expanded = symmetrize.plan(whole_shape, square, form, device).on(out0=whole, in0=Argument(name))
+    more = scratch.take(plan.scratch_nbytes)
+    return scratch.plan((*expanded, *plan.on(**{name: whole, "scratch": more})))
 
 
 class System(NamedTuple):
@@ -193,18 +182,18 @@ class System(NamedTuple):
         return self.shape[0] if self.is_left else self.shape[1]
 
 
-def plan_solve(system: System, device: Device) -> StepsPlan:
-    """Return the launches that solve a triangular system (trsm): bases ``"a"`` for A, ``"c"`` for B that becomes X."""
+def plan_solve(system: System, device: Device) -> Plan:
+    """Return the launches that solve a triangular system (trsm): the input is A, the output B that becomes X."""
     steps: list[Step] = []
     _solve(system, 0, system.order, device, steps)
-    return StepsPlan(tuple(steps), 0)
+    return Plan(tuple(steps))
 
 
 def _solve(system: System, low: int, high: int, device: Device, steps: list[Step]) -> None:
     """Append what solves for the block of X that belongs to rows `low` to `high` of A."""
     length = trsm.length(system.a.type)
     if high - low <= length:
-        steps.append(_substituted(system, low, high))
+        steps += _substituted(system, low, high)
         return
     # As many blocks on either side, the first one no shorter.
     middle = low + -(-(high - low) // (2 * length)) * length
@@ -212,11 +201,11 @@ def _solve(system: System, low: int, high: int, device: Device, steps: list[Step
     blocks = [(low, middle), (middle, high)]
     known, rest = blocks if system.is_left == system.form.is_lower else blocks[::-1]
     _solve(system, *known, device, steps)
-    steps.append(_reduced(system, known, rest, device))
+    steps += _reduced(system, known, rest, device)
     _solve(system, *rest, device, steps)
 
 
-def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], device: Device) -> Step:
+def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], device: Device) -> tuple[Step, ...]:
     """Take the products with the part of X that is known off the rest."""
     a, type = system.a, system.a.type
     batch = (system.num_systems,) if system.num_systems > 1 else ()
@@ -236,12 +225,13 @@ def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], devi
     variant = Variant(*forms, finish=subtracted(type, strides), c_strides=strides)
     factors = (block, x) if system.is_left else (x, block)
     plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
-    target, source, matrix = Argument("c", offsets[0]), Argument("c", offsets[1]), Argument("a", a_offset)
-    pointers = (matrix, source) if system.is_left else (source, matrix)
-    return step(plan.launches[0], (target, *pointers, target))
+    assert plan is not None
+    target, source, matrix = Argument("out0", offsets[0]), Argument("out0", offsets[1]), Argument("in0", a_offset)
+    left, right = (matrix, source) if system.is_left else (source, matrix)
+    return plan.on(out0=target, in0=left, in1=right, in2=target)
 
 
-def _substituted(system: System, low: int, high: int) -> Step:
+def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
     """Solve with a block on the diagonal: always as if it were lower and on the left."""
     rows, columns = system.a.strides[-2:]
     along, across = system.pitch, 1
@@ -252,7 +242,7 @@ def _substituted(system: System, low: int, high: int) -> Step:
     spec = trsm.SubstitutionSpec(
         system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left
     )
-    launch = trsm.plan(
+    plan = trsm.plan(
         spec,
         (high - low, system.shape[1] if system.is_left else system.shape[0]),
         (sign * rows, sign * columns),
@@ -261,7 +251,7 @@ def _substituted(system: System, low: int, high: int) -> Step:
     )
     nbytes = system.a.type.nbytes
     offsets = first * sum(system.a.strides[-2:]) * nbytes, first * along * nbytes
-    return step(launch, (Argument("c", offsets[1]), Argument("a", offsets[0])))
+    return plan.on(out0=Argument("out0", offsets[1]), in0=Argument("in0", offsets[0]))
 
 
 def _aligned(alignment: int, offset: int) -> int:

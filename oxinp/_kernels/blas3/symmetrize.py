@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.gemm.multistage.panel import HERMITIAN, TRIANGULAR, Form
-from oxinp._kernels.plan import Launch
+from oxinp._kernels.plan import Argument, Plan
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 from oxinp._ptx.types import i64
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 
-def num_inputs(form: Form) -> int:
+def _num_inputs(form: Form) -> int:
     """How many pointers, all to the matrix, the launch takes behind that to the whole one."""
     return 2 if form.is_mirrored else 1
 
 
-def plan(shape: tuple[int, ...], matrices: Matrices, form: Form, device: Device) -> Launch:
-    """Return the launch that writes whole matrices in C order.
+def plan(shape: tuple[int, ...], matrices: Matrices, form: Form, device: Device) -> Plan:
+    """Return the plan that writes whole matrices in C order; the input is what is stored.
 
     Parameters
     ----------
@@ -39,12 +39,15 @@ def plan(shape: tuple[int, ...], matrices: Matrices, form: Form, device: Device)
     device : Device
     """
     type_, (*batch, row, column) = matrices.type, matrices.strides
-    ways = [(*batch, row, column), (*batch, column, row)][: num_inputs(form)]
+    ways = [(*batch, row, column), (*batch, column, row)][: _num_inputs(form)]
     inputs: list[Operand | ScalarOperand] = [Operand(type_, strides, matrices.alignment) for strides in ways]
     inputs.append(ScalarOperand(i64))
     output = Output(len(inputs), Operand(type_, contiguous_strides(shape)))
-    launch = elementwise.plan(shape, inputs, (_completed(form, type_),), [output], device)
-    return Launch(launch.kernel, launch.grid, (shape[-1], *launch.constants), launch.work)
+    launch = elementwise.plan(shape, inputs, (_completed(form, type_),), [output], device).launch
+    launch = launch.on({"in1": Argument("in0")})
+    # The order, which is the last input, is a constant here.
+    arguments, constants = launch.arguments[:-1], (shape[-1], *launch.constants)
+    return Plan((launch._replace(arguments=arguments, constants=constants),))
 
 
 @cache
@@ -71,7 +74,7 @@ def _completed(form: Form, type: Type) -> Instr:
 
     lowering: Any = lower
     lowering.wants_index = True
-    return Instr(lower, type, tuple(range(num_inputs(form) + 1)))
+    return Instr(lower, type, tuple(range(_num_inputs(form) + 1)))
 
 
 def _chosen(k: Builder, predicate: Value, a: Value, b: Value) -> Value:
@@ -87,4 +90,4 @@ def _conjugate(k: Builder, value: Value) -> Value:
     return k.compound(value.type, real, -imag)
 
 
-__all__ = ["num_inputs", "plan"]
+__all__ = ["plan"]

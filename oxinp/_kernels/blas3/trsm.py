@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.units import multiply_add
-from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
@@ -215,8 +215,8 @@ def plan(
     a_strides: tuple[int, int],
     x_strides: tuple[int, int],
     batch: tuple[int, int, int] = (1, 0, 0),
-) -> Launch:
-    """Launch that solves L X = B; parameters are the pointers to the first elements of X, which is B before, and L.
+) -> Plan:
+    """Return the plan that solves L X = B, one launch: the output is X, which is B before, the input L.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def plan(
     constants = (order, columns, strips, *a_strides, *x_strides, *moves)
     flops = (4 if spec.type.is_complex else 1) * order * order * columns * count
     work = Work(flops, (2 * order * columns + order * order // 2) * spec.type.nbytes * count)
-    return Launch(make(spec), (strips * count, 1, 1), constants, work)
+    return Plan((Launch(make(spec), (strips * count, 1, 1), (*outputs(1), *inputs(1)), constants, work),))
 
 
 __all__ = ["SubstitutionSpec", "length", "make", "plan"]

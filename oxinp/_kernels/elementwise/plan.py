@@ -29,7 +29,9 @@ from oxinp._kernels.elementwise.chain import (
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
-from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.plan import Launch, Plan, Work
+from oxinp._kernels.plan import inputs as inputs_of
+from oxinp._kernels.plan import outputs as outputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._ptx.types import i64
 
@@ -55,13 +57,13 @@ def plan(
     instrs: Sequence[Instr],
     outputs: Sequence[Output],
     device: Device,
-) -> Launch:
-    """Return the kernel that computes `outputs` over `shape`, and its launch geometry.
+) -> Plan:
+    """Return the plan that computes `outputs` over `shape`: one launch.
 
     Parameters
     ----------
     shape : tuple of int
-        Of every operand; broadcast ones have strides of 0. With no elements the launch touches nothing.
+        Of every operand; broadcast ones have strides of 0. With no elements there is nothing to launch.
     inputs : sequence of Operand or ScalarOperand
     instrs : sequence of Instr
         May be empty: outputs then copy inputs.
@@ -72,16 +74,19 @@ def plan(
 
     Returns
     -------
-    Launch
-        Parameters at launch: output pointers, inputs (pointer or value) in order, `constants`.
+    Plan
+        The arguments are the outputs, then the inputs, each in order.
     """
+    if 0 in shape:
+        return Plan(())
     family, spec, nest = choose(shape, inputs, instrs, outputs)
     arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
     nbytes = touched_nbytes(shape, arrays)
     if nbytes >= MIN_TUNED_NBYTES:
         spec = _measured(spec, nest, device)
     grid, constants = family.geometry(spec, nest)
-    return Launch(family.make(spec), grid, constants, Work(nbytes=nbytes))
+    arguments = (*outputs_of(len(outputs)), *inputs_of(len(inputs)))
+    return Plan((Launch(family.make(spec), grid, arguments, constants, Work(nbytes=nbytes)),))
 
 
 class Extents(NamedTuple):

@@ -21,7 +21,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
 from oxinp._kernels.gemm.sm90_wgmma.plan import Product
-from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, Step, StepsPlan, step
+from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step
 from oxinp._kernels.problem import Instr, Operand, Output
 from oxinp._ptx.tma import ALIGN
 from oxinp._ptx.types import Type, i16, i32, i64, u8, u16, u32, u64
@@ -40,7 +40,7 @@ MIN_EXTENT = 128
 MAX_SUMS_NBYTES = 1 << 30  # of workspace for S, beside that for the bytes
 
 
-def plan(a: Source, b: Source, out: Type, device: Device) -> StepsPlan | None:
+def plan(a: Source, b: Source, out: Type, device: Device) -> Plan | None:
     """Launches of C = A @ B in C order; None where others are to be asked.
 
     Parameters
@@ -74,19 +74,20 @@ class _Bytes:
         self.rows = tuple(self.scratch.take(x * self.size * _padded(self.max_depth)) for x in (self.m, self.n))
         self.sums = self.scratch.take(self.size * self.band * self.n * u32.nbytes)
 
-    def plan(self) -> StepsPlan:
+    def plan(self) -> Plan:
         """All launches."""
         steps: list[Step] = []
         for start in range(0, self.depth, self.max_depth):
             depth = min(self.max_depth, self.depth - start)
-            steps += [self.spread(number, start, depth) for number in range(2)]
+            for number in range(2):
+                steps += self.spread(number, start, depth)
             if depth < _padded(depth):
-                steps.append(self.filled(depth))
+                steps += self.filled(depth)
             for row in range(0, self.m, self.band):
                 steps += self.multiplied(row, depth, is_first=start == 0)
-        return StepsPlan(tuple(steps), self.scratch.nbytes)
+        return self.scratch.plan(steps)
 
-    def spread(self, number: int, start: int, depth: int) -> Step:
+    def spread(self, number: int, start: int, depth: int) -> tuple[Step, ...]:
         """The launch that spreads the bytes of an operand, from `start` along K on."""
         source, to, pitch = self.operands[number], self.rows[number], _padded(depth)
         is_k_major = source.major == "k"
@@ -96,51 +97,51 @@ class _Bytes:
         inputs = Operand(self.type, strides, _alignment(offset, source.alignment))
         target = Operand(u8, (self.size * pitch, 1), ALIGN)
         outputs = [Output(1 + i, target) for i in range(self.size)]
-        launch = elementwise.plan((extent, depth), (inputs,), _bytes(self.type), outputs, self.device)
+        spread = elementwise.plan((extent, depth), (inputs,), _bytes(self.type), outputs, self.device)
         order = range(self.size) if number == 0 else reversed(range(self.size))
-        return step(launch, (*[_moved(to, i * pitch) for i in order], Argument(source.name, offset)))
+        places = {f"out{i}": to.at(place * pitch) for i, place in enumerate(order)}
+        return spread.on(**places, in0=Argument(source.buffer, offset))
 
-    def filled(self, depth: int) -> Step:
+    def filled(self, depth: int) -> tuple[Step, ...]:
         """The launch that writes zeros behind every byte of A's rows."""
         pitch = _padded(depth)
         end = Output(0, Operand(u8, (self.size * pitch, pitch, 1), _alignment(depth)))
-        launch = elementwise.plan((self.m, self.size, pitch - depth), (), (_ZERO,), [end], self.device)
-        return step(launch, (_moved(self.rows[0], depth),))
+        zeros = elementwise.plan((self.m, self.size, pitch - depth), (), (_ZERO,), [end], self.device)
+        return zeros.on(out0=self.rows[0].at(depth))
 
     def multiplied(self, row: int, depth: int, *, is_first: bool) -> Iterator[Step]:
         """Yield the launches that make the rows of C from `row` on, or add to them."""
         height, pitch = min(self.band, self.m - row), _padded(depth)
         nbytes = height * self.n * u32.nbytes
-        sums = [_moved(self.sums, d * nbytes) for d in range(self.size)]
+        sums = [self.sums.at(d * nbytes) for d in range(self.size)]
         left, right = self.rows
         line = self.size * pitch
         for d in range(self.size):
             run = (d + 1) * pitch
             sources = (
-                Source("a", u8, "k", height, run, line, 0, 1, ALIGN),
-                Source("b", u8, "k", self.n, run, line, 0, 1, ALIGN),
+                Source("in0", u8, "k", height, run, line, 0, 1, ALIGN),
+                Source("in1", u8, "k", self.n, run, line, 0, 1, ALIGN),
             )
-            places = (sums[d], _moved(left, row * line), _moved(right, line - run))
+            places = (sums[d], left.at(row * line), right.at(line - run))
             product = Product(u8, i32, sources, (height, self.n, run, 1), self.device)
             for each in product.steps(places, self.scratch):
-                # The flops of the product that is asked for, once.
-                flops = 2 * height * self.n * depth if d == 0 and each.work.flops else 0
-                yield each._replace(work=each.work._replace(flops=flops))
-        c = Argument("c", row * self.n * self.size)
+                if isinstance(each, Launch) and each.work.flops:
+                    # The flops of the product that is asked for, once.
+                    flops = 2 * height * self.n * depth if d == 0 else 0
+                    yield each._replace(work=each.work._replace(flops=flops))
+                else:
+                    yield each
+        c = Argument("out0", row * self.n * self.size)
         operand = Operand(self.type, (1,), _alignment(c.offset))
         inputs = [Operand(u32, (1,), _alignment(nbytes))] * self.size + [operand] * (not is_first)
         output = [Output(len(inputs), operand)]
         joined = (_joined(self.type, len(inputs)),)
-        launch = elementwise.plan((height * self.n,), inputs, joined, output, self.device)
-        yield step(launch, (c, *sums, *[c] * (not is_first)))
+        joining = elementwise.plan((height * self.n,), inputs, joined, output, self.device)
+        yield from joining.on(out0=c, **{f"in{i}": place for i, place in enumerate((*sums, c))})
 
 
 def _padded(depth: int) -> int:
     return -(-depth // ALIGN) * ALIGN
-
-
-def _moved(argument: Argument, nbytes: int) -> Argument:
-    return argument._replace(offset=argument.offset + nbytes)
 
 
 def _alignment(offset: int, alignment: int = ALIGNMENT) -> int:

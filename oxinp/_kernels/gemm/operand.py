@@ -32,8 +32,8 @@ class Source(NamedTuple):
 
     Attributes
     ----------
-    name : str
-        ``"a"`` or ``"b"``.
+    buffer : str
+        ``"in0"`` for A, ``"in1"`` for B.
     type : Type
     major : str
         Whether the runs go along K, ``"k"``, or along M or N, ``"mn"``.
@@ -48,7 +48,7 @@ class Source(NamedTuple):
         Where the matrices do not follow each other at one distance: loops over them, and elements that these move on.
     """
 
-    name: str
+    buffer: str
     type: Type
     major: str
     lines: int
@@ -103,6 +103,34 @@ class Source(NamedTuple):
         """How many there are."""
         return self.num_c if self.distance else 1
 
+    @property
+    def extent(self) -> int:
+        """Rows of A or columns of B."""
+        return self.lines if self.major == "k" else self.run
+
+    @property
+    def depth(self) -> int:
+        """Elements along K."""
+        return self.run if self.major == "k" else self.lines
+
+    @property
+    def extent_axis(self) -> int:
+        """Which axis, that of lines or that of runs, goes along rows of A or columns of B."""
+        return 0 if self.major == "k" else 1
+
+
+class Stack(NamedTuple):
+    """Slices: how many matrices, how far apart in bytes those of A and B are (0: there is one), chunks of K of each."""
+
+    num_matrices: int
+    a_stride: int
+    b_stride: int
+    num_chunks: int = 1
+
+    def num_slices(self, num_k: int) -> int:
+        """Return how many slices there are of so many tiles along K; no chunk is empty."""
+        return self.num_matrices * -(-num_k // -(-num_k // self.num_chunks))
+
 
 def sources(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, others: Sequence[tuple[int, ...]] = ()
@@ -111,9 +139,9 @@ def sources(
     *batch, m, n = shape
     nest = collapse(batch, [x[:-2] for x in (contiguous(shape), a.strides, b.strides, *others)])
     left, right = (
-        _source(name, x, major, (extent, depth), nest.shape, moves)
-        for name, x, extent, major, moves in zip(
-            "ab", (a, b), (m, n), both_majors((m, n), depth, a, b), nest.strides[1:3], strict=True
+        _source(buffer, x, major, (extent, depth), nest.shape, moves)
+        for buffer, x, extent, major, moves in zip(
+            ("in0", "in1"), (a, b), (m, n), both_majors((m, n), depth, a, b), nest.strides[1:3], strict=True
         )
     )
     return (left, right), nest
@@ -125,7 +153,7 @@ def is_regular(moves: tuple[int, ...], batch: tuple[int, ...]) -> bool:
 
 
 def _source(
-    name: str,
+    buffer: str,
     x: Matrices,
     major: tuple[str, int],
     extents: tuple[int, int],
@@ -138,7 +166,7 @@ def _source(
     if num_c == 1 or not any(moves):
         moves = (0,)
     distance, others = (moves[-1], ((), ())) if is_regular(moves, batch) else (max(map(abs, moves)), (batch, moves))
-    return Source(name, x.type, major[0], lines, run, major[1], distance, num_c, x.alignment, *others)
+    return Source(buffer, x.type, major[0], lines, run, major[1], distance, num_c, x.alignment, *others)
 
 
 def both_majors(shape: Sequence[int], depth: int, a: Matrices, b: Matrices) -> tuple[tuple[str, int], tuple[str, int]]:

@@ -8,8 +8,8 @@ measured, and for chunks of K the pass that joins them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import int_limbs
@@ -27,6 +27,7 @@ from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
 from oxinp._kernels.gemm.variant import Variant, varied
 from oxinp._kernels.nest import collapse
+from oxinp._kernels.plan import Scratch
 from oxinp._kernels.problem import Operand, ReduceOp, touched_nbytes
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import Type, c64, c128, f32, f64
@@ -36,29 +37,13 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.epilogue import Finish
-    from oxinp._kernels.plan import Launch, StepsPlan
+    from oxinp._kernels.plan import Plan
 
 MIN_SPLIT_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
 MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
 MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
 # Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
 PROMOTION, PEER_SIDE = 256, 128
-
-
-@dataclass(frozen=True, slots=True)
-class MatmulPlan:
-    """How a product runs.
-
-    Attributes
-    ----------
-    launches : tuple of Launch
-        One: its parameters are the pointers to C, A and B, then the inputs of the finish. Two: the first takes C, the
-        scratch, A and B, the second C and the scratch.
-    scratch_nbytes : int
-    """
-
-    launches: tuple[Launch, ...]
-    scratch_nbytes: int = 0
 
 
 def plan(
@@ -70,8 +55,8 @@ def plan(
     out: Type,
     device: Device,
     variant: Variant | None = None,
-) -> Any:
-    """Return the kernels that multiply.
+) -> Plan | None:
+    """Return the plan of a product: one launch, or one of partial products and those that join them.
 
     Parameters
     ----------
@@ -88,7 +73,8 @@ def plan(
 
     Returns
     -------
-    MatmulPlan or None
+    Plan or None
+        The inputs are A and B, then those of the variant's finish.
     """
     *batch, m, n = shape
     variant = variant or Variant()
@@ -111,7 +97,7 @@ def plan(
         return None
     spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
     spec = replace(spec, num_batch=len(loops), is_split=is_split)
-    first = multistage.plan(
+    product = multistage.plan(
         spec,
         (m, n, depth),
         (c_strides[-2], a_stride, b_stride),
@@ -121,13 +107,14 @@ def plan(
         constants,
     )
     if variant.finish is not None:
-        nbytes = first.work.nbytes + touched_nbytes(shape, variant.finish.arrays)
-        first = first.replace(work=first.work._replace(nbytes=nbytes))
+        work = product.launch.work
+        nbytes = work.nbytes + touched_nbytes(shape, variant.finish.arrays)
+        product = product.with_work(work._replace(nbytes=nbytes))
     if not is_split:
-        return MatmulPlan((first,))
+        return product
     size = math.prod(shape)
     joined = reduce.plan(
-        (first.grid[1], size),
+        (product.scratch_nbytes // (size * acc.nbytes), size),
         (0,),
         (Operand(acc, (size, 1)),),
         (),
@@ -136,7 +123,9 @@ def plan(
         Operand(out, (1,)),
         device,
     )
-    return MatmulPlan((first, *joined.launches), first.grid[1] * size * acc.nbytes)
+    scratch = Scratch()
+    partial, more = scratch.take(product.scratch_nbytes), scratch.take(joined.scratch_nbytes)
+    return scratch.plan((*product.on(scratch=partial), *joined.on(in0=partial, scratch=more)))
 
 
 def plan_steps(
@@ -149,7 +138,7 @@ def plan_steps(
     setting: str,
     workspace_nbytes: int,
     finish: Finish | None = None,
-) -> StepsPlan | None:
+) -> Plan | None:
     """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
 
     With a `finish` one launch, see `sm90_wgmma.plan`; None also where those units need more.
@@ -180,7 +169,7 @@ def plan_steps(
     return sm90_mma.plan(left, right, device)
 
 
-def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
+def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
     """Return the launch that multiplies small f32 or c64 matrices on the tensor cores; None where others are faster.
 
     Parameters
@@ -202,7 +191,7 @@ def plan_hopper(
     out: Type,
     device: Device,
     finish: Finish | None = None,
-) -> StepsPlan | None:
+) -> Plan | None:
     """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
 
     With a `finish`, see `sm90_wgmma.plan`.
@@ -221,7 +210,7 @@ def plan_hopper(
     return sm90_wgmma.plan(left, right, out, device, finish)
 
 
-def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> StepsPlan | None:
+def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
     """Return the launches that multiply f32 or c64 matrices on the tensor cores; None where `plan` is to be asked.
 
     Parameters
@@ -235,20 +224,16 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     parts = len(a.type.parts)
     if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
         return None
-    (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
+    left, right = sources(shape, depth, a, b)[0]
     is_expected = m * n * depth * parts**2 >= MIN_SPLIT_PRODUCTS
-    if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
+    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
-    left, right = (
-        fp16x2.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment, x.type)
-        for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
-    )
     return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
 
 
 def plan_residues(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
-) -> StepsPlan | None:
+) -> Plan | None:
     """Return the launches that multiply f64 or c128 as bytes on the tensor cores; None where `plan` is to be asked.
 
     Parameters
@@ -263,15 +248,11 @@ def plan_residues(
         return None
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
-    (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
+    left, right = sources(shape, depth, a, b)[0]
     is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
-    if not _is_emulated(a.type, (a_major, b_major), (m, n, depth), device, is_expected=is_expected):
+    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
-    left, right = (
-        fp16x2.Source(name, major, *((extent, depth) if major == "k" else (depth, extent)), stride, x.alignment)
-        for name, major, extent, stride, x in (("a", a_major, m, a_stride, a), ("b", b_major, n, b_stride, b))
-    )
-    return ozaki.plan(a.type, left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
+    return ozaki.plan(left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
 
 
 class Way(NamedTuple):
@@ -291,8 +272,8 @@ def _is_emulated(
     return way.is_emulated
 
 
-def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Launch:
-    """Return the guarded kernel that multiplies large matrices by multiply-adds; parameters as for `plan`."""
+def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan:
+    """Return the plan of the guarded kernel for large matrices, by multiply-adds; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = both_majors(shape, depth, a, b)
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.plan import Launch
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -64,8 +64,8 @@ class SelectSpec(Frozen):
     position_type: Type
 
 
-def take(outer: int, extent: int, inner: int, count: int, type_: Type, index_type: Type, alignment: int) -> Launch:
-    """Return the launch of ``result[o, j, i] = array[o, index[j], i]``; parameters are result, array, index.
+def take(outer: int, extent: int, inner: int, count: int, type_: Type, index_type: Type, alignment: int) -> Plan:
+    """Return the plan of ``result[o, j, i] = array[o, index[j], i]``; the inputs are array and index.
 
     Parameters
     ----------
@@ -84,21 +84,23 @@ def take(outer: int, extent: int, inner: int, count: int, type_: Type, index_typ
     bits = 32 if outer * inner * max(extent, count) < MAX_INDEX_32 else 64
     spec = TakeSpec(type_, index_type, vector, bits)
     constants = (num_units, extent, inner, count, *Splitter.constants((outer, count, inner // vector), bits))
-    return Launch(make(spec), (-(-num_units // (BLOCK * UNROLL)), 1, 1), constants)
+    grid = (-(-num_units // (BLOCK * UNROLL)), 1, 1)
+    return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(2)), constants),))
 
 
-def select(size: int, type_: Type | None, position_type: Type) -> Launch:
-    """Return the launch that puts the elements with a true mask, or their numbers, next to each other.
+def select(size: int, type_: Type | None, position_type: Type) -> Plan:
+    """Return the plan that puts the elements with a true mask, or their numbers, next to each other.
 
     Parameters
     ----------
     size : int
     type_ : Type or None
-        Of elements; parameters are result, mask, positions and then, where there is one, the array.
+        Of elements; the inputs are mask, positions and then, where there is one, the array.
     position_type : Type
         Of the mask's inclusive cumulative sum.
     """
-    return Launch(make(SelectSpec(type_, position_type)), (-(-size // (BLOCK * UNROLL)), 1, 1), (size,))
+    grid, arguments = (-(-size // (BLOCK * UNROLL)), 1, 1), (*outputs(1), *inputs(2 if type_ is None else 3))
+    return Plan((Launch(make(SelectSpec(type_, position_type)), grid, arguments, (size,)),))
 
 
 @lru_cache(MAX_KERNELS)

@@ -17,7 +17,8 @@ from oxinp._kernels.elementwise.plan import (
     vector_width,
 )
 from oxinp._kernels.nest import Nest, collapse
-from oxinp._kernels.plan import Launch, PassesPlan, Work
+from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
+from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce import columns, rows
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -127,8 +128,8 @@ def plan(
     device: Device,
     *,
     mask: int | None = None,
-) -> PassesPlan:
-    """Return the kernels that reduce one value of a chain over some axes.
+) -> Plan:
+    """Return the plan that reduces one value of a chain over some axes.
 
     Parameters
     ----------
@@ -149,10 +150,8 @@ def plan(
 
     Returns
     -------
-    PassesPlan
-        One launch takes the output pointer and the inputs. Of two, the first takes the output pointer, the scratch
-        pointer, then the inputs; the second the output, the scratch pointer, and those last inputs that are parameters
-        of `op`.
+    Plan
+        One launch, or two of which the first leaves partial results in the scratch buffer and the second joins them.
 
     Notes
     -----
@@ -161,9 +160,9 @@ def plan(
     """
     kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
     if 0 in kept_shape:
-        return PassesPlan(())
+        return Plan(())
     if 0 in shape:
-        return PassesPlan((_fill(kept_shape, inputs, op, output, device),))
+        return _fill(kept_shape, inputs, op, output, device)
     passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
     nbytes = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
     if nbytes >= MIN_TUNED_NBYTES:
@@ -172,11 +171,16 @@ def plan(
     scratch_nbytes = num_partial * op.acc.nbytes
     written = touched_nbytes(kept_shape, [output])
     moved = (nbytes + scratch_nbytes, scratch_nbytes + written) if scratch_nbytes else (nbytes + written,)
-    launches = tuple(
-        Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=each_nbytes))
-        for each, each_nbytes in zip(passes, moved, strict=True)
+    pointers = (Argument("out0"), *((SCRATCH,) if scratch_nbytes else ()))
+    # The second pass takes the last inputs, those that are parameters of `op`.
+    taken = (inputs_of(len(inputs)), inputs_of(op.num_parameters, len(inputs) - op.num_parameters))
+    return Plan(
+        tuple(
+            Launch(each.family.make(each.spec), each.grid, (*pointers, *own), each.constants, Work(nbytes=each_nbytes))
+            for each, own, each_nbytes in zip(passes, taken, moved, strict=False)
+        ),
+        scratch_nbytes,
     )
-    return PassesPlan(launches, scratch_nbytes)
 
 
 def _measured(first: _Pass, num_kept: int, size: int, device: Device) -> _Pass:
@@ -422,7 +426,7 @@ def _fill(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> Launch:
+) -> Plan:
     """Write the identity everywhere; the inputs' parameters are taken and not used."""
 
     def identity(k: Builder, *parameters: Value) -> Value:

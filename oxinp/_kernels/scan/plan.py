@@ -18,7 +18,8 @@ from oxinp._kernels.elementwise.plan import (
     vector_width,
 )
 from oxinp._kernels.nest import Nest, collapse
-from oxinp._kernels.plan import Launch, PassesPlan, Work
+from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
+from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import rows as scan_rows
@@ -109,8 +110,8 @@ def plan(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> PassesPlan:
-    """Return the kernels that scan one value of a chain along an axis.
+) -> Plan:
+    """Return the plan that scans one value of a chain along an axis.
 
     Parameters
     ----------
@@ -130,24 +131,28 @@ def plan(
 
     Returns
     -------
-    PassesPlan
-        One launch takes the output pointer and the inputs. Of two, the first takes the scratch pointer and the inputs,
-        the second the output, the scratch pointer, the inputs.
+    Plan
+        One launch, or two of which the first leaves the totals of chunks in the scratch buffer.
 
     Notes
     -----
     The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits.
     """
     if 0 in shape:
-        return PassesPlan(())
+        return Plan(())
     passes = choose(shape, axis, inputs, instrs, value, op, output, device)
     # The totals of chunks are few beside the elements, which each pass reads.
     read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
-    launches = tuple(
-        Launch(each.family.make(each.spec), each.grid, each.constants, Work(nbytes=read + nbytes))
-        for each, nbytes in zip(passes, (*[0] * (len(passes) - 1), touched_nbytes(shape, [output])), strict=True)
+    written = touched_nbytes(shape, [output])
+    out, own = Argument("out0"), inputs_of(len(inputs))
+    taken = [((out, *own), written)] if len(passes) == 1 else [((SCRATCH, *own), 0), ((out, SCRATCH, *own), written)]
+    return Plan(
+        tuple(
+            Launch(each.family.make(each.spec), each.grid, arguments, each.constants, Work(nbytes=read + nbytes))
+            for each, (arguments, nbytes) in zip(passes, taken, strict=True)
+        ),
+        sum(each.num_totals for each in passes) * op.acc.nbytes,
     )
-    return PassesPlan(launches, sum(each.num_totals for each in passes) * op.acc.nbytes)
 
 
 def choose(

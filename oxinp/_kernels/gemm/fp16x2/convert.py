@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm.fp16x2.scaling import scaled, scaling_exponent
-from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel, block
 from oxinp._ptx.types import Type, f16, f32, i32, i64, u32, u64
 
@@ -60,11 +60,11 @@ def padded(run: int) -> int:
     return -(-run // 8) * 8
 
 
-def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Launch:
-    """Launch over `lines` lines, `pitch` elements apart.
+def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Plan:
+    """Return the plan over `lines` lines, `pitch` elements apart: one launch.
 
-    Parameters at launch are the pointers to hi, lo, the largest magnitudes (written if scales belong to lines, else
-    read), the counts (else zeros before) and the matrix, then the constants.
+    The outputs are hi, lo, the largest magnitudes (if scales do not belong to lines, they are read) and the counts
+    (which then are zeros before), the input is the matrix.
     """
     parts = len(spec.type.parts)
     line = padded(run)
@@ -73,7 +73,8 @@ def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Launch:
     else:
         blocks, half_pitch, plane = -(-run // WIDTH) * -(-lines // ROWS), line * parts, line
     work = Work(0, 2 * lines * run * spec.type.nbytes)
-    return Launch(make(spec), (blocks, 1, 1), (lines, run, pitch, half_pitch, plane), work)
+    constants = (lines, run, pitch, half_pitch, plane)
+    return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(4), *inputs(1)), constants, work),))
 
 
 @functools.cache

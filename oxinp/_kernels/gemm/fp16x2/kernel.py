@@ -29,6 +29,7 @@ from oxinp._kernels.gemm.fp16x2.convert import padded
 from oxinp._kernels.gemm.fp16x2.scaling import scaled, unscaling_exponent
 from oxinp._kernels.gemm.sm90_wgmma.kernel import NAMES
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
@@ -103,23 +104,11 @@ class SplitGemmSpec:
         return self.a_major if name.startswith("a") else self.b_major
 
 
-@dataclass(frozen=True, slots=True)
-class SplitGemmLaunch:
-    """How to launch.
+def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> Plan:
+    """Return the plan of C (m, n) = A (m, depth) @ B (depth, n): one launch.
 
-    Parameters are the pointers to C, to the largest magnitudes of A's rows and of B's columns (i32 bits) and to the
-    guard, the encoded maps of A's hi and lo and of B's, then the constants.
-    """
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    a_map: MapSpec
-    b_map: MapSpec
-    constants: tuple[int, ...]
-
-
-def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> SplitGemmLaunch:
-    """Launch of C (m, n) = A (m, depth) @ B (depth, n).
+    The inputs are the largest magnitudes of A's rows and of B's columns (i32 bits), the guard, then the halves of A, hi
+    and lo, and those of B.
 
     The contiguous axes of the halves, of either part, are padded to multiples of 8 elements, with zeros where they run
     along K.
@@ -136,13 +125,15 @@ def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> Split
     num_n, num_k = -(-n // spec.num_columns), -(-depth // DEPTH)
     blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n)
     constants = (num_m, num_n, num_k, m, n, *(planes if spec.num_parts > 1 else ()))
-    return SplitGemmLaunch(make(spec), (blocks, 1, 1), maps[0], maps[1], constants)
+    a_map, b_map = maps
+    halves = [x._replace(map=each) for x, each in zip(inputs(4, 3), (a_map, a_map, b_map, b_map), strict=True)]
+    return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *inputs(3), *halves), constants),))
 
 
 @cache
 @retraceable
 def make(spec: SplitGemmSpec) -> Kernel:
-    """The kernel of a Spec; for its parameters see `SplitGemmLaunch`."""
+    """The kernel of a Spec; for its parameters see `plan`."""
     k = Builder(
         spec.name,
         block=NUM_CONSUMERS * WARPGROUP + WARP,
@@ -313,4 +304,4 @@ class _Unscaling:
                 line.at(k.cast(at, i64)).store(0, [value])
 
 
-__all__ = ["DEPTH", "WIDTH", "SplitGemmLaunch", "SplitGemmSpec", "make", "plan"]
+__all__ = ["DEPTH", "WIDTH", "SplitGemmSpec", "make", "plan"]

@@ -29,7 +29,6 @@ column: all of the above is true of those, with twice the K. They are scaled tog
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
@@ -37,19 +36,18 @@ from oxinp._kernels.gemm.fp16x2 import convert
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.convert import HalvesSpec, largest, padded
 from oxinp._kernels.gemm.fp16x2.kernel import SplitGemmSpec
-from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, Step, StepsPlan, Work, step
+from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import f16, f32, i32, i64, u32, u64
+from oxinp._ptx.types import f16, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Launch, PassesPlan
-    from oxinp._ptx.types import Type
+    from oxinp._kernels.gemm.operand import Source
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of real K, from which the guard proves what it says; of M and N, from which the passes pay
@@ -58,48 +56,9 @@ INFINITE = 0x7F800000
 BLOCK = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An operand: `lines` of `run` elements that follow each other, `pitch` elements from one to the next.
-
-    Attributes
-    ----------
-    name : str
-        ``"a"`` or ``"b"``.
-    major : str
-        Whether the runs go along K, ``"k"``, or along M or N, ``"mn"``.
-    alignment : int
-        Of the pointer.
-    type : Type
-    """
-
-    name: str
-    major: str
-    lines: int
-    run: int
-    pitch: int
-    alignment: int
-    type: Type = f32
-
-    @property
-    def scaled_axis(self) -> int:
-        """The axis along which scales differ."""
-        return 0 if self.major == "k" else 1
-
-    @property
-    def num_scales(self) -> int:
-        """Rows of A or columns of B."""
-        return (self.lines, self.run)[self.scaled_axis]
-
-    @property
-    def num_parts(self) -> int:
-        """Real numbers that an element is."""
-        return len(self.type.parts)
-
-    @property
-    def half_nbytes(self) -> int:
-        """Size of hi and of lo."""
-        return self.lines * padded(self.run) * self.num_parts * f16.nbytes
+def half_nbytes(source: Source) -> int:
+    """Return the size of hi and of lo."""
+    return source.lines * padded(source.run) * len(source.type.parts) * f16.nbytes
 
 
 def _larger(k: Builder, a: Value, b: Value) -> Value:
@@ -116,14 +75,14 @@ _ZERO = Instr(_zero, i64, ())
 _LARGEST = ReduceOp("largest", i32, 0, _larger)
 
 
-def plan(a: Source, b: Source, native: Launch, device: Device) -> StepsPlan:
+def plan(a: Source, b: Source, native: Plan, device: Device) -> Plan:
     """Launches of C = A @ B in C order.
 
     Parameters
     ----------
     a, b : Source
-    native : Launch
-        Guarded, for the same product.
+    native : Plan
+        Guarded, for the same product; the guard is its third input.
     device : Device
         Of compute capability 9.0.
     """
@@ -132,22 +91,14 @@ def plan(a: Source, b: Source, native: Launch, device: Device) -> StepsPlan:
     passes = [_Passes(source, scratch, device) for source in (a, b)]
     steps = [each for operand in passes for each in operand.steps()]
     counted = [argument for each in passes for argument in (each.maxima, each.counts)]
-    m, n = a.num_scales, b.num_scales
-    depth = a.run if a.major == "k" else a.lines
-    steps.append(Step(make_guard(), (1, 1, 1), (flag, *counted), (m, n, depth * a.num_parts)))
-    launch = fp16x2_kernel.plan(SplitGemmSpec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
-    maps = [
-        half._replace(map=spec)
-        for each, spec in zip(passes, (launch.a_map, launch.b_map), strict=True)
-        for half in each.halves
-    ]
-    maxima = [each.maxima for each in passes]
-    flops = (2 if a.num_parts == 1 else 8) * m * n * depth
-    work = Work(flops, a.half_nbytes * 2 + b.half_nbytes * 2 + m * n * a.type.nbytes)
-    steps.append(Step(launch.kernel, launch.grid, (Argument("c"), *maxima, flag, *maps), launch.constants, work))
-    pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
-    steps.append(Step(native.kernel, native.grid, pointers, native.constants))
-    return StepsPlan(tuple(steps), scratch.nbytes, is_guarded=True)
+    m, n, depth, parts = a.extent, b.extent, a.depth, len(a.type.parts)
+    steps.append(Launch(make_guard(), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
+    product = fp16x2_kernel.plan(SplitGemmSpec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
+    places = (*(each.maxima for each in passes), flag, *(half for each in passes for half in each.halves))
+    nbytes = 2 * half_nbytes(a) + 2 * half_nbytes(b) + m * n * a.type.nbytes
+    work = Work((2 if parts == 1 else 8) * m * n * depth, nbytes)
+    steps += product.with_work(work).on(**{f"in{i}": place for i, place in enumerate(places)})
+    return scratch.plan((*steps, *native.on(in2=flag)), is_guarded=True)
 
 
 class _Passes:
@@ -155,15 +106,15 @@ class _Passes:
 
     def __init__(self, source: Source, scratch: Scratch, device: Device) -> None:
         self.source, self.device = source, device
-        self.maxima = scratch.take(source.num_scales * i32.nbytes)
-        self.counts = scratch.take(source.num_scales * i64.nbytes)
+        self.maxima = scratch.take(source.extent * i32.nbytes)
+        self.counts = scratch.take(source.extent * i64.nbytes)
         self.reduction = None if source.major == "k" else self.maximum()
         # Partial results of the reduction lie where the halves come later.
         needed = self.reduction.scratch_nbytes if self.reduction is not None else 0
-        high = scratch.take(source.half_nbytes)
-        self.halves = (high, scratch.take(max(source.half_nbytes, needed - source.half_nbytes)))
+        high = scratch.take(half_nbytes(source))
+        self.halves = (high, scratch.take(max(half_nbytes(source), needed - half_nbytes(source))))
 
-    def maximum(self) -> PassesPlan:
+    def maximum(self) -> Plan:
         """The reduction along K."""
         source = self.source
         operand, output = Operand(source.type, (source.pitch, 1), source.alignment), Operand(i32, (1,), ALIGNMENT)
@@ -172,19 +123,17 @@ class _Passes:
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
-        source, x = self.source, Argument(self.source.name)
+        source, x = self.source, Argument(self.source.buffer)
         if self.reduction is not None:
-            scratch = self.halves[:1] if self.reduction.scratch_nbytes else ()
-            first, *others = self.reduction.launches
-            yield step(first, (self.maxima, *scratch, x))
-            for launch in others:
-                yield step(launch, (self.maxima, *scratch))
+            yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.halves[0])
             zeros = Output(0, Operand(i64, (1,), ALIGNMENT))
-            yield step(elementwise.plan((source.num_scales,), (), (_ZERO,), (zeros,), self.device), (self.counts,))
+            yield from elementwise.plan((source.extent,), (), (_ZERO,), (zeros,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
         spec = HalvesSpec(source.type, source.major == "k", is_vector)
-        launch = convert.plan(spec, source.lines, source.run, source.pitch)
-        yield step(launch, (*self.halves, self.maxima, self.counts, x))
+        high, low = self.halves
+        yield from convert.plan(spec, source.lines, source.run, source.pitch).on(
+            out0=high, out1=low, out2=self.maxima, out3=self.counts, in0=x
+        )
 
 
 @functools.cache
@@ -227,4 +176,4 @@ def make_guard() -> Kernel:
     return k.build()
 
 
-__all__ = ["MIN_EXTENT", "Source", "make_guard", "plan"]
+__all__ = ["MIN_EXTENT", "make_guard", "plan"]

@@ -19,7 +19,7 @@ from oxinp._kernels.gemm.multistage.kernel import AnyGemm, AnyGemmSpec
 from oxinp._kernels.gemm.multistage.panel import Panel
 from oxinp._kernels.gemm.multistage.tile_config import Cut, is_legal
 from oxinp._kernels.gemm.operand import Matrices, widest_copy
-from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.plan import Launch, Plan, Work, inputs
 from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.memory import Pointer
@@ -75,9 +75,9 @@ class Group(NamedTuple):
 
 
 class GroupedPlan(NamedTuple):
-    """A launch whose only pointer is that to the table, and the table, to be copied to the device before."""
+    """A plan whose only input is the table, and the table; where results are, it says."""
 
-    launch: Launch
+    plan: Plan
     table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
@@ -150,8 +150,8 @@ def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPl
     table = np.array(
         [(*p[:3], *p.shape, *p.strides, first) for p, first in zip(ordered, firsts, strict=True)], np.int64
     )
-    launch = Launch(make(spec), (sum(counts), 1, 1), (len(problems),), _work(group, problems))
-    return GroupedPlan(launch, table)
+    launch = Launch(make(spec), (sum(counts), 1, 1), inputs(1), (len(problems),), _work(group, problems))
+    return GroupedPlan(Plan((launch,)), table)
 
 
 def _num_tiles(problem: Problem, cut: Cut) -> int:

@@ -31,7 +31,7 @@ from oxinp._kernels.elementwise.chain import Splitter
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue
 from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, TRIANGULAR, WHOLE, Form, Panel, pitch_of
 from oxinp._kernels.gemm.multistage.units import UNITS, WARP
-from oxinp._kernels.plan import NO_WORK, Launch, Work
+from oxinp._kernels.plan import NO_WORK, SCRATCH, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
@@ -355,11 +355,11 @@ def plan(
     batch_strides: tuple[tuple[int, ...], ...] = ((), (), ()),
     num_chunks: int = 1,
     epilogue_constants: tuple[int, ...] = (),
-) -> Launch:
-    """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them.
+) -> Plan:
+    """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
 
-    Parameters at launch are the pointers to C (if split: to the result, then to the partial C), A and B, if guarded to
-    the guard, then the epilogue's inputs.
+    The inputs are A and B, if guarded the guard, then the epilogue's. If split, the partial results are the scratch
+    buffer's, and who launches has them joined to the output.
 
     Parameters
     ----------
@@ -391,7 +391,11 @@ def plan(
         *(Splitter.constants(batch, 32) if batch else ()),
     )
     grid = (tiles_m * tiles_n * num_matrices, -(-depth // chunk), 1)
-    return Launch(make(spec), grid, constants, _work(spec, shape, batch, batch_strides, grid[1]))
+    num_inputs = 2 + spec.is_guarded + (len(spec.epilogue.chain.inputs) if spec.epilogue is not None else 0)
+    arguments = (*outputs(1), *((SCRATCH,) if spec.is_split else ()), *inputs(num_inputs))
+    scratch_nbytes = grid[1] * num_matrices * m * n * spec.out.nbytes if spec.is_split else 0
+    work = _work(spec, shape, batch, batch_strides, grid[1])
+    return Plan((Launch(make(spec), grid, arguments, constants, work),), scratch_nbytes)
 
 
 def _work(

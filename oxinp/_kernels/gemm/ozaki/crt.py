@@ -21,7 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, reconstruction
-from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f64, i32, i64, u32, u64
@@ -48,11 +48,11 @@ class Residues(NamedTuple):
     plane_nbytes: int
 
 
-def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex: bool = False) -> Launch:
-    """Launch for `count` moduli; `c_pitch` elements are from one row of C to the next.
+def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex: bool = False) -> Plan:
+    """Return the plan for `count` moduli, one launch; `c_pitch` elements are from one row of C to the next.
 
-    Parameters are the pointers to C, to the planes, to the exponents of its rows and of its columns and to the number
-    of moduli (i32; if it is another, nothing is done), then the constants.
+    The inputs are the planes, the exponents of C's rows and of its columns and the number of moduli (i32; if it is
+    another, nothing is done).
     """
     rows, columns, pitch, plane_nbytes = source
     parts = -(-columns // (BLOCK * WIDTH))
@@ -61,7 +61,8 @@ def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex
     nbytes = rows * columns * (3 * count + 16 if is_complex else count + 8) if count == COUNTS[0] else 0
     constants = (c_pitch, plane_nbytes // 4, pitch // 4, columns, parts, rows * parts)
     grid = (min(rows * parts, num_sms * BLOCKS_PER_SM), 1, 1)
-    return Launch(make(count, is_complex, has_pairs), grid, constants, Work(0, nbytes))
+    kernel = make(count, is_complex, has_pairs)
+    return Plan((Launch(kernel, grid, (*outputs(1), *inputs(4)), constants, Work(0, nbytes)),))
 
 
 @cache

@@ -29,6 +29,7 @@ from oxinp._kernels.gemm.ozaki.moduli import MODULI
 from oxinp._kernels.gemm.ozaki.residues import GROUP, SPAN
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import builder_of, consume, divide, produce
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M, Tiles
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
 from oxinp._ptx.synchronize import follow
@@ -89,25 +90,12 @@ class ResidueGemmSpec:
         return f"gemm_residues_{TILE_M}x{self.tile_n}_{ways}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResidueGemmLaunch:
-    """How to launch.
-
-    Parameters are the pointers to the planes of C and to the number of moduli (i32; 0: nothing is done), the encoded
-    maps of A and B, then the constants.
-    """
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    a_map: MapSpec
-    b_map: MapSpec
-    constants: tuple[int, ...]
-
-
 def plan(
     spec: ResidueGemmSpec, rows: tuple[int, int], columns: tuple[int, int], pitch: int, num_planes: int, num_sms: int
-) -> ResidueGemmLaunch:
-    """Launch of C = A @ B.
+) -> Plan:
+    """Return the plan of C = A @ B, the output and the last inputs being planes: one launch.
+
+    The first input is the number of moduli (i32; 0: nothing is done).
 
     Parameters
     ----------
@@ -125,19 +113,19 @@ def plan(
     num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
     num_n = -(-n // spec.tile_n)
     blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n * num_planes)
-    return ResidueGemmLaunch(
-        make(spec),
-        (blocks, 1, 1),
+    maps = (
         MapSpec(u8, (num_planes * a_lines, pitch), (pitch,), a_box),
         MapSpec(u8, (num_planes * b_lines, pitch), (pitch,), b_box),
-        (num_m, num_n, pitch // SPAN, m, a_lines, b_lines),
     )
+    planes = [x._replace(map=each) for x, each in zip(inputs(2, 1), maps, strict=True)]
+    constants = (num_m, num_n, pitch // SPAN, m, a_lines, b_lines)
+    return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *inputs(1), *planes), constants),))
 
 
 @cache
 @retraceable
 def make(spec: ResidueGemmSpec) -> Kernel:
-    """The kernel of a Spec; for its parameters see `ResidueGemmLaunch`."""
+    """The kernel of a Spec; for its parameters see `plan`."""
     k = builder_of(spec)
     c, count = k.pointer("c", u32, "rw" if spec.is_added else "w"), k.pointer("count", i32, "r")
     a_map, b_map = (TensorMap(k, name, 2) for name in ("a_map", "b_map"))
@@ -274,4 +262,4 @@ def _packed(k: Builder, values: list[Value]) -> list[Value]:
     return words
 
 
-__all__ = ["MAX_DEPTH", "ResidueGemmLaunch", "ResidueGemmSpec", "make", "plan"]
+__all__ = ["MAX_DEPTH", "ResidueGemmSpec", "make", "plan"]

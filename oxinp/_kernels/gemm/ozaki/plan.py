@@ -40,7 +40,7 @@ from oxinp._kernels.gemm.ozaki.crt import Residues
 from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.gemm.ozaki.residues import ResidueSpec
-from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, Step, StepsPlan, Work, step
+from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx import Builder, Kernel
@@ -51,10 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.fp16x2.plan import Source
-    from oxinp._kernels.plan import Launch, PassesPlan
+    from oxinp._kernels.gemm.operand import Source
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of M, N and K
@@ -97,16 +95,15 @@ _SQUARES = ReduceOp("sum", f64, 0, _sum)
 _COUNT = ReduceOp("count", i64, 0, _sum)
 
 
-def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, workspace_nbytes: int) -> StepsPlan | None:
+def plan(a: Source, b: Source, native: Plan, device: Device, workspace_nbytes: int) -> Plan | None:
     """Launches of C = A @ B in C order.
 
     Parameters
     ----------
-    type : Type
-        f64 or c128.
     a, b : Source
-    native : Launch
-        Guarded, for the same product.
+        Of f64 or c128.
+    native : Plan
+        Guarded, for the same product; the guard is its third input.
     device : Device
         Of compute capability 9.0.
     workspace_nbytes : int
@@ -114,40 +111,38 @@ def plan(type: Type, a: Source, b: Source, native: Launch, device: Device, works
 
     Returns
     -------
-    StepsPlan or None
+    Plan or None
         None where the workspace does not suffice, K is too large for counts, or complex numbers do not lie at multiples
         of 16 bytes.
     """
-    depth = a.run if a.major == "k" else a.lines
+    depth, type = a.depth, a.type
     if depth * len(type.parts) > MAX_TERMS or min(a.alignment, b.alignment) % type.nbytes:
         return None
     scratch = Scratch()
     flag, count = scratch.take(u32.nbytes), scratch.take(i32.nbytes)
-    lines = [_Lines(type, source, scratch, device) for source in (a, b)]
+    lines = [_Lines(source, scratch, device) for source in (a, b)]
     partial = scratch.take(max(line.scratch_nbytes for line in lines))
-    cut = ozaki_cost.fitting(type, a.num_scales, b.num_scales, depth, workspace_nbytes - scratch.nbytes)
+    cut = ozaki_cost.fitting(type, a.extent, b.extent, depth, workspace_nbytes - scratch.nbytes)
     if cut is None:
         return None
     product = _Blocks((lines[0], lines[1]), count, scratch, device, cut)
     steps = [each for line in lines for each in line.steps(partial)]
     arguments = [argument for line in lines for argument in (line.squares, line.counts, line.exponents)]
-    m, n = a.num_scales, b.num_scales
-    steps.append(Step(make_guard(), (1, 1, 1), (flag, count, *arguments), (m, n, lines[0].num_terms)))
+    m, n = a.extent, b.extent
+    steps.append(Launch(make_guard(), (1, 1, 1), (flag, count, *arguments), (m, n, lines[0].num_terms)))
     steps.extend(product.steps())
-    pointers = (Argument("c"), Argument("a"), Argument("b"), flag)
-    steps.append(Step(native.kernel, native.grid, pointers, native.constants))
-    return StepsPlan(tuple(steps), scratch.nbytes, is_guarded=True)
+    return scratch.plan((*steps, *native.on(in2=flag)), is_guarded=True)
 
 
 class _Lines:
     """What happens to the lines of one operand: the sums of squares, the counts, the exponents."""
 
-    def __init__(self, type: Type, source: Source, scratch: Scratch, device: Device) -> None:
-        self.type, self.source, self.device = type, source, device
-        self.depth = source.run if source.major == "k" else source.lines
-        self.num_terms = self.depth * len(type.parts)
-        self.squares, self.counts = (scratch.take(source.num_scales * 8) for _ in range(2))
-        self.exponents = scratch.take(source.num_scales * i32.nbytes)
+    def __init__(self, source: Source, scratch: Scratch, device: Device) -> None:
+        self.type, self.source, self.device = source.type, source, device
+        self.depth = source.depth
+        self.num_terms = self.depth * len(source.type.parts)
+        self.squares, self.counts = (scratch.take(source.extent * 8) for _ in range(2))
+        self.exponents = scratch.take(source.extent * i32.nbytes)
         count = Instr(_counted((self.num_terms - 1).bit_length()), i64, (0, 1))
         self.reductions = [self.reduction(*what) for what in ((Instr(_square, f64, (0,)), _SQUARES), (count, _COUNT))]
 
@@ -156,36 +151,32 @@ class _Lines:
         """What the reductions need."""
         return max(reduction.scratch_nbytes for reduction in self.reductions)
 
-    def reduction(self, instr: Instr, op: ReduceOp) -> PassesPlan:
+    def reduction(self, instr: Instr, op: ReduceOp) -> Plan:
         """The reduction along K, and over the parts of complex numbers."""
         source, width = self.source, len(self.type.parts)
-        spread = (*(int(axis == source.scaled_axis) for axis in range(2)), 0)
+        spread = (*(int(axis == source.extent_axis) for axis in range(2)), 0)
         both = (Operand(f64, (source.pitch * width, width, 1), source.alignment), Operand(f64, spread, ALIGNMENT))
         inputs = both[: len(instr.args)]
         output = Operand(op.acc, (1,), ALIGNMENT)
-        shape, axes = (source.lines, source.run, width), (1 - source.scaled_axis, 2)
+        shape, axes = (source.lines, source.run, width), (1 - source.extent_axis, 2)
         return reduce.plan(shape, axes, inputs, (instr,), len(inputs), op, output, self.device)
 
     def steps(self, partial: Argument) -> Iterator[Step]:
         """Yield the launches."""
-        x = Argument(self.source.name)
-        for plan, output, inputs in zip(
-            self.reductions, (self.squares, self.counts), ((x,), (x, self.squares)), strict=True
-        ):
-            scratch = (partial,) if plan.scratch_nbytes else ()
-            yield step(plan.launches[0], (output, *scratch, *inputs))
-            for launch in plan.launches[1:]:
-                yield step(launch, (output, *scratch))
+        x = Argument(self.source.buffer)
+        for plan, output in zip(self.reductions, (self.squares, self.counts), strict=True):
+            yield from plan.on(out0=output, in0=x, in1=self.squares, scratch=partial)
 
-    def residues(self, planes: Argument, count: Argument, block: _Block, plane_nbytes: int) -> Step:
+    def residues(self, planes: Argument, count: Argument, block: _Block, plane_nbytes: int) -> tuple[Step, ...]:
         """The bytes of the lines and the part of K that a block has of this operand."""
         source = self.source
-        line, num = (block.column, block.columns) if source.name == "b" else (block.row, block.rows)
+        is_right = source.buffer == "in1"
+        line, num = (block.column, block.columns) if is_right else (block.row, block.rows)
         start = line * source.pitch + block.start if source.major == "k" else block.start * source.pitch + line
-        spec = ResidueSpec(source.major, source.name == "b", self.type.is_complex)
-        launch = residues.plan(spec, num, block.depth, source.pitch, plane_nbytes, self.device.num_sms)
-        exponents = self.exponents._replace(offset=self.exponents.offset + line * i32.nbytes)
-        return step(launch, (planes, Argument(source.name, start * self.type.nbytes), exponents, count))
+        spec = ResidueSpec(source.major, is_right, self.type.is_complex)
+        plan = residues.plan(spec, num, block.depth, source.pitch, plane_nbytes, self.device.num_sms)
+        x, exponents = Argument(source.buffer, start * self.type.nbytes), self.exponents.at(line * i32.nbytes)
+        return plan.on(out0=planes, in0=x, in1=exponents, in2=count)
 
 
 class _Block(NamedTuple):
@@ -212,7 +203,7 @@ class _Blocks:
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         a, b = self.lines
-        m, n, depth = a.source.num_scales, b.source.num_scales, a.depth
+        m, n, depth = a.source.extent, b.source.extent, a.depth
         num_planes = len(MODULI) * num_parts(a.type)
         planes = [self.scratch.take(num_planes * size) for size in self.cut.sizes]
         held: list[tuple[int, int] | None] = [None, None]  # what of A and B is there
@@ -223,18 +214,18 @@ class _Blocks:
                     wanted = [(row, start), (column, start)]
                     for i, line_count in enumerate((self.cut.rows, self.cut.lines)):
                         if wanted[i] != held[i]:
-                            yield self.lines[i].residues(
+                            yield from self.lines[i].residues(
                                 planes[i], self.count, block, line_count * residues.padded(run)
                             )
                     held = [*wanted]
-                    yield self.multiplied(planes, block, num_planes)
+                    yield from self.multiplied(planes, block, num_planes)
                 yield from self.back(planes[2], block)
 
-    def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> Step:
+    def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> tuple[Step, ...]:
         """The products of a block, added to those of the chunks before."""
         type_ = self.lines[0].type
         spec = ResidueGemmSpec(num_parts=num_parts(type_), is_added=block.start > 0)
-        launch = ozaki_kernel.plan(
+        product = ozaki_kernel.plan(
             spec,
             (block.rows, self.cut.rows),
             (block.columns, self.cut.lines),
@@ -242,25 +233,24 @@ class _Blocks:
             num_planes,
             self.device.num_sms,
         )
-        maps = (planes[0]._replace(map=launch.a_map), planes[1]._replace(map=launch.b_map))
         # With as few moduli as may be.
         nbytes = COUNTS[0] * spec.num_parts * ((block.rows + block.columns) * block.depth + block.rows * block.columns)
         work = Work((8 if type_.is_complex else 2) * block.rows * block.columns * block.depth, nbytes)
-        return Step(launch.kernel, launch.grid, (planes[2], self.count, *maps), launch.constants, work)
+        return product.with_work(work).on(out0=planes[2], in0=self.count, in1=planes[0], in2=planes[1])
 
     def back(self, planes: Argument, block: _Block) -> Iterator[Step]:
         """The way of a block of C out of its planes: a launch for each number of moduli."""
-        n, type_ = self.lines[1].source.num_scales, self.lines[0].type
-        exponents = [
-            each.exponents._replace(offset=each.exponents.offset + first * i32.nbytes)
+        n, type_ = self.lines[1].source.extent, self.lines[0].type
+        rows, columns = (
+            each.exponents.at(first * i32.nbytes)
             for each, first in zip(self.lines, (block.row, block.column), strict=True)
-        ]
-        result = Argument("c", (block.row * n + block.column) * type_.nbytes)
+        )
+        result = Argument("out0", (block.row * n + block.column) * type_.nbytes)
         pitch = self.cut.lines
         source = Residues(block.rows, block.columns, pitch, block.rows * pitch)
         for count in COUNTS:
-            launch = crt.plan(count, source, n, self.device.num_sms, is_complex=type_.is_complex)
-            yield step(launch, (result, planes, *exponents, self.count))
+            plan = crt.plan(count, source, n, self.device.num_sms, is_complex=type_.is_complex)
+            yield from plan.on(out0=result, in0=planes, in1=rows, in2=columns, in3=self.count)
 
 
 def _parts(extent: int, most: int) -> Iterator[tuple[int, int]]:

@@ -24,7 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI
-from oxinp._kernels.plan import Launch, Work
+from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f64, i32, i64, u32, u64
@@ -79,18 +79,19 @@ class ResidueSpec:
         return 2 if self.is_complex else 1
 
 
-def plan(spec: ResidueSpec, lines: int, depth: int, pitch: int, plane_nbytes: int, num_sms: int) -> Launch:
-    """Launch for `lines` lines of `depth` elements; `pitch` is from one run of the source to the next.
+def plan(spec: ResidueSpec, lines: int, depth: int, pitch: int, plane_nbytes: int, num_sms: int) -> Plan:
+    """Return the plan for `lines` lines of `depth` elements: one launch.
 
-    Parameters are the pointers to the planes, to the source, to the exponents of the lines and to the number of
-    moduli (i32; 0: nothing is done), then the constants.
+    `pitch` is from one run of the source to the next. The output is the planes; the inputs are the source, the
+    exponents of the lines and the number of moduli (i32; 0: nothing is done).
     """
     wide = NUM_WARPS if spec.major == "k" else WARP // spec.width
     num_spans, across = padded(depth) // SPAN, -(-lines // wide)
     chunk = max(1, min(MAX_CHUNK, num_spans * across // (num_sms * BLOCKS_PER_SM)))
     grid = (across, -(-num_spans // chunk), 1)
     work = Work(0, lines * depth * (spec.width * f64.nbytes + spec.num_parts * COUNTS[0]))
-    return Launch(make(spec), grid, (pitch, plane_nbytes // 4, lines, depth, chunk), work)
+    constants = (pitch, plane_nbytes // 4, lines, depth, chunk)
+    return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(3)), constants, work),))
 
 
 def padded(depth: int) -> int:

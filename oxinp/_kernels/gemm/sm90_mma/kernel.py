@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma.bf16x3 import PartsWarp
@@ -28,6 +28,7 @@ from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
 from oxinp._kernels.gemm.sm90_mma.warps import DmmaWarp, FmaWarp, Warp
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import produce
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Pipeline, Rounds
@@ -37,8 +38,8 @@ from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
+    from oxinp._kernels.gemm.operand import Stack
     from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
-    from oxinp._kernels.gemm.sm90_wgmma.kernel import Stack
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -167,24 +168,14 @@ def _matrix(k: Builder, c: Pointer, number: Value | None, m: Value, n: Value) ->
     return c if number is None else c.at(k.cast(number, i64) * (k.cast(m, i64) * k.cast(n, i64)))
 
 
-class NativeLaunch(NamedTuple):
-    """How to launch: parameters are the address of C, the encoded maps of A and B, then the constants."""
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    maps: tuple[MapSpec, MapSpec]
-    constants: tuple[int, ...]
-    num_slices: int
-
-
 def plan(
     spec: NativeSpec,
     shape: tuple[int, int, int],
     num_sms: int,
     strides: tuple[int, int],
     stack: Stack | None = None,
-) -> NativeLaunch:
-    """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them.
+) -> Plan:
+    """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them: one launch.
 
     Parameters
     ----------
@@ -212,9 +203,8 @@ def plan(
     num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
     if stack is not None:
         chunk = -(-num_k // stack.num_chunks)
-        num_chunks = -(-num_k // chunk)
-        num_slices, moves, count = stack.num_matrices * num_chunks, (stack.a_stride, stack.b_stride), stack.num_matrices
-        constants += (num_slices, num_chunks, chunk, *(int(move > 0) for move in moves))
+        num_slices, moves, count = stack.num_slices(num_k), (stack.a_stride, stack.b_stride), stack.num_matrices
+        constants += (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
     if num_k % spec.round_length or chunk % spec.round_length:
         raise ValueError(f"{spec}: {chunk} of {num_k} tiles along K are no whole rounds")
     maps = []
@@ -231,7 +221,10 @@ def plan(
     if spec.is_in_parts:
         steps = (*strides, *(moves if spec.is_sliced else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
-    return NativeLaunch(make(spec), (blocks, 1, 1), (maps[0], maps[1]), (*constants, m, n), num_slices)
+    pointers = inputs(2)
+    operands = [x._replace(map=each) for x, each in zip(pointers, maps, strict=True)]
+    arguments = (*outputs(1), *operands, *(pointers if spec.is_in_parts else ()))
+    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n)),))
 
 
-__all__ = ["NativeLaunch", "make", "plan"]
+__all__ = ["make", "plan"]

@@ -11,12 +11,12 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm.operand import Stack
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import SIDE, SmallSpec
-from oxinp._kernels.gemm.sm90_wgmma.kernel import Stack
-from oxinp._kernels.plan import Argument, Step, StepsPlan, Work
+from oxinp._kernels.plan import Plan, Work
 from oxinp._ptx.tma import ALIGN
 from oxinp._ptx.types import c64, c128, f32, f64
 
@@ -109,7 +109,7 @@ TILINGS = {
 }
 
 
-def plan(a: Source, b: Source, device: Device, *, in_parts: bool = False) -> StepsPlan | None:
+def plan(a: Source, b: Source, device: Device, *, in_parts: bool = False) -> Plan | None:
     """Launches of C = A @ B in C order, of f64, c128, f32 or c64; None where others are to be asked.
 
     Parameters
@@ -151,17 +151,15 @@ def _work(a: Source, b: Source, shape: tuple[int, int, int]) -> Work:
     return Work((8 if a.type.is_complex else 2) * a.num_c * m * n * depth, elements * a.type.nbytes)
 
 
-def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> StepsPlan | None:
+def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> Plan | None:
     """Launch of many products of matrices of more than a quarter of what a warp multiplies."""
     if max(shape) <= SIDE // 2 or (a.major, b.major) != ("k", "mn"):
         return None
     if a.num_c < device.num_sms * MIN_WARPS or shape[1] * f32.nbytes % ALIGN:
         return None
     strides = (a.pitch * f32.nbytes, b.pitch * f32.nbytes)
-    launch = stacked.plan(SmallSpec(), shape, device.num_sms, strides, _stack(a, b))
-    maps = [Argument(name, map=each) for name, each in zip("ab", launch.maps, strict=True)]
-    step = Step(launch.kernel, launch.grid, (Argument("c"), *maps), launch.constants, _work(a, b, shape))
-    return StepsPlan((step,), 0)
+    plan = stacked.plan(SmallSpec(), shape, device.num_sms, strides, _stack(a, b))
+    return plan.with_work(_work(a, b, shape))
 
 
 class _Product:
@@ -182,7 +180,7 @@ class _Product:
         self.type = a.type
         self.count = a.num_c
 
-    def plan(self) -> StepsPlan | None:
+    def plan(self) -> Plan | None:
         """The launch; None where there are few tiles, or all of it takes next to no time."""
         a, b = self.sources
         if not self.ranked():
@@ -203,11 +201,8 @@ class _Product:
         spec = self.spec(cut)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
         stack = _stack(a, b) if spec.is_sliced else None
-        launch = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, stack)
-        operands = [Argument(name, map=each) for name, each in zip("ab", launch.maps, strict=True)]
-        operands += [Argument(name) for name in "ab"] if spec.is_in_parts else []
-        work = _work(a, b, self.shape)
-        return StepsPlan((Step(launch.kernel, launch.grid, (Argument("c"), *operands), launch.constants, work),), 0)
+        plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, stack)
+        return plan.with_work(_work(a, b, self.shape))
 
     def spec(self, cut: Cut) -> NativeSpec:
         """The kernel of a cut."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
@@ -27,7 +28,7 @@ from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
-    from oxinp._kernels.gemm.sm90_wgmma.kernel import Stack
+    from oxinp._kernels.gemm.operand import Stack
     from oxinp._ptx.value import Value, Var
 
 WARP = 32
@@ -142,19 +143,8 @@ def _store(k: Builder, c: Pointer, number: Value, sums: list[list[Var]], m: Valu
                 line.store(0, [total.get() for total in totals], "cs")
 
 
-class SmallLaunch(NamedTuple):
-    """How to launch: parameters are the address of C, the encoded maps of A and B, then the constants."""
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    maps: tuple[MapSpec, MapSpec]
-    constants: tuple[int, ...]
-
-
-def plan(
-    spec: SmallSpec, shape: tuple[int, int, int], num_sms: int, strides: tuple[int, int], stack: Stack
-) -> SmallLaunch:
-    """Launch of a stack of products C (m, n) = A (m, depth) @ B (depth, n).
+def plan(spec: SmallSpec, shape: tuple[int, int, int], num_sms: int, strides: tuple[int, int], stack: Stack) -> Plan:
+    """Return the plan of a stack of products C (m, n) = A (m, depth) @ B (depth, n): one launch.
 
     Parameters
     ----------
@@ -179,7 +169,8 @@ def plan(
         maps.append(MapSpec(f32, (matrices, *extents), (distance, stride), (1, SIDE, SIDE), swizzle))
     moves = (int(stack.a_stride > 0), int(stack.b_stride > 0))
     blocks = min(num_sms * spec.blocks_per_sm, -(-count // spec.num_warps))
-    return SmallLaunch(make(spec), (blocks, 1, 1), (maps[0], maps[1]), (count, *moves, m, n))
+    operands = [x._replace(map=each) for x, each in zip(inputs(2), maps, strict=True)]
+    return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *operands), (count, *moves, m, n)),))
 
 
-__all__ = ["SIDE", "SmallLaunch", "SmallSpec", "make", "plan"]
+__all__ = ["SIDE", "SmallSpec", "make", "plan"]

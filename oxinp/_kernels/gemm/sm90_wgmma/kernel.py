@@ -38,6 +38,7 @@ from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, Finisher
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import builder_of, consume, divide, produce
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, Tiles
 from oxinp._kernels.gemm.sm90_wgmma.split_k import Relay, Runs, parts_of
+from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Launch, Plan, inputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.fragments import TurnedResultTile
 from oxinp._ptx.kernel import retraceable
@@ -49,6 +50,7 @@ from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._ptx.wgmma import FORMS
 
 if TYPE_CHECKING:
+    from oxinp._kernels.gemm.operand import Stack
     from oxinp._ptx import Kernel
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
@@ -286,29 +288,6 @@ def make(spec: GemmSpec) -> Kernel:
     return k.build()
 
 
-class Stack(NamedTuple):
-    """Slices: how many matrices, how far apart in bytes those of A and B are (0: there is one), chunks of K of each."""
-
-    num_matrices: int
-    a_stride: int
-    b_stride: int
-    num_chunks: int = 1
-
-
-class GemmLaunch(NamedTuple):
-    """How to launch: parameters are the encoded maps of C, A and B, the epilogue's inputs, then the constants.
-
-    Where there is no map of C, its address.
-    """
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    maps: tuple[MapSpec | None, MapSpec, MapSpec]
-    constants: tuple[int, ...]
-    num_slices: int
-    relayed_nbytes: int = 0
-
-
 def plan(
     spec: GemmSpec,
     m: int,
@@ -319,8 +298,10 @@ def plan(
     stack: Stack | None = None,
     epilogue_constants: tuple[int, ...] = (),
     num_parts: int = 1,
-) -> GemmLaunch:
-    """Launch of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them.
+) -> Plan:
+    """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them: one launch.
+
+    The inputs are A and B, then the epilogue's. A Spec in runs has partial sums in the scratch buffer, and flags.
 
     Parameters
     ----------
@@ -392,18 +373,16 @@ def plan(
         return MapSpec(type, (extent, *shape), (distance, stride), (1, *box), rounds_to_tf32=is_tf32)
 
     type, c_type = (u8 if each.nbytes == 1 else each for each in (spec.type, spec.out))  # bytes are bytes to the engine
-    return GemmLaunch(
-        make(spec),
-        (min(num_sms // spec.cluster * spec.cluster, num_blocks), 1, 1),
-        (
-            described(0, c_type, c_shape, c_stride, c_box) if spec.is_bulk else None,
-            described(1, type, a_shape, a_stride, a_box),
-            described(2, type, b_shape, b_stride, b_box),
-        ),
-        constants if spec.is_bulk and spec.epilogue is None else (*constants, m, n),
-        slices[0],
-        relayed_nbytes,
+    c_map = described(0, c_type, c_shape, c_stride, c_box) if spec.is_bulk else None
+    a_map, b_map = described(1, type, a_shape, a_stride, a_box), described(2, type, b_shape, b_stride, b_box)
+    arguments = (
+        *(Argument("out0", map=c_map), Argument("in0", map=a_map), Argument("in1", map=b_map)),
+        *((SCRATCH, FLAGS) if spec.is_in_runs else ()),
+        *inputs(len(spec.epilogue.chain.inputs) if spec.epilogue is not None else 0, 2),
     )
+    grid = (min(num_sms // spec.cluster * spec.cluster, num_blocks), 1, 1)
+    constants = constants if spec.is_bulk and spec.epilogue is None else (*constants, m, n)
+    return Plan((Launch(make(spec), grid, arguments, constants),), relayed_nbytes)
 
 
-__all__ = ["OUTS", "TILE_M", "GemmLaunch", "GemmSpec", "Stack", "Tiles", "make", "plan"]
+__all__ = ["OUTS", "TILE_M", "GemmSpec", "Tiles", "make", "plan"]

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.epilogue import MAX_LENGTH, bind, length
-from oxinp._kernels.gemm.operand import Source
+from oxinp._kernels.gemm.operand import Source, Stack
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma.cost import MAX_CHUNKS, Cut, Problem, Side, candidates
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, Stack
-from oxinp._kernels.plan import ALIGNMENT, Argument, Scratch, Step, StepsPlan, Work, step
+from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, touched_nbytes
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
@@ -43,7 +43,7 @@ MAX_ROLLED_LENGTH = 128  # of epilogues in instructions: they are compiled for 1
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
 
-def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None = None) -> StepsPlan | None:
+def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None = None) -> Plan | None:
     """Launches of C = A @ B in C order; None where others are to be asked.
 
     Parameters
@@ -54,7 +54,7 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
         Of C; with a finish, of the product as it would be without: sums are the same.
     device : Device
     finish : Finish, optional
-        What becomes of the sums, and of which type C is. Its parameters are ``"in0"`` and so on. Strides of its arrays
+        What becomes of the sums, and of which type C is. Its inputs are ``"in2"`` and so on. Strides of its arrays
         are those along matrices, if there are several, rows and columns. None where the product would be cut along K.
     """
     type_ = MULTIPLIED.get(a.type)
@@ -73,7 +73,7 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
     steps: list[Step] = []
     pointers = []
     for i, source in enumerate(sources):
-        pointers.append(Argument(source.name))
+        pointers.append(Argument(source.buffer))
         if copied[i]:
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
@@ -83,8 +83,8 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
         any(x.is_complex for x in finish.types(readable.acc)) or not readable.is_legal(readable.choose())
     ):
         return None
-    steps += readable.steps((Argument("c"), pointers[0], pointers[1]), scratch)
-    return StepsPlan(tuple(steps), scratch.nbytes)
+    steps += readable.steps((Argument("out0"), pointers[0], pointers[1]), scratch)
+    return scratch.plan(steps)
 
 
 def _copies(source: Source, copy: Source, to: Argument, device: Device) -> Iterator[Step]:
@@ -97,15 +97,14 @@ def _copies(source: Source, copy: Source, to: Argument, device: Device) -> Itera
     following = [size * math.prod(batch[i + 1 :]) for i in range(len(batch))]
     output = Operand(type_, (*following, copy.pitch, 1), ALIGNMENT)
     shape = (*batch, copy.lines, copy.run)
-    yield step(elementwise.plan(shape, (inputs,), (), [Output(0, output)], device), (to, Argument(source.name)))
+    yield from elementwise.plan(shape, (inputs,), (), [Output(0, output)], device).on(
+        out0=to, in0=Argument(source.buffer)
+    )
     if copy.pitch != copy.run:
         start = copy.run * type_.nbytes
         end = Operand(type_, (size, copy.pitch, 1), math.gcd(ALIGNMENT, start))
         shape = (copy.num_matrices, copy.lines, copy.pitch - copy.run)
-        yield step(
-            elementwise.plan(shape, (), (_zero(type_),), [Output(0, end)], device),
-            (to._replace(offset=to.offset + start),),
-        )
+        yield from elementwise.plan(shape, (), (_zero(type_),), [Output(0, end)], device).on(out0=to.at(start))
 
 
 @cache
@@ -284,17 +283,17 @@ class Product:
     def steps(self, pointers: tuple[Argument, Argument, Argument], scratch: Scratch) -> Iterator[Step]:
         """Yield the launches, by the addresses of C, A and B."""
         cut = self.choose()
-        spec, c = self.spec(cut), pointers[0]
+        spec = self.spec(cut)
         stack = None
         a, b = self.sources
-        m, n, operands, nbytes = self.m, self.n, pointers[1:], self.type.nbytes
+        m, n, (c, *operands), nbytes = self.m, self.n, pointers, self.type.nbytes
         if cut.is_turned:
             a, b, m, n, operands = b, a, n, m, operands[::-1]
         if spec.is_sliced:
             num_chunks = 1 if cut.is_relayed else cut.num_chunks
             stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
-        launch = wgmma_kernel.plan(
+        product = wgmma_kernel.plan(
             spec,
             m,
             n,
@@ -306,23 +305,18 @@ class Product:
             cut.num_chunks,
         )
         is_cut = cut.num_chunks > 1 and not cut.is_relayed
-        if is_cut:
-            c = scratch.take(launch.num_slices * self.m * self.n * self.acc.nbytes)
-        arguments = [
-            pointer._replace(map=described) for pointer, described in zip((c, *operands), launch.maps, strict=True)
-        ]
+        num_slices = stack.num_slices(-(-self.depth // spec.depth)) if stack is not None else 1
+        partial = scratch.take(num_slices * self.m * self.n * self.acc.nbytes) if is_cut else c
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
-        if cut.is_relayed:
-            arguments += [scratch.take(launch.relayed_nbytes), Argument("flags")]
         if self.finish is not None:
-            arguments += [Argument(f"in{i}") for i in range(len(self.finish.inputs))]
             shape = (self.count, self.m, self.n) if spec.is_sliced else (self.m, self.n)
             read += touched_nbytes(shape, self.finish.arrays)
         written = self.count * (cut.num_chunks if is_cut else 1) * self.m * self.n * spec.out.nbytes
         work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
-        yield Step(launch.kernel, launch.grid, tuple(arguments), launch.constants, work)
+        sums = scratch.take(product.scratch_nbytes)
+        yield from product.with_work(work).on(out0=partial, in0=operands[0], in1=operands[1], scratch=sums)
         if is_cut:
-            yield from self.joined(launch.num_slices // self.count, c, pointers[0], scratch)
+            yield from self.joined(num_slices // self.count, partial, c, scratch)
 
     def joined(self, num_chunks: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
         """Yield the launches that sum up the chunks of every matrix."""
@@ -331,11 +325,7 @@ class Product:
         output = Operand(self.out, (size, 1))
         shape = (self.count, num_chunks, size)
         joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
-        more = (scratch.take(joined.scratch_nbytes),) if joined.scratch_nbytes else ()
-        first, *following = joined.launches
-        yield step(first, (c, *more, partial))
-        for launch in following:
-            yield step(launch, (c, *more))
+        yield from joined.on(out0=c, in0=partial, scratch=scratch.take(joined.scratch_nbytes))
 
 
 __all__ = ["ARCHITECTURE", "MULTIPLIED", "Cut", "Product", "plan"]

@@ -217,7 +217,7 @@ def test_complex_products_assemble_without_spills(is_sliced, tmp_path):
 def test_parts_are_planned(shape):
     (step,) = planned(shape, shape[-1]).steps
     assert step.kernel.name.count("_parts") == 1
-    assert [argument.base for argument in step.arguments] == ["c", "a", "b", "a", "b"]
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in0", "in1", "in0", "in1"]
     assert [argument.map is None for argument in step.arguments] == [True, False, False, True, True]
     assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
     assert step.work.flops == 2 * np.prod(shape) * shape[-1]

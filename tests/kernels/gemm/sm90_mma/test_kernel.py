@@ -12,7 +12,7 @@ import pytest
 
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import SplitGemmSpec
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import Matrices, Stack, contiguous
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
 from oxinp._kernels.gemm.select import plan_steps
@@ -22,7 +22,7 @@ from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import SmallSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, Stack
+from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
@@ -120,7 +120,7 @@ def run(kernel, arrays, constants):
     """Launch one block; the first array is written."""
     here = machine()
     addresses = [here.upload(x) for x in arrays]
-    here.launch(Launch(kernel, (1, 1, 1), constants), addresses)
+    here.launch(Launch(kernel, (1, 1, 1), (), constants), addresses)
     return here.download(addresses[0], arrays[0].nbytes).view(arrays[0].dtype).reshape(arrays[0].shape)
 
 
@@ -267,7 +267,7 @@ def planned(type, shape, depth, *, a=None, b=None, alignment=256, device=H200):
 def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
     (step,) = planned(type, shape, depth, **others).steps
     assert step.kernel.name.startswith(("gemm_native", "gemm_small"))
-    assert [argument.base for argument in step.arguments] == ["c", "a", "b"]
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in0", "in1"]
     assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
     assert step.work.flops == 2 * len(type.parts) ** 2 * math.prod(shape) * depth
 

@@ -105,7 +105,7 @@ def stored(recipe, sums, held, corner, extents, way):
         result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finish)
     addresses = [here.upload(x) for x in (np.zeros((2, m, n), out.dtype), sums, *held)]
     scalars = [type.dtype.type(value).item() for type, value in recipe.scalars]
-    here.launch(Launch(k.build(), (1, 1, 1), (*constants, m, n, *corner)), [*addresses[:2], *addresses[2:], *scalars])
+    here.launch(Launch(k.build(), (1, 1, 1), (), (*constants, m, n, *corner)), [*addresses, *scalars])
     return here.download(addresses[0], 2 * m * n * out.nbytes).view(out.dtype).reshape(2, m, n)
 
 
@@ -226,7 +226,7 @@ def test_turned_products_in_runs_are_finished():
     shape = (300, 3000, 5000, 1)
     (step,) = finish_gpu.planned(backend, f16, f16, shape, recipe.finish(300, 3000)).steps
     assert step.kernel.name.endswith("_columns_finished_runs")
-    assert [argument.base for argument in step.arguments] == ["c", "b", "a", "scratch", "flags", "in0", "in1"]
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in1", "in0", "scratch", "flags", "in2", "in3"]
     assert step.constants[-2:] == (3000, 300)  # rows of what is turned are columns of C
 
 

@@ -16,7 +16,7 @@ from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
 from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
 from tests.kernels import gemm_gpu
 from tests.kernels.gemm.sm90_wgmma.case import draw
-from tests.kernels.machine import machine
+from tests.kernels.machine import execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
@@ -55,7 +55,7 @@ def run_mma(spec, case):
     """Fill a copy of C."""
     here, result = machine(), np.empty_like(case.c)
     addresses = [here.upload(array) for array in (case.c, case.a, case.b)]
-    here.launch(multistage.plan(spec, case.shape, case.pitches), addresses)
+    execute(here, multistage.plan(spec, case.shape, case.pitches), addresses[:1], addresses[1:])
     result.reshape(-1).view(np.uint8)[:] = here.download(addresses[0], result.nbytes)
     for address in addresses:
         here.free(address)
@@ -149,7 +149,7 @@ def test_plan_covers_the_result(spec, shape):
             wgmma_kernel.plan(spec, *shape, H200_SMS)
         return
     strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
-    launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides)
+    launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides).launch
     num_m, num_n, num_k = launch.constants[:3]
     beside, above = spec.parts
     assert num_m % above == num_n % beside == launch.grid[0] % spec.cluster == 0
@@ -158,7 +158,7 @@ def test_plan_covers_the_result(spec, shape):
     assert (num_n - beside) * spec.tile_n < n <= num_n * spec.tile_n
     assert (num_k - 1) * spec.depth < depth <= num_k * spec.depth
     # The bytes the barriers wait for are those of the boxes.
-    _, a, b = launch.maps
+    a, b = (argument.map for argument in launch.arguments[1:3])
     expected = int(re.search(r"expect_tx.*, (\d+);", launch.kernel.ptx).group(1))
     num_boxes = [
         len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))
