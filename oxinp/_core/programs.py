@@ -50,9 +50,11 @@ class Program:
         self.arguments, count = arguments_of(graph)
         self.launch: Any = _skip
         if outputs[0][1].size:
-            launch = importlib.import_module(ELEMENTWISE).plan(
-                graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability
-            ).launch
+            launch = (
+                importlib.import_module(ELEMENTWISE)
+                .plan(graph.shape, inputs(graph), instructions(graph), _outputs(outputs), backend.capability)
+                .launch
+            )
             num_varying = len(outputs) + count
             self.launch = backend.launcher(launch.kernel, launch.grid, num_varying, launch.constants, launch.work)
 

@@ -76,7 +76,7 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
             if stand_in is not None and step.kernel.target == "sm_90a":
                 stand_in(step)
             else:
-                machine.launch(step, list(_parameters(machine, step, buffers)))
+                machine.launch(step, list(parameters(machine, step, buffers)))
         elif isinstance(step, Fill):
             machine.write(_address(step.target, buffers), np.full(step.nbytes, step.byte, np.uint8))
         elif isinstance(step, Copy):
@@ -91,8 +91,8 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
     return words
 
 
-def _parameters(machine, launch, buffers):
-    """Yield the values of a launch's arguments."""
+def parameters(machine, launch, buffers):
+    """Yield the values of a launch's arguments; `buffers` are addresses and values by name."""
     for argument in launch.arguments:
         value = buffers[argument.buffer]
         if isinstance(value, tuple):

@@ -1,6 +1,6 @@
 """f32 products from halves: the passes and the guard on the emulator, the sums simulated, the wgmma kernel assembled.
 
-The whole, on the GPU, is `gemm_split_gpu`'s.
+The whole, on the GPU, is `asv_benchmarks.kernels.fp16x2`'s.
 """
 
 import itertools
@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import fp16x2 as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
@@ -17,7 +18,6 @@ from oxinp._kernels.gemm.fp16x2.kernel import DEPTH, SplitGemmSpec
 from oxinp._kernels.gemm.operand import Matrices, Source
 from oxinp._kernels.plan import ALIGNMENT, Plan
 from oxinp._ptx.types import c64, f32, from_dtype
-from tests.kernels import gemm_split_gpu
 from tests.kernels.gemm.fp16x2.case import CASES, FIT, UNFIT, Reference, draw, embedded
 from tests.kernels.gemm.guarded_case import GuardedPlan, fixture_of
 from tests.kernels.gemm.sm90_wgmma.test_kernel import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
@@ -220,8 +220,8 @@ def test_assembles_cleanly(spec, said):  # noqa: F811
 @TYPES
 def test_against_float64(case, dtype):
     rng = np.random.default_rng(8)
-    for shape, transposed in zip(gemm_split_gpu.SHAPES, ((False, False), (True, True)), strict=True):
-        assert gemm_split_gpu.check(machine().backend, case, shape, transposed, rng, None, dtype)
+    for shape, transposed in zip(program.SHAPES, ((False, False), (True, True)), strict=True):
+        assert program.check(machine().backend, case, shape, transposed, rng, None, dtype)
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)

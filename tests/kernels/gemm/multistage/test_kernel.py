@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import multistage as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
 from oxinp._kernels.gemm.multistage.cost import tilings_of
 from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
-from tests.kernels import gemm_any_gpu
 from tests.kernels.machine import REQUIRE_GPU, execute, machine
 from tests.ptx.assembler import assemble, sampled
 
@@ -165,7 +165,7 @@ def test_chunks_of_depth_leave_partial_results():
 
 
 @pytest.mark.hopper
-@pytest.mark.parametrize("spec", [spec for spec, _ in gemm_any_gpu.TIMED], ids=name_of)
+@pytest.mark.parametrize("spec", [spec for spec, _ in program.TIMED], ids=name_of)
 def test_tensor_cores_against_higher_precision(spec):
     for m, n, depth in [*SHAPES, (300, 270, 1001)]:
         a, b = draw(spec, m, depth), draw(spec, depth, n)
@@ -193,7 +193,7 @@ PLANNED = [
     ]
     if tile_config.is_legal(planned, H200)
 ]
-TIMED = [spec for spec, _ in gemm_any_gpu.TIMED]
+TIMED = [spec for spec, _ in program.TIMED]
 
 
 @pytest.mark.parametrize("count", [1, 3000])

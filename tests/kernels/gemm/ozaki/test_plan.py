@@ -1,6 +1,6 @@
 """f64 products from residues: the passes and the guard on the emulator, the wgmma kernel's part in NumPy, assembled.
 
-The whole, on the GPU, is `gemm_ozaki_gpu`'s.
+The whole, on the GPU, is `asv_benchmarks.kernels.ozaki`'s.
 """
 
 import itertools
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import ozaki as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
@@ -21,7 +22,6 @@ from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.plan import Plan
 from oxinp._ptx.types import c128, f64
-from tests.kernels import gemm_ozaki_gpu
 from tests.kernels.gemm.guarded_case import GuardedPlan, fixture_of
 from tests.kernels.gemm.ozaki.case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
 from tests.kernels.gemm.sm90_wgmma.test_kernel import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
@@ -332,7 +332,7 @@ def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_against_twice_the_precision(case, monkeypatch):
     monkeypatch.setattr(select, "MIN_RESIDUE_GAIN", 0)
-    assert gemm_ozaki_gpu.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
+    assert program.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
 SPECS = [ResidueGemmSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]

@@ -1,6 +1,7 @@
 """Products of f32 in parts: what warps do with tiles of numbers of every sort, held against chains in double.
 
-As in `test_gemm_native`, tiles are written as the copy engine would write them; `native_parts_gpu` checks the kernels.
+As in `test_kernel`, tiles are written as the copy engine would write them; `asv_benchmarks.kernels.bf16x3` checks the
+kernels on a GPU.
 """
 
 from types import SimpleNamespace

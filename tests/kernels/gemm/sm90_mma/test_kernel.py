@@ -1,6 +1,7 @@
 """The kernels of Hopper for f64 and for small f32 matrices: what warps do with tiles, and that they assemble.
 
-The copy engine is not emulated: here, tiles are written as it would write them. `gemm_native_gpu` checks the kernels.
+The copy engine is not emulated: tiles are written as it would write them. `asv_benchmarks.kernels.sm90_mma` checks the
+kernels on a GPU.
 """
 
 import math
@@ -10,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import sm90_mma as program
+from asv_benchmarks.kernels.multistage import draw
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import SplitGemmSpec
 from oxinp._kernels.gemm.operand import Matrices, Stack, contiguous
@@ -31,8 +34,6 @@ from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, c128, f16, f32, f64, u32
-from tests.kernels import gemm_native_gpu
-from tests.kernels.gemm_any_gpu import draw
 from tests.kernels.machine import machine
 from tests.ptx.assembler import assemble, sampled
 
@@ -61,15 +62,15 @@ def is_legal(spec):
 
 
 ALL_SPECS = [
-    *gemm_native_gpu.CHECKED_SPECS,
+    *program.CHECKED_SPECS,
     *filter(is_legal, SHIPPED),
     *[
         spec
         for group in (
-            gemm_native_gpu.SQUARES,
-            gemm_native_gpu.C128_SQUARES,
-            gemm_native_gpu.F32_SQUARES,
-            gemm_native_gpu.BATCHES,
+            program.SQUARES,
+            program.C128_SQUARES,
+            program.F32_SQUARES,
+            program.BATCHES,
         )
         for specs in group.values()
         for spec in specs

@@ -1,4 +1,4 @@
-"""How fast `oxinp.matmul` is on tensor cores. ``python -m tests.kernels.hopper_gpu [--peer] [--compile] [ROW ...]``.
+"""How fast `oxinp.matmul` is on tensor cores: ``python -m asv_benchmarks.kernels.tensor_cores [ROW ...]``.
 
 One line per kind and shape: the median of rounds, each the device time of a batch of products by events, ours and the
 peer's in turn, so that clocks that drift drift for both. Operands are random; a few rows of every result are compared
@@ -18,10 +18,10 @@ import numpy as np
 
 import oxinp
 from _driver.link import link
+from asv_benchmarks.kernels.plans import write
 from oxinp._config import config
 from oxinp._core.ops import matmul
 from oxinp._core.placement import device
-from tests.kernels.gemm_gpu import write
 
 SQUARES = (256, 512, 1024, 1536, 2048, 4096, 8192, 16384)
 SKINNY = ((16, 8192, 8192), (128, 8192, 8192), (8192, 8192, 128), (8192, 128, 8192), (256, 256, 65536))
