@@ -47,7 +47,7 @@ def test_the_planner_asks_for_a_problem():
 
 def test_what_was_measured_is_planned():
     cut = Cut(64, 32, 32, 16, 16, 3, 2)
-    launch, second = plan(Device(cut._asdict())).launches
+    launch, second = plan(Device(cut._asdict())).steps
     assert launch.grid == (512 // 64 * 384 // 32, 2, 1)
     assert launch.kernel.num_threads == 128
     assert second is not None
@@ -68,7 +68,7 @@ def test_what_was_measured_is_planned():
     ids=str,
 )
 def test_what_does_not_fit_is_not(fields):
-    assert plan(Device(fields)).launches[0].kernel is plan(Device()).launches[0].kernel
+    assert plan(Device(fields)).steps[0].kernel is plan(Device()).steps[0].kernel
 
 
 def test_decide_without_an_answer():
@@ -102,13 +102,13 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
 @pytest.mark.parametrize("cc", SHARED_NBYTES, ids=str)
 def test_candidates_are_legal_and_begin_with_the_default(type_, cc):
     device = Device(cc=cc)
-    default = plan(device, type_).launches[0]
+    default = plan(device, type_).steps[0]
     choice, *_ = device.asked  # what joins chunks of K may be asked about, too
     candidates = list(choice.candidates())
     assert all(map(choice.is_legal, candidates[::17]))
     assert len(set(candidates)) > 100
     device.fields = candidates[0]._asdict()
-    assert plan(device, type_).launches[0] == default
+    assert plan(device, type_).steps[0] == default
 
 
 def sample():

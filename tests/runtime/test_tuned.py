@@ -208,7 +208,7 @@ def test_hoppers_choices_are_shipped(config):
     a, b = (select.Matrices(f64, (512, 1), 256) for _ in range(2))
     plan = select.plan((512, 512), 512, a, b, f64, f64, device)
     assert asked[0].is_legal(Cut(**answer))
-    assert plan.launches[0].grid == (512 // 32 * 512 // 64, 1, 1)
+    assert plan.steps[0].grid == (512 // 32 * 512 // 64, 1, 1)
 
 
 def test_the_wheel_has_them(tmp_path):

@@ -11,6 +11,7 @@ from oxinp._kernels.gemm.multistage.grouped import Group, Problem
 from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
+from tests.kernels.machine import execute
 
 PAD = 3  # elements behind each row
 
@@ -70,12 +71,6 @@ class Placed:
         self.machine.free(self.address)
 
 
-def run(machine, plan, pointers, extras=()):
-    """Launch a product into a new C order array of the plan's caller, whose pointer comes first."""
-    (launch,) = plan.launches
-    machine.launch(launch, [*pointers, *extras])
-
-
 def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
     """C of a product whose matrix of a form is `a`."""
     placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
@@ -83,7 +78,7 @@ def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
     address = machine.upload(c)
     plan = blas3.plan_product(b.shape, placed.matrices, form, other.matrices, device, is_left=is_left)
     factors = (placed, other) if is_left else (other, placed)
-    run(machine, plan, [address, *(x.address for x in factors)])
+    execute(machine, plan, [address], [x.address for x in factors])
     result = machine.download(address, c.nbytes).view(c.dtype).reshape(c.shape)
     for x in factors:
         x.close()
@@ -97,15 +92,12 @@ def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=Fal
     c = np.full(b.shape, np.nan, b.dtype)
     plan = blas3.plan_by_whole(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
     factors = (placed, other) if is_left else (other, placed)
-    scratch = machine.allocate(plan.scratch_nbytes)
-    bases = {"c": machine.upload(c), "scratch": scratch, "a": factors[0].address, "b": factors[1].address}
-    for step in plan.steps:
-        machine.launch(step, [bases[argument.base] + argument.offset for argument in step.arguments])
-    result = machine.download(bases["c"], c.nbytes).view(c.dtype).reshape(c.shape)
+    address = machine.upload(c)
+    execute(machine, plan, [address], [x.address for x in factors])
+    result = machine.download(address, c.nbytes).view(c.dtype).reshape(c.shape)
     for x in factors:
         x.close()
-    machine.free(bases["c"])
-    machine.free(scratch)
+    machine.free(address)
     return result
 
 
@@ -116,7 +108,7 @@ def rank_k(machine, device, a, *, is_turned=False, finish=None, extras=(), **opt
     c = np.full(shape, np.nan, a.dtype)
     address = machine.upload(c)
     plan = blas3.plan_rank_k(shape, a.shape[-1], placed.matrices, device, finish=finish, **options)
-    run(machine, plan, [address, placed.address, placed.address], extras)
+    execute(machine, plan, [address], [placed.address, *extras])
     result = machine.download(address, c.nbytes).view(c.dtype).reshape(shape)
     placed.close()
     machine.free(address)
@@ -131,9 +123,7 @@ def solution(machine, device, a, b, form, *, is_left=True, is_turned=False):
     moves = (matrices.strides[0], own.strides[0]) if batch > 1 else (0, 0)
     system = System(b.shape[-2:], matrices, form, is_left, own.strides[-2], own.alignment, batch, *moves)
     plan = blas3.plan_solve(system, device)
-    bases = {"a": placed.address, "c": x.address}
-    for step in plan.steps:
-        machine.launch(step, [bases[argument.base] + argument.offset for argument in step.arguments])
+    execute(machine, plan, [x.address], [placed.address])
     result = x.read()
     placed.close()
     x.close()
@@ -149,9 +139,9 @@ def grouped(machine, device, pairs):
         addresses = [machine.upload(x) for x in (np.full(shape, np.nan, a.dtype), a, b)]
         problems.append(Problem(*addresses, (*shape, a.shape[1]), (shape[1], a.shape[1], shape[1])))
         held += addresses
-    plan = grouped_kernel.plan(Group(type_, type_, type_), problems, device)
-    held.append(machine.upload(plan.table))
-    machine.launch(plan.launch, held[-1:])
+    plan, table = grouped_kernel.plan(Group(type_, type_, type_), problems, device)
+    held.append(machine.upload(table))
+    execute(machine, plan, inputs=held[-1:])
     results = [
         machine.download(problem.c, a.itemsize * problem.shape[0] * problem.shape[1]).view(a.dtype)
         for problem, (a, _) in zip(problems, pairs, strict=True)

@@ -28,7 +28,7 @@ from tests.kernels.blas3.case import (
     rank_k,
     solution,
 )
-from tests.kernels.machine import machine
+from tests.kernels.machine import execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 DTYPES = ["f4", "f8", "c8", "c16"]
@@ -110,9 +110,9 @@ def test_whole_matrices(dtype, form):
     here, a = machine(), draw(np.random.default_rng(9), dtype, 2, 35, 35)
     a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
     type_ = from_dtype(np.dtype(dtype))
-    launch = symmetrize.plan(a.shape, Matrices(type_, (35 * 35, 1, 35), 256), form, DEVICE)
+    plan = symmetrize.plan(a.shape, Matrices(type_, (35 * 35, 1, 35), 256), form, DEVICE)
     pointers = [here.upload(np.full(a.shape, np.nan, dtype)), here.upload(np.ascontiguousarray(a.swapaxes(1, 2)))]
-    here.launch(launch, [*pointers, *pointers[1:] * (symmetrize.num_inputs(form) - 1)])
+    execute(here, plan, pointers[:1], pointers[1:])
     found = here.download(pointers[0], a.nbytes).view(dtype).reshape(a.shape)
     assert np.array_equal(found, [full(np.where(np.isnan(x), 0, x), form) for x in a])
     for pointer in pointers:
@@ -266,4 +266,4 @@ def test_products_assemble_without_spills(form, c_form, type_, request, tmp_path
     matrices = Matrices(type_, (256, 1), 16)
     variant = Variant(a_form=form, c_form=c_form, is_mirrored_out=True, finish=scaled(type_, (256, 1)))
     plan = select.plan((256, 256), 256, matrices, matrices, type_, type_, DEVICE, variant)
-    check_assembled(plan.launches[0].kernel, request, tmp_path)
+    check_assembled(plan.launch.kernel, request, tmp_path)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.gemm.fp16x2.plan import Source
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.operand import Source
 from oxinp._ptx.types import from_dtype
+from tests.kernels.machine import execute
 
 
 class GuardedPlan:
@@ -31,15 +32,15 @@ class GuardedPlan:
         stored = [np.pad(x, ((0, 0), (0, extra)), constant_values=np.nan) for x in stored]
         type_ = from_dtype(a.dtype)
         self.sources = [
-            Source(name, major, len(x), x.shape[1] - extra, x.shape[1], alignment, type_)
-            for name, major, x in zip("ab", majors, stored, strict=True)
+            Source(buffer, type_, major, len(x), x.shape[1] - extra, x.shape[1], 0, 1, alignment)
+            for buffer, major, x in zip(("in0", "in1"), majors, stored, strict=True)
         ]
         spec = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 16, 3, is_guarded=True)
         native = multistage.plan(spec, (m, n, depth), (n, *[source.pitch for source in self.sources]))
         self.plan = self.planned(native)
-        self.bases = {"c": here.upload(np.full((m, n), np.nan, a.dtype))}
-        self.bases["scratch"] = here.allocate(self.plan.scratch_nbytes)
-        self.bases |= {name: here.upload(np.ascontiguousarray(x)) for name, x in zip("ab", stored, strict=True)}
+        self.buffers = {"out0": here.upload(np.full((m, n), np.nan, a.dtype))}
+        self.buffers["scratch"] = here.allocate(self.plan.scratch_nbytes)
+        self.buffers |= {f"in{i}": here.upload(np.ascontiguousarray(x)) for i, x in enumerate(stored)}
 
     def planned(self, native):
         """The plan, whose last launch is the native one."""
@@ -50,16 +51,13 @@ class GuardedPlan:
 
     def run(self):
         """Launch everything."""
-        for step in self.plan.steps:
-            if step.kernel.target == "sm_90a":
-                self.multiply(step)
-            else:
-                self.here.launch(step, [self.bases[x.base] + x.offset for x in step.arguments])
+        out, scratch, *inputs = self.buffers.values()
+        execute(self.here, self.plan, [out], inputs, scratch, self.multiply)
 
     def read(self, argument, dtype, shape):
         """An array where an argument points to."""
         nbytes = np.dtype(dtype).itemsize * int(np.prod(shape))
-        return self.here.download(self.bases[argument.base] + argument.offset, nbytes).view(dtype).reshape(shape)
+        return self.here.download(self.buffers[argument.buffer] + argument.offset, nbytes).view(dtype).reshape(shape)
 
     @property
     def is_unfit(self):
@@ -78,7 +76,7 @@ class GuardedPlan:
 
     def close(self):
         """Free the memory."""
-        for address in self.bases.values():
+        for address in self.buffers.values():
             self.here.free(address)
 
 

@@ -11,7 +11,7 @@ from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._ptx.types import c64, f16, f32, f64, i32, i64
-from tests.kernels.machine import machine
+from tests.kernels.machine import execute, machine
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
 SHAPE, DEPTH = (70, 45), 300  # deep enough to be cut along K, were there no epilogue
@@ -52,10 +52,10 @@ def finished(type_, a, b, finish, arrays, out=None, scalars=(), c=None, acc=None
         for x in (a, b)
     ]
     plan = select.plan(shape, a.shape[-1], *matrices, acc or type_, out, DEVICE, Variant(finish=finish))
-    assert len(plan.launches) == 1
+    assert len(plan.steps) == 1
     held = [here.upload(x) for x in (c, a, b)]
     more = [held[0] if x is None else here.upload(x) for x in arrays]
-    here.launch(plan.launches[0], [*held, *scalars, *more])
+    execute(here, plan, held[:1], [*held[1:], *scalars, *more])
     result = here.download(held[0], c.nbytes).view(c.dtype).reshape(shape)
     for address in dict.fromkeys([*held, *more]):
         here.free(address)
@@ -89,7 +89,7 @@ def test_bias_and_activation(strides):
     )  # fmt: skip
     c = np.empty(SHAPE, "f4")
     addresses = [here.upload(x) for x in (c, a, b, held)]
-    here.launch(plan.launches[0], [*addresses, 1.5])
+    execute(here, plan, addresses[:1], [*addresses[1:], 1.5])
     found = here.download(addresses[0], c.nbytes).view("f4").reshape(SHAPE)
     np.testing.assert_allclose(found, np.maximum(a @ b + bias, np.float32(1.5)), rtol=1e-4, atol=1e-4)
     for address in addresses:

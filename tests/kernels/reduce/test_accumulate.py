@@ -28,7 +28,7 @@ def running_sum(op, values):
         out[0] = total if op.finish is None else op.finish(k, total)
     here = machine()
     target, source = here.upload(np.zeros(1)), here.upload(values)
-    here.launch(Launch(k.build(), (1, 1, 1), (len(values),)), [target, source])
+    here.launch(Launch(k.build(), (1, 1, 1), (), (len(values),)), [target, source])
     (result,) = struct.unpack("d", here.download(target, 8).tobytes())
     here.free(target)
     here.free(source)

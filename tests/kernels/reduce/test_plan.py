@@ -89,8 +89,8 @@ FAMILIES = [
 def test_every_path(session, shape, axes, family, num_launches, dtype):
     x = random_values(np.random.default_rng(0), shape, dtype)
     for plan in (check_sum(session, x, axes), check_max(session, x, axes)):
-        assert plan.launches[0].kernel.name == {rows: "reduce_rows", columns: "reduce_columns"}[family]
-        assert len(plan.launches) == num_launches
+        assert plan.steps[0].kernel.name == {rows: "reduce_rows", columns: "reduce_columns"}[family]
+        assert len(plan.steps) == num_launches
         assert (plan.scratch_nbytes > 0) == (num_launches == 2)
 
 
@@ -163,7 +163,7 @@ def test_no_elements(session, shape, axes):
     output = np.full(expected.shape, 7.0)
     plan = reduce(session, x, axes, sum_op(x.dtype), output)
     assert_same(output, expected)
-    assert len(plan.launches) == (expected.size > 0)
+    assert len(plan.steps) == (expected.size > 0)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -173,7 +173,7 @@ def test_wide_indices(session, seed, monkeypatch):
     shape = [(3000, 64), (70_000,), (300, 9)][seed] if seed < 3 else random_shape(rng)
     x = random_view(rng, shape, np.dtype("i4"))
     plan = check_sum(session, x, random_axes(rng, len(shape)) if seed >= 3 else (0,))
-    assert all(".param .s64 num_rows" in launch.kernel.ptx for launch in plan.launches)
+    assert all(".param .s64 num_rows" in launch.kernel.ptx for launch in plan.steps)
 
 
 def subtract(_, a, b):

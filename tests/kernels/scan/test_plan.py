@@ -90,10 +90,10 @@ PATHS = [
 def test_every_path(session, shape, axis, family, num_launches, dtype):
     x = random_values(np.random.default_rng(0), shape, dtype)
     plan = check(session, x, axis)
-    assert {launch.kernel.name for launch in plan.launches} == {family}
-    assert (plan.scratch_nbytes > 0) == (len(plan.launches) == 2)
+    assert {launch.kernel.name for launch in plan.steps} == {family}
+    assert (plan.scratch_nbytes > 0) == (len(plan.steps) == 2)
     if dtype == np.float32:
-        assert len(plan.launches) == num_launches
+        assert len(plan.steps) == num_launches
 
 
 @pytest.mark.parametrize("shape", [(70_001,), (513, 130)])
@@ -184,4 +184,4 @@ def test_chains_with_indices_scalars_and_broadcasts(session):
 def test_no_elements(session):
     for shape in ((0,), (3, 0), (0, 3)):
         plan = session.scan(shape, 0, [np.empty(shape)], (), 0, scan_op(np.dtype("f8")), np.empty(shape))
-        assert plan.launches == ()
+        assert plan.steps == ()

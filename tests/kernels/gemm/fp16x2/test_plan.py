@@ -1,6 +1,6 @@
 """f32 products from halves: the passes and the guard on the emulator, the sums simulated, the wgmma kernel assembled.
 
-The whole, on the GPU, is `gemm_split_gpu`'s.
+The whole, on the GPU, is `asv_benchmarks.kernels.fp16x2`'s.
 """
 
 import itertools
@@ -9,16 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import fp16x2 as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.fp16x2.convert import padded
 from oxinp._kernels.gemm.fp16x2.kernel import DEPTH, SplitGemmSpec
-from oxinp._kernels.gemm.fp16x2.plan import Source
-from oxinp._kernels.gemm.operand import Matrices
-from oxinp._kernels.plan import ALIGNMENT
+from oxinp._kernels.gemm.operand import Matrices, Source
+from oxinp._kernels.plan import ALIGNMENT, Plan
 from oxinp._ptx.types import c64, f32, from_dtype
-from tests.kernels import gemm_split_gpu
 from tests.kernels.gemm.fp16x2.case import CASES, FIT, UNFIT, Reference, draw, embedded
 from tests.kernels.gemm.guarded_case import GuardedPlan, fixture_of
 from tests.kernels.gemm.sm90_wgmma.test_kernel import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
@@ -44,7 +43,7 @@ def halves(x, axis):
     return high, (scaled - high.astype(np.float32)).astype(np.float16)
 
 
-class Plan(GuardedPlan):
+class Fp16x2Plan(GuardedPlan):
     """Of a product from halves, without what the wgmma kernel does."""
 
     def __init__(self, a, b, majors, alignment=256):
@@ -58,14 +57,14 @@ class Plan(GuardedPlan):
         (step,) = [step for step in self.plan.steps if step.kernel.target == "sm_90a"]
         found = []
         for x, source in zip(step.arguments[-4:], [self.sources[0]] * 2 + [self.sources[1]] * 2, strict=True):
-            lines, run, parts = source.lines, padded(source.run), source.num_parts
+            lines, run, parts = source.lines, padded(source.run), len(source.type.parts)
             found.append(
                 self.read(x, np.float16, (lines * parts, run) if source.major == "k" else (lines, run * parts))
             )
         return found
 
 
-planned = fixture_of(Plan)
+planned = fixture_of(Fp16x2Plan)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +80,14 @@ def test_passes_leave_the_halves(planned, case, majors, alignment, dtype):
     found = plan.halves()
     # Both parts of an element are scaled as one: as if they were a row (column) of twice the length.
     expected = [
-        np.split(half, source.num_parts, axis)
+        np.split(half, len(source.type.parts), axis)
         for source, x, axis in zip(plan.sources, (a, b), (1, 0), strict=True)
-        for half in halves(np.concatenate([x.real, x.imag][: source.num_parts], axis), axis)
+        for half in halves(np.concatenate([x.real, x.imag][: len(source.type.parts)], axis), axis)
     ]
     for source, stored, parts in zip([plan.sources[0]] * 2 + [plan.sources[1]] * 2, found, expected, strict=True):
-        planes = np.split(stored, source.num_parts, axis=0 if source.major == "k" else 1)
+        planes = np.split(stored, len(source.type.parts), axis=0 if source.major == "k" else 1)
         for plane, part in zip(planes, parts, strict=True):
-            lines = part if (source.name == "a") == (source.major == "k") else part.T
+            lines = part if (source.buffer == "in0") == (source.major == "k") else part.T
             assert np.array_equal(plane[:, : source.run], lines)
             if source.major == "k":
                 assert not plane[:, source.run :].any()
@@ -116,12 +115,11 @@ def test_workspace_is_the_operands_and_twelve_bytes_per_line(shape, majors, dtyp
     m, n, depth = shape
     type_ = from_dtype(np.dtype(dtype))
     sources = [
-        Source(name, major, *((lines, depth) if major == "k" else (depth, lines)), 1 << 16, 256, type_)
-        for name, major, lines in zip("ab", majors, (m, n), strict=True)
+        Source(buffer, type_, major, *((lines, depth) if major == "k" else (depth, lines)), 1 << 16, 0, 1, 256)
+        for buffer, major, lines in zip(("in0", "in1"), majors, (m, n), strict=True)
     ]
-    launch = SimpleNamespace(kernel=None, grid=(1, 1, 1), constants=())
     device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
-    plan = fp16x2.plan(*sources, launch, device)
+    plan = fp16x2.plan(*sources, Plan(()), device)
     operands = sum(x.lines * (-(-x.run // 8) * 8) * type_.nbytes for x in sources)
     assert plan.scratch_nbytes <= operands + 12 * (m + n) + 9 * ALIGNMENT
 
@@ -222,8 +220,8 @@ def test_assembles_cleanly(spec, said):  # noqa: F811
 @TYPES
 def test_against_float64(case, dtype):
     rng = np.random.default_rng(8)
-    for shape, transposed in zip(gemm_split_gpu.SHAPES, ((False, False), (True, True)), strict=True):
-        assert gemm_split_gpu.check(machine().backend, case, shape, transposed, rng, None, dtype)
+    for shape, transposed in zip(program.SHAPES, ((False, False), (True, True)), strict=True):
+        assert program.check(machine().backend, case, shape, transposed, rng, None, dtype)
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)

@@ -9,7 +9,7 @@ from oxinp._kernels.gemm.multistage import grouped
 from oxinp._kernels.gemm.multistage.grouped import Group, Problem
 from oxinp._ptx.types import c64, f16, f32, f64, i64
 from tests.kernels.blas3.test_plan import check_assembled
-from tests.kernels.machine import machine
+from tests.kernels.machine import execute, machine
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
 SHAPES = [(40, 70, 20), (1, 1, 1), (100, 33, 130), (64, 64, 64), (5, 200, 7)]
@@ -35,9 +35,9 @@ def test_every_problem(type_, acc, majors, count):
         problems.append(Problem(*addresses, (m, n, depth), (n, *[x.shape[1] for x in stored])))
         operands.append((a, b))
         held += addresses
-    plan = grouped.plan(Group(type_, acc, type_, *majors), problems, DEVICE)
-    held.append(here.upload(plan.table))
-    here.launch(plan.launch, held[-1:])
+    plan, table = grouped.plan(Group(type_, acc, type_, *majors), problems, DEVICE)
+    held.append(here.upload(table))
+    execute(here, plan, inputs=held[-1:])
     for problem, (a, b) in zip(problems, operands, strict=True):
         shape = problem.shape[:2]
         found = here.download(problem.c, a.itemsize * shape[0] * shape[1]).view(a.dtype).reshape(shape)
@@ -54,13 +54,13 @@ def test_every_problem(type_, acc, majors, count):
 
 def test_long_problems_come_first_and_work_is_counted():
     problems = [Problem(0, 0, 0, shape, (shape[1], shape[2], shape[1])) for shape in SHAPES]
-    plan = grouped.plan(Group(f32, f32, f32), problems, DEVICE)
-    assert plan.table[:, 5].tolist() == sorted((shape[2] for shape in SHAPES), reverse=True)
+    plan, table = grouped.plan(Group(f32, f32, f32), problems, DEVICE)
+    assert table[:, 5].tolist() == sorted((shape[2] for shape in SHAPES), reverse=True)
     assert plan.launch.work.flops == sum(2 * m * n * depth for m, n, depth in SHAPES)
-    assert plan.table[0, -1] == 0
+    assert table[0, -1] == 0
 
 
 @pytest.mark.parametrize(("type_", "acc"), [(f64, f64), (f32, f32), (f16, f32), (c64, c64)], ids=str)
 def test_assembles_without_spills(type_, acc, request, tmp_path):
     problems = [Problem(0, 0, 0, (256, 256, 256), (256, 256, 256))]
-    check_assembled(grouped.plan(Group(type_, acc, type_), problems, DEVICE).launch.kernel, request, tmp_path)
+    check_assembled(grouped.plan(Group(type_, acc, type_), problems, DEVICE).plan.launch.kernel, request, tmp_path)

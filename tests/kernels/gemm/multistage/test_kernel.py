@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import multistage as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
 from oxinp._kernels.gemm.multistage.cost import tilings_of
 from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
-from tests.kernels import gemm_any_gpu
-from tests.kernels.machine import REQUIRE_GPU, machine
+from tests.kernels.machine import REQUIRE_GPU, execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
@@ -109,10 +109,11 @@ def product(spec, a, b, num_chunks=1):
     c = np.zeros((num_chunks, *batch, m, n), spec.out.dtype)
     addresses = [here.upload(x) for x in (c, *held)]
     batch_strides = [(x[0].size,) if batch else () for x in (c[0], *held)]
-    launch = multistage.plan(
+    plan = multistage.plan(
         spec, (m, n, depth), (n, held[0].shape[-1], held[1].shape[-1]), tuple(batch), tuple(batch_strides), num_chunks
     )
-    here.launch(launch, addresses[:1] + addresses if spec.is_split else addresses)
+    # Partial results are looked at instead of being joined.
+    execute(here, plan, addresses[:1], addresses[1:], addresses[0])
     result = here.download(addresses[0], c.nbytes).view(c.dtype).reshape(c.shape)
     for address in addresses:
         here.free(address)
@@ -164,7 +165,7 @@ def test_chunks_of_depth_leave_partial_results():
 
 
 @pytest.mark.hopper
-@pytest.mark.parametrize("spec", [spec for spec, _ in gemm_any_gpu.TIMED], ids=name_of)
+@pytest.mark.parametrize("spec", [spec for spec, _ in program.TIMED], ids=name_of)
 def test_tensor_cores_against_higher_precision(spec):
     for m, n, depth in [*SHAPES, (300, 270, 1001)]:
         a, b = draw(spec, m, depth), draw(spec, depth, n)
@@ -192,7 +193,7 @@ PLANNED = [
     ]
     if tile_config.is_legal(planned, H200)
 ]
-TIMED = [spec for spec, _ in gemm_any_gpu.TIMED]
+TIMED = [spec for spec, _ in program.TIMED]
 
 
 @pytest.mark.parametrize("count", [1, 3000])
@@ -220,4 +221,4 @@ def test_halves_are_planned_on_tensor_cores_of_any_gpu(type_, cc):
     device, matrices = Device(100, cc, 99 * 1024), select.Matrices(type_, (130, 1), 2)
     assert select.plan_steps((64, 130), 130, matrices, matrices, type_, device, "auto", 0) is None
     plan = select.plan((64, 130), 130, matrices, matrices, f32, type_, device)
-    assert f"mma.sync.aligned.m16n8k16.row.col.f32.{type_}" in plan.launches[0].kernel.ptx
+    assert f"mma.sync.aligned.m16n8k16.row.col.f32.{type_}" in plan.launch.kernel.ptx

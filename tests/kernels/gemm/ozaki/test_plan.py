@@ -1,6 +1,6 @@
 """f64 products from residues: the passes and the guard on the emulator, the wgmma kernel's part in NumPy, assembled.
 
-The whole, on the GPU, is `gemm_ozaki_gpu`'s.
+The whole, on the GPU, is `asv_benchmarks.kernels.ozaki`'s.
 """
 
 import itertools
@@ -11,20 +11,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import ozaki as program
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.fp16x2.plan import Source
+from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki import plan as ozaki
 from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
-from oxinp._ptx.types import c128, f64, from_dtype
-from tests.kernels import gemm_ozaki_gpu
+from oxinp._kernels.plan import Plan
+from oxinp._ptx.types import c128, f64
 from tests.kernels.gemm.guarded_case import GuardedPlan, fixture_of
 from tests.kernels.gemm.ozaki.case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
 from tests.kernels.gemm.sm90_wgmma.test_kernel import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
-from tests.kernels.machine import Emulated, machine
+from tests.kernels.machine import Emulated, execute, machine
 
 DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 SHAPE = (17, 13, 514)
@@ -34,7 +35,7 @@ CASES_OF += [(np.complex128, case) for case in CASES if case.__name__ in COMPLEX
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
 
 
-class Plan(GuardedPlan):
+class OzakiPlan(GuardedPlan):
     """Of a product of residues, whose part for the wgmma kernel NumPy takes: never on a GPU."""
 
     def __init__(self, a, b, majors=("k", "mn"), workspace_nbytes=1 << 30):
@@ -42,7 +43,7 @@ class Plan(GuardedPlan):
         super().__init__(Emulated(), a, b, majors, a.itemsize)
 
     def planned(self, native):
-        return ozaki.plan(from_dtype(self.dtype), *self.sources, native, DEVICE, self.workspace_nbytes)
+        return ozaki.plan(*self.sources, native, DEVICE, self.workspace_nbytes)
 
     def multiply(self, step):
         c, count, a, b = step.arguments
@@ -60,11 +61,11 @@ class Plan(GuardedPlan):
             place = c._replace(offset=c.offset + number * m * b_lines)
             if is_added:
                 result = ((self.read(place, np.uint8, result.shape).astype(int) + result) % p).astype(np.uint8)
-            self.here.memory.write(self.bases[c.base] + place.offset, result)
+            self.here.write(self.buffers[c.buffer] + place.offset, result)
             self.num_products += 1
 
 
-planned = fixture_of(Plan)
+planned = fixture_of(OzakiPlan)
 
 
 def chained(a, b):
@@ -192,8 +193,8 @@ def test_residues(major, is_spread, count):
     planes = np.zeros((len(MODULI), num_lines, residues.padded(depth)), np.int8)
     arrays = (planes, source, exponents, np.array([count], np.int32))
     pointers = [here.upload(array) for array in arrays]
-    launch = residues.plan(residues.ResidueSpec(major, is_spread), lines, depth, source.shape[1], planes[0].size, 1)
-    here.launch(launch, pointers)
+    plan = residues.plan(residues.ResidueSpec(major, is_spread), lines, depth, source.shape[1], planes[0].size, 1)
+    execute(here, plan, pointers[:1], pointers[1:])
     found = here.download(pointers[0], planes.nbytes).view(np.int8).reshape(planes.shape)
     numbers = np.rint(np.ldexp(x, exponents[:, None])).astype(np.int64)
     at = order(depth)
@@ -227,7 +228,7 @@ def test_reconstruction_rounds_once(count, columns):
     pointers = [here.upload(array) for array in (c, planes, *exponents, np.array([count], np.int32))]
     source = crt.Residues(rows, columns, pitch, rows * pitch)
     for other in COUNTS:
-        here.launch(crt.plan(other, source, c_pitch, 1), pointers)
+        execute(here, crt.plan(other, source, c_pitch, 1), pointers[:1], pointers[1:])
     found = here.download(pointers[0], c.nbytes).view(np.float64).reshape(c.shape)
     powers = exponents[0][:, None] + exponents[1]
     expected = [
@@ -274,10 +275,10 @@ def test_what_is_planned(shape, type_, cc, is_planned):
 
 
 def test_workspace_and_depth_that_do_not_suffice():
-    source = [Source(name, "k", 4096, 4096, 4096, 256) for name in "ab"]
-    assert ozaki.plan(f64, *source, None, DEVICE, 1 << 20) is None
-    deep = [Source(name, "k", 1024, ozaki.MAX_TERMS + 1, 1 << 22, 256) for name in "ab"]
-    assert ozaki.plan(f64, *deep, None, DEVICE, 1 << 40) is None
+    source = [Source(buffer, f64, "k", 4096, 4096, 4096, 0, 1, 256) for buffer in ("in0", "in1")]
+    assert ozaki.plan(*source, None, DEVICE, 1 << 20) is None
+    deep = [Source(buffer, f64, "k", 1024, ozaki.MAX_TERMS + 1, 1 << 22, 0, 1, 256) for buffer in ("in0", "in1")]
+    assert ozaki.plan(*deep, None, DEVICE, 1 << 40) is None
 
 
 SHAPES = [
@@ -295,9 +296,11 @@ SHAPES = [
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     m, n, depth = shape
-    sources = [Source("a", "k", m, depth, depth, 256), Source("b", "mn", depth, n, n, 256)]
-    launch = SimpleNamespace(kernel=None, grid=(1, 1, 1), constants=())
-    plan = ozaki.plan(type_, *sources, launch, DEVICE, workspace_nbytes)
+    sources = [
+        Source("in0", type_, "k", m, depth, depth, 0, 1, 256),
+        Source("in1", type_, "mn", depth, n, n, 0, 1, 256),
+    ]
+    plan = ozaki.plan(*sources, Plan(()), DEVICE, workspace_nbytes)
     assert plan.scratch_nbytes <= workspace_nbytes
     cut = ozaki_cost.fitting(type_, m, n, depth, workspace_nbytes)
     assert cut.chunk <= ozaki_kernel.MAX_DEPTH
@@ -329,7 +332,7 @@ def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_against_twice_the_precision(case, monkeypatch):
     monkeypatch.setattr(select, "MIN_RESIDUE_GAIN", 0)
-    assert gemm_ozaki_gpu.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
+    assert program.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
 SPECS = [ResidueGemmSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]

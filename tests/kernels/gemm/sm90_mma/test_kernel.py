@@ -1,6 +1,7 @@
 """The kernels of Hopper for f64 and for small f32 matrices: what warps do with tiles, and that they assemble.
 
-The copy engine is not emulated: here, tiles are written as it would write them. `gemm_native_gpu` checks the kernels.
+The copy engine is not emulated: tiles are written as it would write them. `asv_benchmarks.kernels.sm90_mma` checks the
+kernels on a GPU.
 """
 
 import math
@@ -10,9 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import sm90_mma as program
+from asv_benchmarks.kernels.multistage import draw
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import SplitGemmSpec
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import Matrices, Stack, contiguous
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
 from oxinp._kernels.gemm.select import plan_steps
@@ -22,7 +25,7 @@ from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import SmallSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, Stack
+from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
@@ -31,8 +34,6 @@ from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, c128, f16, f32, f64, u32
-from tests.kernels import gemm_native_gpu
-from tests.kernels.gemm_any_gpu import draw
 from tests.kernels.machine import machine
 from tests.ptx.assembler import assemble, sampled
 
@@ -61,15 +62,15 @@ def is_legal(spec):
 
 
 ALL_SPECS = [
-    *gemm_native_gpu.CHECKED_SPECS,
+    *program.CHECKED_SPECS,
     *filter(is_legal, SHIPPED),
     *[
         spec
         for group in (
-            gemm_native_gpu.SQUARES,
-            gemm_native_gpu.C128_SQUARES,
-            gemm_native_gpu.F32_SQUARES,
-            gemm_native_gpu.BATCHES,
+            program.SQUARES,
+            program.C128_SQUARES,
+            program.F32_SQUARES,
+            program.BATCHES,
         )
         for specs in group.values()
         for spec in specs
@@ -120,7 +121,7 @@ def run(kernel, arrays, constants):
     """Launch one block; the first array is written."""
     here = machine()
     addresses = [here.upload(x) for x in arrays]
-    here.launch(Launch(kernel, (1, 1, 1), constants), addresses)
+    here.launch(Launch(kernel, (1, 1, 1), (), constants), addresses)
     return here.download(addresses[0], arrays[0].nbytes).view(arrays[0].dtype).reshape(arrays[0].shape)
 
 
@@ -267,7 +268,7 @@ def planned(type, shape, depth, *, a=None, b=None, alignment=256, device=H200):
 def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
     (step,) = planned(type, shape, depth, **others).steps
     assert step.kernel.name.startswith(("gemm_native", "gemm_small"))
-    assert [argument.base for argument in step.arguments] == ["c", "a", "b"]
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in0", "in1"]
     assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
     assert step.work.flops == 2 * len(type.parts) ** 2 * math.prod(shape) * depth
 

@@ -1,7 +1,7 @@
 """Epilogues of the wgmma kernels: what they make of sums, on the emulator; kernels with them, planned and assembled.
 
 The tensor cores and the copy engine need Hopper, so the emulator is given sums that lie in memory, and a copy engine
-of a few lines. What the kernels write as a whole is checked there: `finish_gpu`.
+of a few lines. What the kernels write as a whole is checked there: `asv_benchmarks.kernels.wgmma_epilogue`.
 """
 
 import itertools
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import wgmma_epilogue as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, bind
 from oxinp._kernels.gemm.sm90_wgmma import epilogue_rows
@@ -23,7 +24,6 @@ from oxinp._ptx import Builder, tile
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import ColumnsTile, ResultTile
 from oxinp._ptx.types import f16, f32, i32, i64, u32
-from tests.kernels import finish_gpu
 from tests.kernels.gemm.sm90_wgmma.epilogue_case import RECIPES, operands
 from tests.kernels.gemm.sm90_wgmma.test_kernel import check_clean
 from tests.kernels.gemm.sm90_wgmma.test_plan import H200
@@ -105,7 +105,7 @@ def stored(recipe, sums, held, corner, extents, way):
         result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finish)
     addresses = [here.upload(x) for x in (np.zeros((2, m, n), out.dtype), sums, *held)]
     scalars = [type.dtype.type(value).item() for type, value in recipe.scalars]
-    here.launch(Launch(k.build(), (1, 1, 1), (*constants, m, n, *corner)), [*addresses[:2], *addresses[2:], *scalars])
+    here.launch(Launch(k.build(), (1, 1, 1), (), (*constants, m, n, *corner)), [*addresses, *scalars])
     return here.download(addresses[0], 2 * m * n * out.nbytes).view(out.dtype).reshape(2, m, n)
 
 
@@ -163,8 +163,8 @@ def test_what_is_stored_of_sums_by_columns(name, width, corner, extents):
 @pytest.mark.parametrize("name", RECIPES)
 def test_products_with_epilogues(name):
     rng = np.random.default_rng(3)
-    for shape in finish_gpu.SHAPES[:-1]:
-        error = finish_gpu.check(machine().backend, RECIPES[name], shape, rng)
+    for shape in program.SHAPES[:-1]:
+        error = program.check(machine().backend, RECIPES[name], shape, rng)
         assert error is None or error <= RECIPES[name].ulp, shape
 
 
@@ -201,17 +201,17 @@ def test_kernels_assemble_cleanly(name, fields, tmp_path):
     assert "Used 168 registers" in log
 
 
-@pytest.mark.parametrize("shape", finish_gpu.SHAPES, ids=str)
+@pytest.mark.parametrize("shape", program.SHAPES, ids=str)
 @pytest.mark.parametrize("name", RECIPES)
 def test_sums_are_those_of_the_product_without(name, shape):
     recipe, backend = RECIPES[name], SimpleNamespace(capability=H200)
     m, n, _, count = shape
-    plan = finish_gpu.planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count))
+    plan = program.planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count))
     if "tanh" in name and n % 8:  # long, and not stored in bulk
         assert plan is None
         return
     (finished,) = plan.steps
-    (plain,) = finish_gpu.planned(backend, recipe.type, recipe.out, shape).steps
+    (plain,) = program.planned(backend, recipe.type, recipe.out, shape).steps
     names = [re.sub(r"_direct|_finished|_rolled", "", step.kernel.name) for step in (finished, plain)]
     assert names[0].split("_", 3)[3] == names[1].split("_", 3)[3]
     assert finished.work.flops == plain.work.flops
@@ -224,18 +224,18 @@ def test_sums_are_those_of_the_product_without(name, shape):
 def test_turned_products_in_runs_are_finished():
     recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
     shape = (300, 3000, 5000, 1)
-    (step,) = finish_gpu.planned(backend, f16, f16, shape, recipe.finish(300, 3000)).steps
+    (step,) = program.planned(backend, f16, f16, shape, recipe.finish(300, 3000)).steps
     assert step.kernel.name.endswith("_columns_finished_runs")
-    assert [argument.base for argument in step.arguments] == ["c", "b", "a", "scratch", "flags", "in0", "in1"]
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in1", "in0", "scratch", "flags", "in2", "in3"]
     assert step.constants[-2:] == (3000, 300)  # rows of what is turned are columns of C
 
 
 def test_where_there_is_no_epilogue():
     recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
     deep = (64, 64, 1 << 16, 1)  # cut along K
-    assert len(finish_gpu.planned(backend, f16, f16, deep).steps) > 1
-    assert finish_gpu.planned(backend, f16, f16, deep, recipe.finish(64, 64)) is None
-    assert finish_gpu.planned(backend, i64, i64, (512, 512, 1024, 1), RECIPES["bytes"].finish(512, 512)) is None
+    assert len(program.planned(backend, f16, f16, deep).steps) > 1
+    assert program.planned(backend, f16, f16, deep, recipe.finish(64, 64)) is None
+    assert program.planned(backend, i64, i64, (512, 512, 1024, 1), RECIPES["bytes"].finish(512, 512)) is None
     a, b = (select.Matrices(f16, (8000, 4000, *strides), 256) for strides in ((80, 1), (1, 80)))
     finish = recipe.finish(40, 24)
     uneven = finish.along([(7, 1000, 0, 1)])  # the bias's matrices do not follow each other

@@ -1,7 +1,7 @@
 """Matrix multiply kernels: right against float64, and assembled as they are meant to be.
 
 The sm_80 kernels run on the emulator, or on the GPU with the rest of the suite. The wgmma kernels need Hopper; on other
-machines they are assembled. Their larger check is `gemm_gpu`.
+machines they are assembled. Their larger check is `asv_benchmarks.kernels.sm90_wgmma`.
 """
 
 import re
@@ -9,14 +9,14 @@ import re
 import numpy as np
 import pytest
 
+from asv_benchmarks.kernels import sm90_wgmma as program
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
 from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
-from tests.kernels import gemm_gpu
 from tests.kernels.gemm.sm90_wgmma.case import draw
-from tests.kernels.machine import machine
+from tests.kernels.machine import execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
@@ -35,8 +35,8 @@ MMA_SPECS = [
 # Below one tile, whole tiles, odd numbers of tiles in every direction, nothing a multiple of anything.
 SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520)]
 WGMMA_SPECS = [
-    *gemm_gpu.CHECKED_SPECS,
-    *[spec for spec, _ in gemm_gpu.TIMED],
+    *program.CHECKED_SPECS,
+    *[spec for spec, _ in program.TIMED],
     GemmSpec(f16, f16, is_sliced=True),
     GemmSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
     GemmSpec(u8, i32, b_major="k", tile_n=192, is_sliced=True, is_bulk=False),
@@ -55,7 +55,7 @@ def run_mma(spec, case):
     """Fill a copy of C."""
     here, result = machine(), np.empty_like(case.c)
     addresses = [here.upload(array) for array in (case.c, case.a, case.b)]
-    here.launch(multistage.plan(spec, case.shape, case.pitches), addresses)
+    execute(here, multistage.plan(spec, case.shape, case.pitches), addresses[:1], addresses[1:])
     result.reshape(-1).view(np.uint8)[:] = here.download(addresses[0], result.nbytes)
     for address in addresses:
         here.free(address)
@@ -77,11 +77,11 @@ def test_the_bound_notices_a_missing_product():
 
 
 @pytest.mark.hopper
-@pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
+@pytest.mark.parametrize("spec", program.CHECKED_SPECS, ids=name_of)
 def test_wgmma_against_float64(spec):
     backend, rng = machine().backend, np.random.default_rng(7)
-    for shape in gemm_gpu.shapes_of(spec):
-        assert gemm_gpu.check(backend, spec, shape, rng) <= 1, shape
+    for shape in program.shapes_of(spec):
+        assert program.check(backend, spec, shape, rng) <= 1, shape
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_mma_assembles_cleanly(spec, said):
 
 def test_the_clean_check_notices(said):
     # A wait taken out: ptxas puts it back, and says so.
-    kernel = wgmma_kernel.make(gemm_gpu.CHECKED_SPECS[0])
+    kernel = wgmma_kernel.make(program.CHECKED_SPECS[0])
     broken = kernel.replace(ptx=kernel.ptx.replace("wgmma.wait_group.sync.aligned 0;", ""))
     with pytest.raises(AssertionError, match="serialises"):
         check_clean(said(broken))
@@ -141,7 +141,7 @@ def test_no_box_is_written_while_it_is_copied_out(spec, waits):
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 8), (8192, 8192, 8192), (136, 264, 72), (100_000, 8, 8)], ids=str)
-@pytest.mark.parametrize("spec", gemm_gpu.CHECKED_SPECS, ids=name_of)
+@pytest.mark.parametrize("spec", program.CHECKED_SPECS, ids=name_of)
 def test_plan_covers_the_result(spec, shape):
     m, n, depth = shape = tuple(x * (2 if spec.type.nbytes == 1 else 1) for x in shape)
     if spec.shared == "c" and depth <= spec.depth:
@@ -149,7 +149,7 @@ def test_plan_covers_the_result(spec, shape):
             wgmma_kernel.plan(spec, *shape, H200_SMS)
         return
     strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
-    launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides)
+    launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides).launch
     num_m, num_n, num_k = launch.constants[:3]
     beside, above = spec.parts
     assert num_m % above == num_n % beside == launch.grid[0] % spec.cluster == 0
@@ -158,7 +158,7 @@ def test_plan_covers_the_result(spec, shape):
     assert (num_n - beside) * spec.tile_n < n <= num_n * spec.tile_n
     assert (num_k - 1) * spec.depth < depth <= num_k * spec.depth
     # The bytes the barriers wait for are those of the boxes.
-    _, a, b = launch.maps
+    a, b = (argument.map for argument in launch.arguments[1:3])
     expected = int(re.search(r"expect_tx.*, (\d+);", launch.kernel.ptx).group(1))
     num_boxes = [
         len(re.findall(rf"bulk\.tensor\.2d\.shared.*\[{register}, ", launch.kernel.ptx))

@@ -4,6 +4,7 @@ The products themselves need Hopper: `tests/core/test_tensor_cores.py`.
 """
 
 import dataclasses
+import functools
 import itertools
 import random
 from types import SimpleNamespace
@@ -21,51 +22,46 @@ from oxinp._ptx import Builder
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.types import bf16, f16, f32, from_dtype, i8, i32, pred, u8
 from tests.kernels import machine as machine_module
-from tests.kernels.machine import TINY_DEVICE, machine
+from tests.kernels.machine import TINY_DEVICE, execute, machine
 
 H200 = type(TINY_DEVICE)(**{**vars(TINY_DEVICE), "num_sms": 132, "cc": (9, 0), "max_shared_nbytes": 227 * 1024})
 
 
-def source(name, type, major, extent, depth, *, count=1, pitch=None, moves=True, alignment=256):
+NOTHING = np.zeros(0, np.uint8)  # in place of C, where nobody looks at it
+
+
+def source(buffer, type, major, extent, depth, *, count=1, pitch=None, moves=True, alignment=256):
     lines, run = (extent, depth) if major == "k" else (depth, extent)
     pitch = run if pitch is None else pitch
-    return Source(name, type, major, lines, run, pitch, lines * pitch if moves and count > 1 else 0, count, alignment)
+    return Source(buffer, type, major, lines, run, pitch, lines * pitch if moves and count > 1 else 0, count, alignment)
 
 
-def run(plan, arrays):
-    """Launch the plan, with NumPy in place of tensor cores; the scratch memory and C."""
+def run(plan, out, *arrays):
+    """Run the plan, with NumPy in place of tensor cores where there are none; the scratch memory and C."""
     here = machine()
-    bases = {name: here.upload(array) for name, array in arrays.items()}
-    bases["scratch"] = here.upload(np.full(max(plan.scratch_nbytes, 1), 0xA5, np.uint8))
-    for step in plan.steps:
-        addresses = [bases.get(argument.base, 0) + argument.offset for argument in step.arguments]
-        if step.kernel.target != "sm_90a":
-            here.launch(step, addresses)
-        elif "c" in arrays:
-            multiply(here, step, addresses)
-    scratch = here.download(bases["scratch"], plan.scratch_nbytes)
-    c = here.download(bases["c"], arrays["c"].nbytes) if "c" in arrays else None
-    for address in bases.values():
+    addresses = [here.upload(array) for array in (out, *arrays)]
+    scratch = here.upload(np.full(max(plan.scratch_nbytes, 1), 0xA5, np.uint8))
+    buffers = dict(zip(("out0", "in0", "in1", "scratch"), (*addresses, scratch), strict=True))
+    stand_in = None if machine_module.REQUIRE_GPU and out.size else functools.partial(multiply, here, out, buffers)
+    execute(here, plan, addresses[:1], addresses[1:], scratch, stand_in)
+    left, c = here.download(scratch, plan.scratch_nbytes), here.download(addresses[0], out.nbytes)
+    for address in (*addresses, scratch):
         here.free(address)
-    return scratch, c
+    return left, c
 
 
-def multiply(here, step, addresses):
-    """What the kernel of a step does to matrices of bytes, one at a time."""
-    if machine_module.REQUIRE_GPU:
-        maps = [argument.map for argument in step.arguments]
-        values = [
-            x if spec is None else here.backend.tensor_map(spec, x) for x, spec in zip(addresses, maps, strict=True)
-        ]
-        here.launch(step, values)
+def multiply(here, out, buffers, launch):
+    """What the kernel of a launch does to matrices of bytes, one at a time; nothing where nobody looks at C."""
+    if not out.size:
         return
-    assert step.kernel.name.startswith("gemm_u8_i32_kk_")
+    assert launch.kernel.name.startswith("gemm_u8_i32_kk_")
     a, b = (
-        read(here, address, argument.map)
-        for address, argument in operands_of(step, list(zip(addresses, step.arguments, strict=True)))
+        read(here, buffers[argument.buffer] + argument.offset, argument.map)
+        for argument in operands_of(launch, launch.arguments)
     )
     c = (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
-    here.memory.write(addresses[0], c)
+    place = launch.arguments[0]
+    here.write(buffers[place.buffer] + place.offset, c)
 
 
 def operands_of(step, arguments):
@@ -94,19 +90,19 @@ def product_of(plan):
 def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, major, run_length, count):
     monkeypatch.setattr(sm90_wgmma, "MIN_COPIED", 0)
     m, depth = (20, run_length) if major == "k" else (run_length, 45)
-    a = source("a", type, major, m, depth, count=count)
+    a = source("in0", type, major, m, depth, count=count)
     dtype = np.dtype(np.bool_) if type is pred else type.dtype
     rng = np.random.default_rng(3)
     stored = (rng.standard_normal((count, a.lines, a.run)) * 50).astype(dtype)
     unit = 16 // dtype.itemsize
     out = wgmma_kernel.OUTS[sm90_wgmma.MULTIPLIED[type]][0]
-    b = source("b", type, "k", 64, depth, pitch=-(-depth // unit) * unit, count=count, moves=False)
+    b = source("in1", type, "k", 64, depth, pitch=-(-depth // unit) * unit, count=count, moves=False)
     b = b._replace(run=b.pitch) if depth % unit else b
     plan = sm90_wgmma.plan(a, b, out, H200)
     step = product_of(plan)
     of_a, _ = operands_of(step, step.arguments)
-    assert of_a.base == "scratch"
-    left = run(plan, {"a": stored, "b": np.zeros(1, dtype)})[0]
+    assert of_a.buffer == "scratch"
+    left = run(plan, NOTHING, stored, np.zeros(1, dtype))[0]
     expected = stored if major == "k" or type is f16 else stored.swapaxes(1, 2)
     lines, length = expected.shape[1:]
     pitch = -(-length // unit) * unit
@@ -128,7 +124,7 @@ def test_stacks_in_another_order_are_copied(monkeypatch):
     plan = select.plan_hopper((3, 2, 20, 16), 24, a, b, f16, H200)
     step = product_of(plan)
     of_a, of_b = operands_of(step, step.arguments)
-    left = run(plan, {"a": stored, "b": np.arange(2 * 24 * 16, dtype=np.float16)})[0].view(np.float16)
+    left = run(plan, NOTHING, stored, np.arange(2 * 24 * 16, dtype=np.float16))[0].view(np.float16)
     assert of_a.map.shape == (6, 20, 24)
     np.testing.assert_array_equal(left[of_a.offset // 2 :][: stored.size], stored.swapaxes(1, 2).ravel())
     assert of_b.map.shape == (6, 24, 16)
@@ -138,21 +134,21 @@ def test_stacks_in_another_order_are_copied(monkeypatch):
 
 def test_chunks_are_summed_up():
     m, n, depth = 40, 24, 1 << 16
-    plan = sm90_wgmma.plan(source("a", f16, "k", m, depth), source("b", f16, "mn", n, depth), f16, H200)
+    plan = sm90_wgmma.plan(source("in0", f16, "k", m, depth), source("in1", f16, "mn", n, depth), f16, H200)
     step = product_of(plan)
-    assert step.arguments[0].base == "scratch"
+    assert step.arguments[0].buffer == "scratch"
     num_chunks = step.constants[4]
     assert num_chunks > 1
     here = machine()
     partial = np.random.default_rng(4).standard_normal((num_chunks, m, n)).astype(np.float32)
     scratch = np.zeros(plan.scratch_nbytes, np.uint8)
     scratch[: partial.nbytes] = partial.view(np.uint8).ravel()
-    bases = {"c": here.upload(np.zeros((m, n), np.float16)), "scratch": here.upload(scratch)}
-    for joined in plan.steps[plan.steps.index(step) + 1 :]:
-        here.launch(joined, [bases[argument.base] + argument.offset for argument in joined.arguments])
-    got = here.download(bases["c"], m * n * 2).view(np.float16).reshape(m, n)
+    addresses = [here.upload(np.zeros((m, n), np.float16)), here.upload(scratch)]
+    joined = plan.replace(steps=plan.steps[plan.steps.index(step) + 1 :])
+    execute(here, joined, addresses[:1], scratch=addresses[1])
+    got = here.download(addresses[0], m * n * 2).view(np.float16).reshape(m, n)
     np.testing.assert_allclose(got, partial.sum(0).astype(np.float16), rtol=2e-3, atol=1e-4)
-    for address in bases.values():
+    for address in addresses:
         here.free(address)
 
 
@@ -164,7 +160,7 @@ def test_chunks_are_summed_up():
 def test_every_choice_is_a_kernel_that_fits(shape, types):
     m, n, depth = shape
     type, out = types
-    plan = sm90_wgmma.plan(source("a", type, "k", m, depth), source("b", type, "k", n, depth), out, H200)
+    plan = sm90_wgmma.plan(source("in0", type, "k", m, depth), source("in1", type, "k", n, depth), out, H200)
     step = product_of(plan)
     assert step.kernel.shared_nbytes <= H200.max_shared_nbytes
     assert not any(step.kernel.target == "sm_90a" for step in plan.steps[1:])
@@ -199,7 +195,7 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
         m, n, depth, count = shape
         operands = [
             source(name, type, "mn" if major == "m" else "k", extent, depth, pitch=8192, count=count)
-            for name, major, extent in zip("ab", majors, (m, n), strict=True)
+            for name, major, extent in zip(("in0", "in1"), majors, (m, n), strict=True)
         ]
         product = sm90_wgmma.Product(type, out, tuple(operands), shape, H200)
         for sizes in draw.sample(every, 2000):
@@ -207,7 +203,7 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
             if product.is_legal(cut):
                 num_legal += 1
                 monkeypatch.setattr(product, "choose", lambda cut=cut: cut)
-                pointers = (Argument("c"), Argument("a"), Argument("b"))
+                pointers = (Argument("out0"), Argument("in0"), Argument("in1"))
                 assert any(step.kernel.target == "sm_90a" for step in product.steps(pointers, Scratch()))
     assert num_legal > 20
 
@@ -223,11 +219,11 @@ def checked(spec):
 
 
 def test_what_is_left_to_others():
-    a, b = source("a", f16, "k", 64, 64), source("b", f16, "mn", 64, 64)
+    a, b = source("in0", f16, "k", 64, 64), source("in1", f16, "mn", 64, 64)
     assert sm90_wgmma.plan(a, b, f16, H200) is not None
     assert sm90_wgmma.plan(a, b, f16, type(H200)(**{**vars(H200), "cc": (8, 0)})) is None
     assert sm90_wgmma.plan(a, b, i32, H200) is None
-    odd = source("a", f16, "k", 64, 63), source("b", f16, "mn", 64, 63)
+    odd = source("in0", f16, "k", 64, 63), source("in1", f16, "mn", 64, 63)
     assert sm90_wgmma.plan(*odd, f16, H200) is None  # too small to be copied
 
 
@@ -239,7 +235,7 @@ def test_what_was_measured_is_chosen():
         return {"tile_n": 64, "num_stages": 5, "cluster": 1, "num_chunks": 1}
 
     device = type(H200)(**{**vars(H200), "tuned": tuned})
-    a, b = source("a", f16, "k", 256, 256), source("b", f16, "mn", 256, 256)
+    a, b = source("in0", f16, "k", 256, 256), source("in1", f16, "mn", 256, 256)
     assert "128x64_s5_c1" in product_of(sm90_wgmma.plan(a, b, f16, device)).kernel.name
     (choice,) = asked
     assert choice.shape == (1, 256, 256, 256)
@@ -265,7 +261,7 @@ def test_what_was_measured_is_chosen():
 )
 def test_what_the_model_chooses(shape, kernel):
     m, depth, n = shape
-    plan = sm90_wgmma.plan(source("a", f16, "k", m, depth), source("b", f16, "mn", n, depth), f16, H200)
+    plan = sm90_wgmma.plan(source("in0", f16, "k", m, depth), source("in1", f16, "mn", n, depth), f16, H200)
     (step,) = plan.steps
     assert step.kernel.name.endswith(kernel)
     # Every block has a tile, or two of them have one.
@@ -273,27 +269,27 @@ def test_what_the_model_chooses(shape, kernel):
 
 
 def test_tf32_takes_row_major_operands_as_they_are():
-    a, b = source("a", f32, "k", 512, 256), source("b", f32, "mn", 1024, 256)
+    a, b = source("in0", f32, "k", 512, 256), source("in1", f32, "mn", 1024, 256)
     plan = sm90_wgmma.plan(a, b, f32, H200)
     assert plan.scratch_nbytes == 0
     (step,) = plan.steps
-    assert [argument.base for argument in step.arguments] == ["c", "b", "a"]
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in1", "in0"]
     assert step.arguments[0].map.shape == (512, 1024)
     assert step.kernel.name.endswith("_columns")
     # Both along M and N, or rows of C that bulk copies cannot store: one is copied.
-    for others in ((a, b._replace(run=1022)), (source("a", f32, "mn", 512, 256), b)):
+    for others in ((a, b._replace(run=1022)), (source("in0", f32, "mn", 512, 256), b)):
         assert len(sm90_wgmma.plan(*others, f32, H200).steps) > 1
 
 
 def test_tf32_takes_wide_tiles():
     # The most that the registers hold beside what comes through them: one wave of 2048 x 2048.
     for n in (2048, 4096, 8192):
-        plan = sm90_wgmma.plan(source("a", f32, "k", n, n), source("b", f32, "mn", n, n), f32, H200)
+        plan = sm90_wgmma.plan(source("in0", f32, "k", n, n), source("in1", f32, "mn", n, n), f32, H200)
         assert "_128x256_s4_" in product_of(plan).kernel.name
 
 
 def test_results_at_any_alignment_are_stored_directly():
-    plan = sm90_wgmma.plan(source("a", f16, "k", 128, 512), source("b", f16, "k", 101, 512), f16, H200)
+    plan = sm90_wgmma.plan(source("in0", f16, "k", 128, 512), source("in1", f16, "k", 101, 512), f16, H200)
     step = product_of(plan)
     assert step.kernel.name.endswith("_direct")
     assert step.arguments[0].map is None
@@ -313,11 +309,11 @@ def test_products_of_wide_integers(monkeypatch, shape, dtype, majors):
     a, b = (rng.integers(info.min, info.max, x, dtype, endpoint=True) for x in ((m, depth), (n, depth)))
     sources = [
         source(name, from_dtype(dtype), "mn" if major == "m" else "k", extent, depth)
-        for name, major, extent in zip("ab", majors, (m, n), strict=True)
+        for name, major, extent in zip(("in0", "in1"), majors, (m, n), strict=True)
     ]
     plan = int_limbs.plan(*sources, from_dtype(dtype), H200)
     stored = [np.ascontiguousarray(x.T if major == "m" else x) for x, major in zip((a, b), majors, strict=True)]
-    _, c = run(plan, {"a": stored[0], "b": stored[1], "c": np.zeros((m, n), dtype)})
+    _, c = run(plan, np.zeros((m, n), dtype), *stored)
     np.testing.assert_array_equal(c.view(dtype).reshape(m, n), a @ b.T)
     assert sum(each.work.flops for each in plan.steps) == 2 * m * n * depth
 
@@ -327,5 +323,5 @@ def test_sums_of_bytes_are_held_by_32_bits():
 
 
 def test_small_products_of_integers_are_left_to_others():
-    i8s = [source(name, from_dtype("i8"), "k", 64, 64) for name in "ab"]
+    i8s = [source(name, from_dtype("i8"), "k", 64, 64) for name in ("in0", "in1")]
     assert int_limbs.plan(*i8s, from_dtype("i8"), H200) is None

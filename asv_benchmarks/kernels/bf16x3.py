@@ -1,4 +1,4 @@
-"""f32 and c64 products in parts on a GPU: right, and how fast. ``python -m tests.kernels.native_parts_gpu [--peer]``.
+"""f32 and c64 products in parts on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.bf16x3 [--peer]``.
 
 First for data of every sort the largest error, in units of 2**-24 |A| |B|, beside that of chains of fused
 multiply-adds, and how long one product took; then medians of times, of operands in turn that are larger than the
@@ -13,17 +13,17 @@ from itertools import product
 
 import numpy as np
 
+from asv_benchmarks.kernels import sm90_mma as native_gpu
+from asv_benchmarks.kernels.fp16x2 import Run as SplitRun
+from asv_benchmarks.kernels.fp16x2 import check
+from asv_benchmarks.kernels.plans import write
+from asv_benchmarks.kernels.sm90_mma import Run, any_of, compare, cupy_of, operands, own_of, side_of, torch_of
 from oxinp._kernels.gemm.select import plan_steps
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
 from oxinp._ptx.types import f32
 from oxinp.cuda import current
-from tests.kernels import gemm_native_gpu as native_gpu
 from tests.kernels.gemm.fp16x2.case import CASES
-from tests.kernels.gemm_gpu import write
-from tests.kernels.gemm_native_gpu import Run, any_of, compare, cupy_of, operands, own_of, side_of, torch_of
-from tests.kernels.gemm_split_gpu import Run as SplitRun
-from tests.kernels.gemm_split_gpu import check
 
 SHAPES = {
     np.float32: [(1024, 1024, 1024), (1100, 1032, 520)],

@@ -1,6 +1,6 @@
 """Triangular and symmetric products and systems on a GPU: right, and how fast.
 
-``python -m tests.kernels.triangular_gpu [--peer] [--sizes N ...] [--types f8 ...]`` prints a line per operation, type
+``python -m asv_benchmarks.kernels.blas3 [--peer] [--sizes N ...] [--types f8 ...]`` prints a line per operation, type
 and size: the median of device-event times over random data as a rate (of the operations that a triangle needs), the
 largest difference from the whole product or residual in units of what rounding may leave, and with ``--peer`` the rate
 of cuBLAS through CuPy, if that is installed. Ends with status 1 if anything is wrong.
@@ -10,18 +10,16 @@ import argparse
 import importlib
 import statistics
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 
-from oxinp._core.ops.launches import Steps
+from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import System
 from oxinp._kernels.gemm.multistage.panel import SYMMETRIC, TRIANGULAR, Form
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
-from tests.kernels.gemm_gpu import time_ms, write
 
 LOWER = Form(TRIANGULAR, is_lower=True)
 WHOLE = "whole_"  # before the name of a product: by way of the whole matrix
@@ -51,31 +49,19 @@ class Problem:
         c, left, right = (buffer.ptr for buffer in self.buffers)
         if name == "trsm":
             plan = blas3.plan_solve(System((n, n), matrices, LOWER, True, n, 256), capability)
-            self.steps = [
-                (backend.launcher(step.kernel, step.grid, len(step.arguments), step.constants), step.arguments)
-                for step in plan.steps
-            ]
-            self.bases = {"c": c, "a": left}
+            self.launch = Prepared(backend, plan, [c], [left])
             return
         if name in ("syrk", "gram"):
             is_mirrored = name == "gram"
             plan = blas3.plan_rank_k((n, n), n, matrices, capability, is_lower=True, is_mirrored=is_mirrored)
-            right = left
         else:
             form = LOWER if name == "trmm" else Form(SYMMETRIC, is_lower=True)
             if is_whole:
                 given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
                 plan = blas3.plan_by_whole((n, n), *given)
-                self.buffers.append(backend.allocate(max(plan.scratch_nbytes, 4)))
-                run = Steps(backend, plan.steps)
-                self.steps = [(lambda *_: run(c, left, right, self.buffers[3].ptr), ())]
-                self.bases = ()
-                return
-            plan = blas3.plan_product((n, n), matrices, form, matrices, capability)
-        (launch,) = plan.launches
-        arguments = [SimpleNamespace(base=i, offset=0) for i in range(3)]
-        self.steps = [(backend.launcher(launch.kernel, launch.grid, 3, launch.constants), arguments)]
-        self.bases = [c, left, right]
+            else:
+                plan = blas3.plan_product((n, n), matrices, form, matrices, capability)
+        self.launch = Prepared(backend, plan, [c], [left, right])
 
     def draw(self, rng):
         x = rng.standard_normal((self.n, self.n), np.float32)
@@ -84,10 +70,6 @@ class Problem:
     def upload(self):
         for buffer, array in zip(self.buffers[:3], (self.b, self.a, self.b), strict=True):
             self.backend.upload(buffer.ptr, array)
-
-    def launch(self):
-        for launch, arguments in self.steps:
-            launch(*[self.bases[argument.base] + argument.offset for argument in arguments])
 
     def worst(self, rng):
         """Largest error in units of what is allowed, of some rows."""
@@ -162,8 +144,9 @@ def main(arguments):
                 problem = Problem(backend, name, n, dtype, rng)
                 worst = problem.worst(rng)
                 is_right &= worst <= 1
-                rate = flops(name, n, dtype) / time_ms(backend, problem.launch, 5) * 1e-9
-                line = f"{name} {dtype} {n:6d}: {rate:7.2f} TFLOP/s, {len(problem.steps)} launches, error {worst:.3f}"
+                rate = flops(name, n, dtype) / milliseconds(backend, problem.launch, 5) * 1e-9
+                count = len(problem.launch.launches)
+                line = f"{name} {dtype} {n:6d}: {rate:7.2f} TFLOP/s, {count} launches, error {worst:.3f}"
                 if options.peer:
                     line += f"; cuBLAS {flops(name, n, dtype) / measure_peer(name, n, dtype) * 1e-9:7.2f}"
                 write(line)

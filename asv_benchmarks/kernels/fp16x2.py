@@ -1,4 +1,4 @@
-"""f32 and c64 products from halves on a GPU: right, and how fast. ``python -m tests.kernels.gemm_split_gpu [--peer]``.
+"""f32 and c64 products from halves on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.fp16x2 [--peer]``.
 
 First for data of every sort the largest error, in units of 2**-24 |A| |B|, of what `matmul` computes, beside that of
 chains of fused multiply-adds; then rates, from device events around all launches of a product, operands random.
@@ -14,6 +14,8 @@ import time
 
 import numpy as np
 
+from asv_benchmarks.kernels.multistage import flops_of, measure_peer
+from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
@@ -21,8 +23,6 @@ from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm.fp16x2.case import CASES, FIT, UNFIT, Reference, draw
-from tests.kernels.gemm_any_gpu import flops_of, measure_peer
-from tests.kernels.gemm_gpu import time_ms, write
 
 MAJORS = ("k", "mn")  # of A; of B the other way round
 SHAPES = [(1024, 1024, 2048), (1100, 1031, 1909)]
@@ -42,54 +42,31 @@ class Run:
         stored = [
             np.ascontiguousarray(x.T if is_turned else x) for x, is_turned in zip((a, b), transposed, strict=True)
         ]
-        self.buffers = {"c": backend.allocate(a.itemsize * m * n)}
-        matrices = []
-        for name, array, is_turned in zip("ab", stored, transposed, strict=True):
-            self.buffers[name] = backend.allocate(array.nbytes)
-            backend.upload(self.buffers[name].ptr, array)
+        self.c = backend.allocate(a.itemsize * m * n)
+        self.operands, matrices = [], []
+        for array, is_turned in zip(stored, transposed, strict=True):
+            self.operands.append(backend.allocate(array.nbytes))
+            backend.upload(self.operands[-1].ptr, array)
             strides = (1, array.shape[1]) if is_turned else (array.shape[1], 1)
             matrices.append(Matrices(type_, strides, 256))
         plan = self.plan((m, n), depth, *matrices, backend.capability)
-        self.workspace, self.launches = 0.0, []
-        if plan is not None:
-            self.prepare_split(plan)
-            self.workspace = plan.scratch_nbytes / (a.nbytes + b.nbytes)
-        native = select.plan((m, n), depth, *matrices, type_, type_, backend.capability)
-        self.buffers["partial"] = backend.allocate(max(native.scratch_nbytes, 4))
-        both = ("c", "partial", "a", "b"), ("c", "partial")
-        names = both if len(native.launches) > 1 else (("c", "a", "b"),)
-        majors = [MAJORS[is_turned != (name == "b")] for name, is_turned in zip("ab", transposed, strict=True)]
+        self.launch_native = self.prepare(select.plan((m, n), depth, *matrices, type_, type_, backend.capability))
+        self.launch = self.launch_native if plan is None else self.prepare(plan)
+        self.workspace = 0.0 if plan is None else plan.scratch_nbytes / (a.nbytes + b.nbytes)
+        self.launches = [] if plan is None else self.launch.launches
+        majors = [MAJORS[is_turned != is_right] for is_right, is_turned in enumerate(transposed)]
         chain = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_turned=a.itemsize <= 8)
         pitches = [x.shape[1] for x in stored]
-        self.launch_chain = self.prepare(multistage.plan(chain, (m, n, depth), (n, *pitches)), ("c", "a", "b"))
-        self.native = [self.prepare(*pair) for pair in zip(native.launches, names, strict=True)]
+        self.launch_chain = self.prepare(multistage.plan(chain, (m, n, depth), (n, *pitches)))
 
-    def prepare(self, launch, names):
-        pointers = [self.buffers[name].ptr for name in names]
-        return self.backend.launcher(launch.kernel, launch.grid, 0, (*pointers, *launch.constants))
-
-    def prepare_split(self, plan):
-        backend = self.backend
-        self.buffers["scratch"] = backend.allocate(max(plan.scratch_nbytes, 4))
-        for step in plan.steps:
-            addresses = [(self.buffers[x.base].ptr + x.offset, x.map) for x in step.arguments]
-            values = [ptr if spec is None else backend.tensor_map(spec, ptr) for ptr, spec in addresses]
-            launch = backend.launcher(step.kernel, step.grid, 0, (*values, *step.constants))
-            self.launches.append((step.kernel.name, launch))
-
-    def launch(self):
-        for launch in [launch for _, launch in self.launches] or self.native:
-            launch()
-
-    def launch_native(self):
-        for launch in self.native:
-            launch()
+    def prepare(self, plan):
+        return Prepared(self.backend, plan, [self.c.ptr], [x.ptr for x in self.operands])
 
     def fetch(self):
         result = np.empty(self.shape, self.dtype)
         self.backend.synchronize()
-        self.backend.download(result, self.buffers["c"].ptr)
-        self.backend.upload(self.buffers["c"].ptr, np.full(self.shape, np.nan, self.dtype))
+        self.backend.download(result, self.c.ptr)
+        self.backend.upload(self.c.ptr, np.full(self.shape, np.nan, self.dtype))
         return result
 
     def is_unfit(self):
@@ -97,7 +74,7 @@ class Run:
             return False
         flag = np.empty(1, np.uint32)
         self.backend.synchronize()
-        self.backend.download(flag, self.buffers["scratch"].ptr)
+        self.backend.download(flag, self.launch.scratch.ptr)
         return bool(flag[0])
 
 
@@ -144,16 +121,16 @@ def measure(backend, size, transposed, rng, cupy, dtype=np.float32):
     a, b = draw(CASES[0], rng, size, size, size, dtype)
     run = Run(backend, a, b, transposed)
     flops = flops_of(dtype, size)
-    rate = flops / time_ms(backend, run.launch) * 1e-9
+    rate = flops / milliseconds(backend, run.launch) * 1e-9
     result = run.fetch()
-    native = flops / time_ms(backend, run.launch_native, 5) * 1e-9
+    native = flops / milliseconds(backend, run.launch_native, 5) * 1e-9
     reference = Reference(a, b, np.sort(rng.choice(size, 8, replace=False)))
     error, other = reference.error(result), reference.error(run.fetch())
     peer = ""
     if cupy is not None:
         found = cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))
         peer = f" (cupy {measure_peer(dtype, size):.1f}, error {reference.error(found):.3f})"
-    parts = [(name, time_ms(backend, launch, 5, at_once=8) * 1e3) for name, launch in run.launches]
+    parts = [(name, milliseconds(backend, launch, 5, at_once=8) * 1e3) for name, launch in run.launches]
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts)
     majors = "".join("nt"[x] for x in transposed)
     write(

@@ -1,4 +1,4 @@
-"""Products from residues on a GPU: right, and how fast. ``python -m tests.kernels.gemm_ozaki_gpu [--peer]``.
+"""Products from residues on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.ozaki [--peer]``.
 
 First for data of every sort the largest error, in units of 2**-53 |A| |B|, of what `matmul` computes, beside that of
 chains of fused multiply-adds; the bits have to be the same twice. Then rates, from device events around all launches of
@@ -15,14 +15,14 @@ from functools import partial
 
 import numpy as np
 
+from asv_benchmarks.kernels.fp16x2 import Run
+from asv_benchmarks.kernels.multistage import measure_peer
+from asv_benchmarks.kernels.plans import milliseconds, write
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm.ozaki.case import CASES, FIT, UNFIT, Reference, draw
-from tests.kernels.gemm_any_gpu import measure_peer
-from tests.kernels.gemm_gpu import time_ms, write
-from tests.kernels.gemm_split_gpu import Run
 
 SHAPE = (1100, 1031, 1909)
 SIZES = {np.float64: [2048, 3072, 4096, 6144, 8192, 16384], np.complex128: [1024, 2048, 4096, 8192]}
@@ -43,7 +43,7 @@ def read(run):
     """The flag, and the number of moduli."""
     words = np.empty(COUNT + 1, np.int32)
     run.backend.synchronize()
-    run.backend.download(words, run.buffers["scratch"].ptr)
+    run.backend.download(words, run.launch.scratch.ptr)
     return int(words[FLAG]), int(words[COUNT])
 
 
@@ -82,14 +82,14 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     a, b = draw(CASES[0], rng, size, size, size, dtype)
     run = ResidueRun(backend, a, b, transposed)
     flops = (8 if a.dtype.kind == "c" else 2) * size**3
-    rate = flops / time_ms(backend, run.launch, 7) * 1e-9
+    rate = flops / milliseconds(backend, run.launch, 7) * 1e-9
     result = run.fetch()
-    native = flops / time_ms(backend, run.launch_native, 3) * 1e-9
+    native = flops / milliseconds(backend, run.launch_native, 3) * 1e-9
     reference = Reference(a, b, *[np.sort(rng.choice(size, num, replace=False)) for num in (16, 64)])
     error, other = reference.error(result), reference.error(run.fetch())
     parts = Counter()
     for name, launch in run.launches:
-        parts[name] += time_ms(backend, launch, 3) * 1e3
+        parts[name] += milliseconds(backend, launch, 3) * 1e3
     expected = ozaki_cost.expected_gain(from_dtype(dtype), size, size, size, 4 << 30)
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
@@ -113,11 +113,11 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
     for nbytes in WORKSPACES:
         run = ResidueRun(backend, a, b, workspace_nbytes=nbytes)
         run.fetch()
-        rate = flops / time_ms(backend, run.launch, 5) * 1e-9
+        rate = flops / milliseconds(backend, run.launch, 5) * 1e-9
         result = run.fetch()
         first = result if first is None else first
         is_same = np.array_equal(first, result)
-        taken = run.buffers["scratch"].nbytes
+        taken = run.launch.scratch.nbytes
         is_right &= is_same and taken <= nbytes
         cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
         verdict = "same bits" if is_same else "OTHER BITS"
@@ -125,7 +125,7 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
             f"{len(run.launches)} launches, parts of {tuple(cut)}, {taken / nbytes:.3f} taken, {verdict}"
         )
-    native = flops / time_ms(backend, run.launch_native, 2) * 1e-9
+    native = flops / milliseconds(backend, run.launch_native, 2) * 1e-9
     error, other = reference.error(first), reference.error(run.fetch())
     peer = ""
     if cupy is not None:

@@ -1,4 +1,4 @@
-"""The wgmma kernels on a GPU: right against float64, and how fast. ``python -m tests.kernels.gemm_gpu``.
+"""The wgmma kernels on a GPU: right against float64, and how fast. ``python -m asv_benchmarks.kernels.sm90_wgmma``.
 
 Prints one line per kernel and shape; ends with status 1 if any result is wrong. Rates are the median of device-event
 times over operands of random data; ``--peer`` adds PyTorch's rate for the same product, if it is installed.
@@ -15,10 +15,12 @@ import numpy as np
 
 from _driver.launch import Launcher
 from _driver.module import Module
+from asv_benchmarks.kernels.plans import milliseconds, write
 from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, plan
 from oxinp._ptx.types import bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm.sm90_wgmma.case import draw
+from tests.kernels.machine import parameters
 
 # Tile counts even and odd, smaller than a tile, K ending inside a tile.
 CHECKED_SHAPES = [
@@ -116,15 +118,13 @@ class Run:
         for buffer, array in zip(self.buffers, arrays, strict=True):
             backend.upload(buffer.ptr, array)
         strides_nbytes = tuple(array.strides[0] for array in arrays)
-        launch = plan(spec, *case.shape, backend.capability.num_sms, strides_nbytes, num_parts=num_parts)
-        maps = [
-            buffer.ptr if row is None else backend.tensor_map(row, buffer.ptr)
-            for row, buffer in zip(launch.maps, self.buffers, strict=True)
-        ]
-        if spec.is_in_runs:
-            self.buffers.append(backend.allocate(launch.relayed_nbytes))
-            maps += [self.buffers[-1].ptr, backend.flags]
-        self.launch = prepare(backend, launch, maps, linked)
+        planned = plan(spec, *case.shape, backend.capability.num_sms, strides_nbytes, num_parts=num_parts)
+        named = dict(zip(("out0", "in0", "in1"), [buffer.ptr for buffer in self.buffers], strict=True))
+        if planned.scratch_nbytes:
+            self.buffers.append(backend.allocate(planned.scratch_nbytes))
+            named |= {"scratch": self.buffers[-1].ptr, "flags": backend.flags}
+        launch = planned.launch
+        self.launch = prepare(backend, launch, parameters(backend, launch, named), linked)
 
     def fetch(self):
         result = np.empty_like(self.case.c)
@@ -133,11 +133,11 @@ class Run:
         return result
 
 
-def prepare(backend, launch, maps, linked):
+def prepare(backend, launch, values, linked):
     """Return the launch, of the kernel compiled as a whole or through the driver's linker (and its cubin kept)."""
-    kernel, parameters = launch.kernel, (*maps, *launch.constants)
+    kernel, bound = launch.kernel, (*values, *launch.constants)
     if linked:
-        return backend.launcher(kernel, launch.grid, 0, parameters)
+        return backend.launcher(kernel, launch.grid, 0, bound)
     function = whole(backend.context, kernel)
     return Launcher(
         function,
@@ -146,7 +146,7 @@ def prepare(backend, launch, maps, linked):
         kernel.shared_nbytes,
         kernel.param_format,
         0,
-        parameters,
+        bound,
         cluster=kernel.cluster,
     ).launch
 
@@ -173,20 +173,6 @@ def check(backend, spec, shape, rng):
     return worst
 
 
-def time_ms(backend, launch, repetitions=20, at_once=1):
-    """Median time of a launch, of several that follow each other if there are to be more `at_once`."""
-    for _ in range(3):
-        launch()
-    times = []
-    for _ in range(repetitions):
-        begin = backend.record_event()
-        for _ in range(at_once):
-            launch()
-        end = backend.record_event()
-        times.append(begin.elapsed_ms(end) / at_once)
-    return statistics.median(times)
-
-
 def measure(backend, spec, size, rng):
     """Rates in TFLOP/s, compiled as a whole and linked, and the error of 16 rows in units of what is allowed."""
     rows = np.sort(rng.choice(size, 16, replace=False))
@@ -194,7 +180,7 @@ def measure(backend, spec, size, rng):
     rates, worst = [], 0.0
     for linked in (False, True):
         run = Run(backend, spec, case, linked=linked)
-        rates.append(2 * size**3 / time_ms(backend, run.launch) * 1e-9)
+        rates.append(2 * size**3 / milliseconds(backend, run.launch) * 1e-9)
         worst = max(worst, case.worst(run.fetch()[rows], spec.out))
     return rates, worst
 
@@ -217,12 +203,6 @@ def measure_peer(spec, size):
         end.synchronize()
         times.append(begin.elapsed_time(end))
     return 2 * size**3 / statistics.median(times[3:]) * 1e-9
-
-
-def write(line):
-    """Print at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def main(arguments):

@@ -1,7 +1,8 @@
-"""What the first product of its kind waits for: ``python -m tests.kernels.jit_gpu [dtype ...]``, on a GPU.
+"""How long kernels of products take to trace and to compile: ``python -m asv_benchmarks.kernels.compile_times``.
 
-Prints, per kernel that the planner takes for products of many dtypes, sizes and layouts, how long it took to trace and
-to compile, with no cache, and what the compiler made of it. Exits with 1 where one takes longer than 250 ms or spills.
+Arguments are dtypes, all unless given. Prints, per kernel that the planner takes for products of many dtypes, sizes
+and layouts, how long it took to trace and to compile, with no cache, and what the compiler made of it. Exits with 1
+where one takes longer than 250 ms or spills.
 """
 
 import sys

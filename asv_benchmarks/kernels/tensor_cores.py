@@ -1,4 +1,4 @@
-"""How fast `oxinp.matmul` is on tensor cores. ``python -m tests.kernels.hopper_gpu [--peer] [--compile] [ROW ...]``.
+"""How fast `oxinp.matmul` is on tensor cores: ``python -m asv_benchmarks.kernels.tensor_cores [ROW ...]``.
 
 One line per kind and shape: the median of rounds, each the device time of a batch of products by events, ours and the
 peer's in turn, so that clocks that drift drift for both. Operands are random; a few rows of every result are compared
@@ -18,6 +18,7 @@ import numpy as np
 
 import oxinp
 from _driver.link import link
+from asv_benchmarks.kernels.plans import write
 from oxinp._config import config
 from oxinp._core.lazy.placement import device
 from oxinp._core.ops import matmul

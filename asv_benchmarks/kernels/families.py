@@ -1,4 +1,4 @@
-"""Device times of the kernel families on a GPU: ``python -m tests.kernels.bench_gpu [REGEX]``.
+"""Device times of the kernel families on a GPU: ``python -m asv_benchmarks.kernels.families [REGEX]``.
 
 Prints, per case, the median of event times, the bytes that have to move, and their rate as a share of a
 device-to-device copy's in the same run. Inputs are random and, all together, far larger than the second-level cache.
@@ -13,6 +13,7 @@ import sys
 
 import numpy as np
 
+from asv_benchmarks.kernels.plans import Prepared
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.problem import MAX_ALIGNMENT, Instr, Operand, Output, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
@@ -51,7 +52,6 @@ class Bench:
         self.backend = open_backend()
         self.capability = self.backend.capability
         self.pools = {}
-        self.keep = []
 
     def buffer(self, dtype, size, number):
         """Return a pointer to `size` random elements; the same for the same arguments."""
@@ -117,25 +117,12 @@ class Case:
             arguments.append(argument)
         return operands, arguments
 
-    def launchers(self, launches, arguments):
-        backend = self.bench.backend
-        runs = [
-            (backend.launcher(launch.kernel, launch.grid, len(own), launch.constants), own)
-            for launch, own in zip(launches, arguments, strict=True)
-        ]
-
-        def run():
-            for launch, own in runs:
-                launch(*own)
-
-        return run
-
     def elementwise(self, inputs, instrs, out, value=None):
         operands, arguments = self.bind_inputs(inputs)
         target, pointer = self.bind(out)
         value = len(inputs) + len(instrs) - 1 if value is None else value
-        launch = elementwise.plan(out.shape, operands, instrs, [Output(value, target)], self.bench.capability)
-        return self.launchers([launch], [[pointer, *arguments]])
+        plan = elementwise.plan(out.shape, operands, instrs, [Output(value, target)], self.bench.capability)
+        return Prepared(self.bench.backend, plan, [pointer], arguments)
 
     def reduce(self, x, axes, op):
         operands, arguments = self.bind_inputs([x])
@@ -143,11 +130,7 @@ class Case:
         dtype = F8 if op.acc is f64 and x.dtype == F8 else x.dtype if x.dtype.kind == "f" else np.dtype("i8")
         target, pointer = self.bind(self.array(kept or (1,), dtype).reshape(kept))
         plan = reduce.plan(x.shape, axes, operands, [], 0, op, target, self.bench.capability)
-        if not plan.scratch_nbytes:
-            return self.launchers(plan.launches, [[pointer, *arguments]])
-        scratch = self.bench.backend.allocate(plan.scratch_nbytes)
-        self.bench.keep.append(scratch)
-        return self.launchers(plan.launches, [[pointer, scratch.ptr, *arguments], [pointer, scratch.ptr]])
+        return Prepared(self.bench.backend, plan, [pointer], arguments)
 
 
 def multiply_add(case, n=N4, dtype=F4):

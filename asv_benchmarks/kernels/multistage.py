@@ -1,4 +1,4 @@
-"""The `multistage` kernels on a GPU: right, and how fast. ``python -m tests.kernels.gemm_any_gpu [--peer]``.
+"""The `multistage` kernels on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.multistage [--peer]``.
 
 Prints one line per kernel and shape; ends with status 1 if any result is wrong. Rates are the median of device-event
 times over operands of random data; ``--peer`` adds CuPy's rate for the same product, if it is installed.
@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec, plan
 from oxinp._ptx.types import c64, c128, f32, f64
 from oxinp._runtime.cuda import open_backend
-from tests.kernels.gemm_gpu import time_ms, write
 
 
 def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f64, unit="tensor"):
@@ -67,9 +67,9 @@ def measure(backend, spec, size, rng):
     buffers = [backend.allocate(x.nbytes) for x in (a, a, b)]
     for buffer, array in zip(buffers[1:], (a, b), strict=True):
         backend.upload(buffer.ptr, array)
-    launch = plan(spec, (size,) * 3, (size,) * 3)
-    run = backend.launcher(launch.kernel, launch.grid, 3, launch.constants)
-    rate = flops_of(dtype, size) / time_ms(backend, lambda: run(*[x.ptr for x in buffers])) * 1e-9
+    out, *inputs = (x.ptr for x in buffers)
+    run = Prepared(backend, plan(spec, (size,) * 3, (size,) * 3), [out], inputs)
+    rate = flops_of(dtype, size) / milliseconds(backend, run) * 1e-9
     result = np.empty_like(a)
     backend.synchronize()
     backend.download(result, buffers[0].ptr)

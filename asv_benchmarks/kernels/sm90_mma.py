@@ -1,13 +1,12 @@
 """The kernels of f64, c128 and f32 for Hopper on a GPU: right, and how fast.
 
-``python -m tests.kernels.gemm_native_gpu [--peer] [--check] [--planned]`` prints one line per kernel and shape, and
+``python -m asv_benchmarks.kernels.sm90_mma [--peer] [--check] [--planned]`` prints one line per kernel and shape, and
 ends with status 1 if any result is wrong; with ``--planned`` it times what is planned instead. Times are medians over
 rounds, in turn with those of `oxinp.matmul` and, where they are asked for, CuPy's and PyTorch's, of launches that
 follow each other: on operands larger than the second-level cache, and then on the same ones.
 """
 
 import argparse
-import functools
 import importlib
 import math
 import statistics
@@ -16,19 +15,17 @@ import sys
 import numpy as np
 
 import oxinp
+from asv_benchmarks.kernels.multistage import flops_of
+from asv_benchmarks.kernels.plans import Prepared, write
 from oxinp._config import config
-from oxinp._core.ops.launches import Steps
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import Matrices, Stack, contiguous
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import SmallSpec
-from oxinp._kernels.gemm.sm90_wgmma.kernel import Stack
 from oxinp._ptx.types import c128, f32, from_dtype
 from oxinp.cuda import current
-from tests.kernels.gemm_any_gpu import flops_of
-from tests.kernels.gemm_gpu import write
 
 CHECKED_SHAPES = [
     *[(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)],
@@ -166,13 +163,11 @@ class Run:
         for (c, a, b), buffers in sets:
             is_small = isinstance(spec, SmallSpec)
             stack = Stack(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_sliced else None
-            launch = (stacked if is_small else mma_kernel).plan(
+            plan = (stacked if is_small else mma_kernel).plan(
                 spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
             )
-            maps = [backend.tensor_map(row, x.ptr) for row, x in zip(launch.maps, buffers[1:], strict=True)]
-            plain = [x.ptr for x in buffers[1:]] if not is_small and spec.is_in_parts else []
-            parameters = (buffers[0].ptr, *maps, *plain, *launch.constants)
-            self.launches.append(backend.launcher(launch.kernel, launch.grid, 0, parameters))
+            out, *inputs = (x.ptr for x in buffers)
+            self.launches.append(Prepared(backend, plan, [out], inputs))
 
     def worst(self, *, is_whole=False):
         """Largest error in units of what rounding every partial sum may bring."""
@@ -240,7 +235,7 @@ def _padded(x):
     return np.ascontiguousarray(np.pad(x, ((0, 0), (0, 0), (0, -x.shape[-1] % (16 // x.itemsize)))))
 
 
-def time_ms(record, launches, num_calls):
+def timed(record, launches, num_calls):
     """Device time of a launch."""
     begin = record()
     for i in range(num_calls):
@@ -257,12 +252,12 @@ def compare(backend, sides):
     """Median milliseconds of each, in turn."""
     calls, times = [], [[] for _ in sides]
     for record, launches, elapsed in sides:
-        begin, end, number = time_ms(record, launches, 3 * len(launches))
+        begin, end, number = timed(record, launches, 3 * len(launches))
         backend.synchronize()
         calls.append(max(1, math.ceil(ROUND_MS / (elapsed(begin, end) / number))))
     for _ in range(NUM_ROUNDS):
         for (record, launches, elapsed), number, own in zip(sides, calls, times, strict=True):
-            begin, end, number = time_ms(record, launches, number)  # noqa: PLW2901
+            begin, end, number = timed(record, launches, number)  # noqa: PLW2901
             backend.synchronize()
             own.append(elapsed(begin, end) / number)
     return [statistics.median(own) for own in times]
@@ -313,32 +308,20 @@ def any_of(backend, sets):
     """What `multistage` does with the same operands."""
     problem = problem_of(sets)
     type_ = problem[-1].type
-    planned = select.plan(*problem, type_, type_, backend.capability)
-    pointers = (3,) if len(planned.launches) == 1 else (4, 2)
-    launches = [
-        backend.launcher(launch.kernel, launch.grid, count, launch.constants)
-        for launch, count in zip(planned.launches, pointers, strict=True)
-    ]
-    scratch = backend.allocate(max(1, planned.scratch_nbytes))
+    return prepared_of(backend, select.plan(*problem, type_, type_, backend.capability), sets)
 
-    def run(to, left, right):
-        if len(launches) == 1:
-            launches[0](to.ptr, left.ptr, right.ptr)
-        else:
-            launches[0](to.ptr, scratch.ptr, left.ptr, right.ptr)
-            launches[1](to.ptr, scratch.ptr)
 
-    return side_of(backend, [functools.partial(run, *x) for _, x in sets])
+def prepared_of(backend, plan, sets):
+    """The side of a plan, of every set of operands."""
+    pointers = [[x.ptr for x in buffers] for _, buffers in sets]
+    return side_of(backend, [Prepared(backend, plan, own[:1], own[1:]) for own in pointers])
 
 
 def planned_of(backend, sets):
     """What is planned for the same operands, one launch; its name, and its side."""
     problem = problem_of(sets)
     plan = select.plan_steps(*problem, problem[-1].type, backend.capability, "auto", 1 << 30)
-    (step,) = plan.steps
-    run = Steps(backend, plan.steps)
-    launches = [functools.partial(run, *[x.ptr for x in buffers]) for _, buffers in sets]
-    return step.kernel.name, side_of(backend, launches)
+    return plan.launch.kernel.name, prepared_of(backend, plan, sets)
 
 
 def measure_planned(backend, rng, *, has_peer):

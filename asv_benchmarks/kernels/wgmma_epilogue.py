@@ -1,7 +1,9 @@
-"""Epilogues of the wgmma kernels on a GPU: right, and what they cost. ``python -m tests.kernels.finish_gpu [--peer]``.
+"""Epilogues of the wgmma kernels on a GPU: right, and what they cost.
 
-First every recipe of `finish_case` over several shapes. Then the time of float16 products, of those with an epilogue,
-and with ``--peer`` of PyTorch's: in turn, the median of several rounds.
+``python -m asv_benchmarks.kernels.wgmma_epilogue [--peer]``
+
+First every recipe of `tests.kernels.gemm.sm90_wgmma.epilogue_case` over several shapes. Then the time of float16
+products, of those with an epilogue, and with ``--peer`` of PyTorch's: in turn, the median of several rounds.
 """
 
 import argparse
@@ -13,13 +15,12 @@ import time
 
 import numpy as np
 
-from oxinp._core.ops.launches import Steps
+from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import f16
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm.sm90_wgmma.epilogue_case import RECIPES, operands
-from tests.kernels.gemm_gpu import time_ms, write
 
 # (m, n, K, matrices): tiles in part, rows that are not stored in bulk, stacks, several tiles per block.
 SHAPES = [(200, 264, 80, 1), (67, 77, 48, 1), (130, 136, 64, 3), (1100, 2312, 144, 1), (4104, 4360, 208, 1)]
@@ -51,10 +52,9 @@ def check(backend, recipe, shape, rng):
     buffers = [backend.allocate(x.nbytes) for x in (expected, a, b, *held)]
     for buffer, x in zip(buffers[1:], (a, b, *held), strict=True):
         backend.upload(buffer.ptr, np.ascontiguousarray(x).reshape(-1).view(np.uint8))
-    scratch = backend.allocate(max(1, plan.scratch_nbytes))
-    c, left, right, *more = (buffer.ptr for buffer in buffers)
-    steps = Steps(backend, plan.steps)
-    steps(c, left, right, scratch.ptr, (*more, *(type.dtype.type(x).item() for type, x in recipe.scalars)))
+    c, *inputs = (buffer.ptr for buffer in buffers)
+    inputs += [type.dtype.type(x).item() for type, x in recipe.scalars]
+    Prepared(backend, plan, [c], inputs)()
     backend.synchronize()
     got = np.empty_like(expected)
     backend.download(got.reshape(-1).view(np.uint8), c)
@@ -89,10 +89,9 @@ def runner(backend, type, out, size, recipe=None):
     for buffer, x in zip(buffers, (*values, *held), strict=True):
         backend.upload(buffer.ptr, x.reshape(-1).view(np.uint8))
     c = backend.allocate(size * size * written.nbytes)
-    steps = Steps(backend, plan.steps)
-    left, right, *more = (buffer.ptr for buffer in buffers)
-    scalars = () if recipe is None else tuple(type.dtype.type(x).item() for type, x in recipe.scalars)
-    return lambda: (steps(c.ptr, left, right, 0, (*more, *scalars)), buffers)[0]
+    scalars = [] if recipe is None else [type.dtype.type(x).item() for type, x in recipe.scalars]
+    run = Prepared(backend, plan, [c.ptr], [*(buffer.ptr for buffer in buffers), *scalars])
+    return lambda: (run(), buffers, c)[0]
 
 
 def peers(size):
@@ -140,7 +139,7 @@ def main(arguments):
     for size in options.sizes:
         ways = {"plain": runner(backend, f16, f16, size)}
         ways |= {name: runner(backend, RECIPES[name].type, RECIPES[name].out, size, RECIPES[name]) for name in TIMED}
-        timed = {name: lambda way=way: time_ms(backend, way, 3, AT_ONCE) for name, way in ways.items()}
+        timed = {name: lambda way=way: milliseconds(backend, way, 3, AT_ONCE) for name, way in ways.items()}
         if options.peer:
             timed |= peers(size)
         times = {name: [] for name in timed}
