@@ -14,7 +14,7 @@ from oxinp._ptx.gpu_only import refuse
 from oxinp._ptx.isa import EFFECT, Op
 from oxinp._ptx.memory import Access, Pointer
 from oxinp._ptx.types import i32, u8, u32, u64
-from oxinp._ptx.value import Immediate, Value
+from oxinp._ptx.value import Value, immediate
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
@@ -150,7 +150,7 @@ class AsyncCopies:
         if to.space != "shared" or source.space != "global":
             raise TypeError("asynchronous copies go from global to shared memory")
         valid = nbytes if valid_nbytes is None else valid_nbytes
-        places = (to.base, Immediate(to.offset, i32), source.base, Immediate(source.offset, i32))
+        places = (to.base, immediate(to.offset, i32), source.base, immediate(source.offset, i32))
         self.builder.emit_op(copy_op(nbytes), *places, valid)
 
     def commit(self) -> None:

@@ -10,7 +10,6 @@ It does not show memory ordering, proxy fences, the bits of approximate instruct
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from oxinp._ptx.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
 from oxinp._ptx.frame import WARP, Frame
 from oxinp._ptx.kernel import Kernel, param_layout, three_extents
-from oxinp._ptx.program import CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
+from oxinp._ptx.program import Code, CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
 from oxinp._ptx.races import Epochs
 from oxinp._ptx.space import Memory, Space
 
@@ -28,7 +27,6 @@ Array = npt.NDArray[Any]
 
 _DYNAMIC_ALIGN = 1024
 _IDLE_ROUNDS = 4096  # rounds in which spinning fibers see no write before that counts as a deadlock
-_PROGRAMS: WeakKeyDictionary[Kernel, Program] = WeakKeyDictionary()
 
 FINISHED, BLOCKED, SPUN, JOINED = "finished", "blocked", "spun", "joined"
 _BRANCH, _BODY, _STEP = "branch", "body", "step"
@@ -229,7 +227,10 @@ class Scheduler:
                     return SPUN if entry.kind != _BRANCH else JOINED
                 continue
             node = entry.nodes[entry.position]
-            if isinstance(node, WaitNode):
+            if isinstance(node, Code):
+                entry.position += 1
+                node(fiber)
+            elif isinstance(node, WaitNode):
                 outcome = self._wait(fiber, node, spawned)
                 if outcome is not None:
                     return outcome
@@ -245,12 +246,9 @@ class Scheduler:
             elif isinstance(node, LoopNode):
                 entry.position += 1
                 fiber.stack.append(Entry(node.body, _BODY, node))
-            elif isinstance(node, LeaveNode):
-                entry.position += 1
-                self._leave(fiber, node, spawned)
             else:
                 entry.position += 1
-                node(fiber)
+                self._leave(fiber, node, spawned)
         self.machine.num_fibers -= 1
         return FINISHED
 
@@ -342,16 +340,16 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
     extents = three_extents(grid)
     if min(extents) < 1:
         raise ValueError(f"grid {extents} has no blocks")
-    program = _PROGRAMS.get(kernel)
+    program: Program | None = vars(kernel).get("_program")
     if program is None:
-        program = _PROGRAMS[kernel] = Program(kernel)
+        program = vars(kernel)["_program"] = Program(kernel)
+        kernel.let_go()
     machine = Machine(kernel, memory, extents, bytes(param_bytes))
     memory.tracker.begin_launch()
     root = Fiber(machine, machine.all_lanes(), program.registers(), [Entry(program.body)])
     try:
         with np.errstate(all="ignore"):
-            for step in program.prologue:
-                step(root)
+            program.prologue(root)
             Scheduler(machine, root).run()
     finally:
         memory.clock = machine.epochs.now

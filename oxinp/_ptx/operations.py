@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from operator import is_
+from operator import is_, methodcaller
 from typing import Any
 
 from oxinp._ptx.isa import ALIAS, Op
@@ -107,9 +106,9 @@ class Operations(Tracer):
         if value.type.register != to.register or value.type.bits != to.bits:
             raise TypeError(f"bitcast from {value.type} to {to}: the widths differ")
         self.operand(value, value.type)
-        result = Value(self.itself, self._num_registers, to, value.text, self._current)
+        result = Value(self.itself, self._num_registers, to, value.text, self._current.scope)
         self._num_registers += 1
-        op = Op("bitcast", "", (to,), (value.type,), partial(_view, to.dtype), ALIAS)
+        op = _BITCASTS.get((value.type, to)) or _bitcast(value.type, to)
         self._current.nodes.append(Instr(op, (result,), (value,)))
         return result
 
@@ -184,5 +183,9 @@ class Operations(Tracer):
         self.emit(f"fence_{order}_{scope}", types=())
 
 
-def _view(dtype: Any, array: Any) -> Any:
-    return array.view(dtype)
+_BITCASTS: dict[tuple[Type, Type], Op] = {}
+
+
+def _bitcast(source: Type, to: Type) -> Op:
+    op = _BITCASTS[source, to] = Op("bitcast", "", (to,), (source,), methodcaller("view", to.dtype), ALIAS)
+    return op
