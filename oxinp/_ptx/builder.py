@@ -142,7 +142,7 @@ class Builder(ControlFlow, Operations):
         params = tuple(self._params)
         kernel = Kernel(
             name=self.name,
-            ptx=_Text(self._head(params)),
+            ptx=_Text(self._head(params)),  # type: ignore[arg-type] # deferred
             target=self.target,
             params=params,
             param_format=param_layout(params)[0],

@@ -26,7 +26,7 @@ class ControlFlow(Tracer):
                 raise TypeError("k.var of a Python number needs a type: k.var(0, f32)")
             type = value.type
         if isinstance(type, Compound):
-            return compound.variable(self.itself, value, type)
+            return compound.variable(self, value, type)
         fresh = self.new_value(type)
         variable = Var(fresh.builder, fresh.index, type, fresh.text, fresh.scope)
         self.assign(variable, value)
@@ -36,7 +36,7 @@ class ControlFlow(Tracer):
         """Assign a variable in the lanes that are active here."""
         self.operand(variable, variable.type)
         if isinstance(variable, compound.CompoundVar):
-            compound.assign(self.itself, variable, value)
+            compound.assign(self, variable, value)
             return
         source = self.operand(value, variable.type)
         self._current.nodes.append(Instr(_move(variable.type), (variable,), (source,)))

@@ -10,16 +10,15 @@ import numpy.typing as npt
 
 from oxinp._ptx.atomics import read_modify_write
 from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
+from oxinp._ptx.machine import WARP, Machine
 from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
 
 if TYPE_CHECKING:
-    from oxinp._ptx.emulate import Machine
     from oxinp._ptx.kernel import Instr, SharedArray
     from oxinp._ptx.memory import Access
 
 Array = npt.NDArray[Any]
 
-WARP = 32
 PARAMETER_SPACE = 0x6000_0000_0000  # generic addresses of by-value parameters
 
 

@@ -39,7 +39,7 @@ class Block:
 
     def __init__(self, parent: Block | None) -> None:
         self.nodes: list[Node] = []
-        self.scope = Scope(None if parent is None else parent.scope)
+        self.scope: Scope = Scope(None if parent is None else parent.scope)
 
 
 class If:

@@ -6,16 +6,13 @@ elements; `pred` elements are one byte in memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Compound, Type, bf16, f16, f32, f64, i32, i64, pred, u8, u32, u64
-from oxinp._ptx.value import Value, immediate
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language, Value, immediate
 
 # Cache operators: name -> (suffix after the space, PTX version). Names are PTX's own.
 LOAD_CACHES: dict[str, tuple[str, isa.Version]] = {
@@ -191,7 +188,7 @@ class Pointer:
 
     Parameters
     ----------
-    builder : Builder
+    builder : Language
     base : Value
         Address, u64 in global memory and u32 in shared.
     type : Type
@@ -210,7 +207,7 @@ class Pointer:
 
     def __init__(
         self,
-        builder: Builder,
+        builder: Language,
         base: Value,
         type: Type,
         space: str = "global",

@@ -106,7 +106,7 @@ class Operations(Tracer):
         if value.type.register != to.register or value.type.bits != to.bits:
             raise TypeError(f"bitcast from {value.type} to {to}: the widths differ")
         self.operand(value, value.type)
-        result = Value(self.itself, self._num_registers, to, value.text, self._current.scope)
+        result = Value(self, self._num_registers, to, value.text, self._current.scope)
         self._num_registers += 1
         op = _BITCASTS.get((value.type, to)) or _bitcast(value.type, to)
         self._current.nodes.append(Instr(op, (result,), (value,)))
@@ -137,19 +137,19 @@ class Operations(Tracer):
 
     def shfl_up(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of the lane `lane` below."""
-        return shuffle(self.itself, "up", value, lane, width, members)
+        return shuffle(self, "up", value, lane, width, members)
 
     def shfl_down(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of the lane `lane` above."""
-        return shuffle(self.itself, "down", value, lane, width, members)
+        return shuffle(self, "down", value, lane, width, members)
 
     def shfl_bfly(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of the lane whose number is this one's xor `lane`."""
-        return shuffle(self.itself, "bfly", value, lane, width, members)
+        return shuffle(self, "bfly", value, lane, width, members)
 
     def shfl_idx(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of lane number `lane`."""
-        return shuffle(self.itself, "idx", value, lane, width, members)
+        return shuffle(self, "idx", value, lane, width, members)
 
     def ballot(self, predicate: Value, members: Any = FULL) -> Value:
         """Word of the lanes in which the predicate holds."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from oxinp._ptx.frame import Frame, LoopState
 from oxinp._ptx.isa import EFFECT, WAIT
-from oxinp._ptx.kernel import Block, If, Instr, Kernel, Leave, Loop, Node
+from oxinp._ptx.kernel import Block, If, Instr, Kernel, Leave, Node
 from oxinp._ptx.value import Immediate, Var
 
 count_nonzero = np.count_nonzero  # of truth values several times faster than `any` and `all`
@@ -137,7 +137,7 @@ def _decode(nodes: list[Node], numbers: _Numbers) -> tuple[list[Any], ...]:
     registers: tuple[list[int], ...] = ([], [], [], [])
     to, *columns = registers
     for node in nodes:
-        if node.__class__ is not Instr or node.op.kind == EFFECT:  # type: ignore[union-attr]
+        if not isinstance(node, Instr) or node.op.kind == EFFECT:
             kind, function, target, sources = _BRANCHING, _step(node, numbers), 0, []
         else:
             sources, targets = _sources(node, numbers), node.dst
@@ -283,8 +283,8 @@ def _leave(predicate: int, *, is_break: bool) -> Step:
             state.left = _union(state.left, going)
         else:
             state.skipped = _union(state.skipped, going)
-        frame.mask = _without(outer, going)
-        frame.is_dead = not count_nonzero(frame.mask)
+        left = ~going if outer is None else outer & ~going
+        frame.mask, frame.is_dead = left, not count_nonzero(left)
 
     return run
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx import compound, isa, synchronize
 from oxinp._ptx.cast import cast
 from oxinp._ptx.isa import WAIT, Binding, Op
 from oxinp._ptx.kernel import Block, Instr, Loop
 from oxinp._ptx.types import Compound, Type, bf16, f16, f32, i8, i16, pred, u8, u16
-from oxinp._ptx.value import Coordinate, Immediate, Scope, Value, Var, as_operand
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Coordinate, Immediate, Language, Scope, Value, Var, as_operand
 
 _WIDENED = {i8: i16, u8: u16, f16: f32}
-_REGISTERS = frozenset({Value, Var, Coordinate})
+_REGISTERS: frozenset[Any] = frozenset({Value, Var, Coordinate})
 _WITHOUT_LITERALS = frozenset({pred, f16, bf16})  # types whose constants instructions take from registers only
 
 
-class Tracer:
+class Tracer(Language):
     """Registers, blocks and instructions of one kernel.
 
     Parameters
@@ -50,11 +46,6 @@ class Tracer:
         self._body = Block(None)
         self._current = self._body
         self._loops: list[Loop] = []
-
-    @property
-    def itself(self) -> Builder:
-        """The object as what it is in the end: the parts of `Builder` refer to each other through it."""
-        return typing.cast("Builder", self)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Instructions of the table, as methods."""
@@ -116,7 +107,7 @@ class Tracer:
         count = self._class_counts[type.register]
         self._class_counts[type.register] = count + 1
         self._num_registers += 1
-        return Value(self.itself, self._num_registers - 1, type, f"%{type.register}{count}", self._current.scope)
+        return Value(self, self._num_registers - 1, type, f"%{type.register}{count}", self._current.scope)
 
     def operand(self, value: Any, type: Type) -> Value | Immediate:
         """`value` checked as an instruction operand of `type`."""
@@ -142,7 +133,7 @@ class Tracer:
     def as_value(self, value: Any, type: Type) -> Value:
         """`value` in a register, or in the registers of a compound type."""
         if isinstance(type, Compound):
-            return compound.as_value(self.itself, value, type)
+            return compound.as_value(self, value, type)
         if isinstance(value, Value):
             return as_operand(value, type)  # type: ignore[return-value]
         immediate = as_operand(value, type)
@@ -160,7 +151,7 @@ class Tracer:
 
     def compound(self, type: Type, *parts: Any) -> compound.CompoundValue:
         """The value of a compound type made of its parts: ``k.compound(c64, re, im)``."""
-        return compound.make(self.itself, type, parts)
+        return compound.make(self, type, parts)
 
     def emit_op(self, op: Op, *args: Any) -> Any:
         """Record one instruction form; returns None, its value, or the tuple of its values."""
@@ -169,18 +160,13 @@ class Tracer:
         may_block = self._usable.get(op)
         if may_block is None:
             may_block = self._use(op)
-        operand = self.operand
-        src = tuple(
-            [
-                # what `operand` would find out about most
-                arg
-                if arg.__class__ in _REGISTERS and arg.type is type and arg.builder is self and arg.scope.is_open
-                else operand(arg, type)
-                for arg, type in zip(args, op.src, strict=True)
-            ]
-        )
+        src: list[Value | Immediate] = []
+        for arg, type in zip(args, op.src, strict=True):
+            # what `operand` finds out about most
+            is_good = arg.__class__ in _REGISTERS and arg.type is type and arg.builder is self and arg.scope.is_open
+            src.append(arg if is_good else self.operand(arg, type))
         dst = tuple([self.new_value(type) for type in op.dst])
-        self._current.nodes.append(Instr(op, dst, src))
+        self._current.nodes.append(Instr(op, dst, tuple(src)))
         if may_block:
             self._mark_blocking()
         return None if not dst else dst[0] if len(dst) == 1 else dst
@@ -210,7 +196,7 @@ class Tracer:
             if types and types[0] in _WIDENED:
                 return self._emit_narrow(name, args, types[0])
             if types and isinstance(types[0], Compound):
-                return compound.emit(self.itself, name, args, types[0])
+                return compound.emit(self, name, args, types[0])
             what = ", ".join(t.name for t in types) or "constants only"
             raise TypeError(f"no instruction {name} for {what}")
         value: Value = self.emit_op(op, *args)
@@ -252,4 +238,4 @@ class Tracer:
 
     def cast(self, value: Any, to: Type) -> Value:
         """Conversion with NumPy's result for every input; see `oxinp._ptx.cast`."""
-        return cast(self.itself, value, to) if isinstance(value, Value) else self.const(value, to)
+        return cast(self, value, to) if isinstance(value, Value) else self.const(value, to)

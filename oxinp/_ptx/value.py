@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from math import copysign
-from typing import TYPE_CHECKING, Any, NoReturn
+from math import copysign, isnan
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
 from oxinp._ptx.types import Type, bf16, pred
 
 if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from oxinp._ptx.isa import Binding, Op
 
 Scalar = bool | int | float | np.generic
 
@@ -74,7 +77,7 @@ def immediate(value: Scalar, type: Type) -> Immediate:
     """`value` as a constant of `type`: the same object for the same number, as kernels repeat a few of them."""
     if value.__class__ is int or value.__class__ is bool:
         return _shared(value, type, 0.0)
-    if value.__class__ is float and value == value:  # a NaN is not found again
+    if value.__class__ is float and not isnan(value):  # a NaN would not be found again
         return _shared(value, type, copysign(1.0, value))  # zeros are equal
     return Immediate(value, type)
 
@@ -108,6 +111,41 @@ class Scope:
         return False
 
 
+class Language(Protocol):
+    """What values, and the modules that `Builder` is put together from, ask of the kernel under construction.
+
+    The instructions of the table are methods as well; `Builder` and its bases document the others.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+    def emit(self, name: str, *args: Any, types: Binding | None = None) -> Value: ...
+    def emit_op(self, op: Op, *args: Any) -> Any: ...
+    def operand(self, value: Any, type: Type) -> Value | Immediate: ...
+    def as_value(self, value: Any, type: Type) -> Value: ...
+    def const(self, value: Any, type: Type) -> Value: ...
+    def compound(self, type: Type, *parts: Any) -> Value: ...
+    def cast(self, value: Any, to: Type) -> Value: ...
+    def bitcast(self, value: Value, to: Type) -> Value: ...
+    def special(self, register: str) -> Value: ...
+
+    def neg(self, a: Value) -> Value: ...
+    def abs(self, a: Value) -> Value: ...
+    def shl(self, a: Value, count: Any) -> Value: ...
+    def shr(self, a: Value, count: Any) -> Value: ...
+    def min(self, a: Any, b: Any) -> Value: ...
+    def max(self, a: Any, b: Any) -> Value: ...
+    def compare(self, name: str, a: Any, b: Any) -> Value: ...
+    def where(self, predicate: Value, a: Any, b: Any) -> Value: ...
+    def split_word(self, word: Value, type: Type) -> list[Value]: ...
+    def join_word(self, values: list[Any], type: Type) -> Value: ...
+
+    def var(self, value: Any, type: Type | None = None) -> Var: ...
+    def assign(self, variable: Var, value: Any) -> None: ...
+    def when(self, predicate: Value) -> AbstractContextManager[None]: ...
+    def range(self, start: Any, stop: Any = None, step: Any = 1) -> AbstractContextManager[Value]: ...
+
+
 class Value:
     """One run-time value: a register that is written once.
 
@@ -118,7 +156,7 @@ class Value:
 
     __slots__ = ("builder", "index", "scope", "text", "type")
 
-    def __init__(self, builder: Builder, index: int, type: Type, text: str, scope: Scope) -> None:
+    def __init__(self, builder: Language, index: int, type: Type, text: str, scope: Scope) -> None:
         self.builder = builder
         self.index = index
         self.type = type
