@@ -196,14 +196,13 @@ class Frame:
         space = self.space(space_name)
         contiguous = not uniform and is_contiguous(positions, nbytes)
         try:
-            space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
+            bounds = space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
         except Fault as fault:
             position = int(np.searchsorted(self.lanes, lanes[fault.position]))
             self.fail_access(position, self._address(space_name, fault.offset), fault.what)
         if is_weak:
-            spread = np.broadcast_to(positions, lanes.shape) if uniform else positions
             conflict = space.tracker.note(
-                self.machine.epochs, spread, nbytes, lanes, is_write=is_write, is_contiguous=contiguous
+                self.machine.epochs, positions, nbytes, lanes, bounds, is_write=is_write, is_contiguous=contiguous
             )
             if conflict is not None:
                 address = self._address(space_name, conflict.offset)

@@ -53,7 +53,7 @@ class Machine:
         end = self.dynamic_base + kernel.shared_nbytes if kernel.shared_nbytes else kernel.static_shared_nbytes
         # a gap behind each block's part
         self.shared_stride = -(-(end + 16) // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN if end else 0
-        self.shared = Space(self.shared_stride * self._num_blocks)
+        self.shared = Space(self.shared_stride * self._num_blocks, is_shared=True)
         self.shared_start = np.arange(self._num_blocks, dtype=np.int64) * self.shared_stride
         if end:
             state = self.shared.state.reshape(self._num_blocks, self.shared_stride)
