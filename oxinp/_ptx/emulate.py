@@ -59,10 +59,10 @@ class Fiber(Frame):
     def part(self, chosen: Array) -> Fiber:
         """Move the `chosen` lanes to a new fiber at the same place."""
         machine, num = self.machine, self.num_lanes
+        chosen, rest = np.flatnonzero(chosen), np.flatnonzero(~chosen)
         stack = [Entry(e.nodes, e.kind, e.loop, e.position) for e in self.stack]
         other = Fiber(machine, self.lanes[chosen], _take(self.registers, chosen, num), stack)
         other.waiting, other.token = self.waiting, _take([self.token], chosen, num)[0]
-        rest = ~chosen
         waiting, token = self.waiting, _take([self.token], rest, num)[0]
         Frame.__init__(self, machine, self.lanes[rest], _take(self.registers, rest, num))
         self.waiting, self.token = waiting, token
@@ -71,7 +71,7 @@ class Fiber(Frame):
 
 
 def _take(arrays: list[Any], chosen: Array, num: int) -> list[Any]:
-    return [a if a is None or len(a) != num else a[chosen] for a in arrays]
+    return [a if a is None or len(a) != num else a.take(chosen) for a in arrays]
 
 
 def _merge(fibers: list[Fiber]) -> Fiber:
@@ -202,10 +202,11 @@ class Scheduler:
         if fiber.waiting is None:
             fiber.waiting = node
             fiber.token = op.ref.arrive(fiber, op, *operands)
-        ready = np.broadcast_to(op.ref.ready(fiber, op, fiber.token, *operands), fiber.shape)
-        if not ready.any():
+        ready = fiber.over_lanes(op.ref.ready(fiber, op, fiber.token, *operands))
+        num_ready = np.count_nonzero(ready)
+        if not num_ready:
             return BLOCKED
-        through = fiber if ready.all() else fiber.part(ready)
+        through = fiber if num_ready == fiber.num_lanes else fiber.part(ready)
         through.waiting = through.token = None
         through.stack[-1].position += 1
         if through is not fiber:
@@ -217,11 +218,12 @@ class Scheduler:
     @staticmethod
     def _branch(fiber: Fiber, node: IfNode, spawned: list[Fiber]) -> None:
         holds = fiber.registers[node.predicate]
-        if holds.all():
+        num_holding = np.count_nonzero(holds)
+        if num_holding == len(holds):
             fiber.stack.append(Entry(node.then))
             return
-        if holds.any():
-            other = fiber.part(np.broadcast_to(holds, fiber.shape))
+        if num_holding:
+            other = fiber.part(fiber.over_lanes(holds))
             other.stack.append(Entry(node.then))
             spawned.append(other)
         if node.orelse:
@@ -230,11 +232,12 @@ class Scheduler:
     @staticmethod
     def _leave(fiber: Fiber, node: LeaveNode, spawned: list[Fiber]) -> None:
         going = fiber.registers[node.predicate]
-        if not going.any():
+        num_going = np.count_nonzero(going)
+        if not num_going:
             return
         leaver = fiber
-        if not going.all():
-            leaver = fiber.part(np.broadcast_to(going, fiber.shape))
+        if num_going < len(going):
+            leaver = fiber.part(fiber.over_lanes(going))
             spawned.append(leaver)
         while leaver.stack[-1].loop is not node.loop:
             leaver.stack.pop()

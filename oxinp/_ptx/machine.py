@@ -24,8 +24,8 @@ class Machine:
     ----------
     lanes_per_block : int
         Threads per block rounded up to warps; lane numbers count blocks in these.
-    block_threads, num_threads : int
-        Threads of a block, and of the launch.
+    num_blocks, block_threads, num_threads : int
+        Blocks, and threads of a block and of the launch.
     shared : Space
         Shared memory of all blocks, `shared_stride` bytes each.
     state : dict
@@ -44,7 +44,7 @@ class Machine:
         self.num_fibers = 1
         self.state: dict[Any, Any] = {}
         self._barriers: dict[int, tuple[Array, Array]] = {}
-        self._num_blocks = num_blocks
+        self.num_blocks = num_blocks
         self._lay_out_shared()
 
     def _lay_out_shared(self) -> None:
@@ -53,10 +53,10 @@ class Machine:
         end = self.dynamic_base + kernel.shared_nbytes if kernel.shared_nbytes else kernel.static_shared_nbytes
         # a gap behind each block's part
         self.shared_stride = -(-(end + 16) // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN if end else 0
-        self.shared = Space(self.shared_stride * self._num_blocks, is_shared=True)
-        self.shared_start = np.arange(self._num_blocks, dtype=np.int64) * self.shared_stride
+        self.shared = Space(self.shared_stride * self.num_blocks, is_shared=True)
+        self.shared_start = np.arange(self.num_blocks, dtype=np.int64) * self.shared_stride
         if end:
-            state = self.shared.state.reshape(self._num_blocks, self.shared_stride)
+            state = self.shared.state.reshape(self.num_blocks, self.shared_stride)
             for array in kernel.shared:
                 start = array.offset + (self.dynamic_base if array.is_dynamic else 0)
                 state[:, start : start + array.nbytes] = 1
@@ -65,7 +65,7 @@ class Machine:
         """Arrivals and generation of barrier `number`, per block."""
         pair = self._barriers.get(number)
         if pair is None:
-            pair = np.zeros(self._num_blocks, np.int64), np.zeros(self._num_blocks, np.int64)
+            pair = np.zeros(self.num_blocks, np.int64), np.zeros(self.num_blocks, np.int64)
             self._barriers[number] = pair
         return pair
 
@@ -78,7 +78,7 @@ class Machine:
 
     def all_lanes(self) -> Array:
         """Lane numbers of every thread."""
-        lanes = np.arange(self._num_blocks * self.lanes_per_block, dtype=np.int64)
+        lanes = np.arange(self.num_blocks * self.lanes_per_block, dtype=np.int64)
         if self.lanes_per_block == self.block_threads:
             return lanes
         return lanes[lanes % self.lanes_per_block < self.block_threads]

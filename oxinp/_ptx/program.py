@@ -277,7 +277,7 @@ def _leave(predicate: int, *, is_break: bool) -> Step:
         if not count_nonzero(going):
             return
         outer = frame.mask
-        going = np.broadcast_to(going, frame.shape) if outer is None else going & outer
+        going = frame.over_lanes(going) if outer is None else going & outer
         state = frame.loops[-1]
         if is_break:
             state.left = _union(state.left, going)

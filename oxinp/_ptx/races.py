@@ -215,7 +215,7 @@ class Tracker:
         lanes : int64 array
             Ascending.
         bounds : tuple of int
-            First byte, and the one behind the last.
+            First byte, and the one behind the last; of shared memory as if there were one block.
         is_write : bool
         is_contiguous : bool
             Whether the elements follow each other.

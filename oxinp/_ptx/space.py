@@ -21,7 +21,7 @@ _SPARSE = 16  # scattered elements are looked at together up to so many times th
 # What elements of so many bytes are moved as.
 _CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
-_ARANGES: dict[int, Array] = {}
+_ARANGES: dict[tuple[int, int], Array] = {}
 
 
 class Fault(Exception):
@@ -34,13 +34,13 @@ class Fault(Exception):
         self.what = what
 
 
-def steps(num: int) -> Array:
-    """0, 1, ... as int64; not to be written."""
-    array = _ARANGES.get(num)
+def steps(num: int, step: int = 1) -> Array:
+    """0, `step`, ... as int64; not to be written."""
+    array = _ARANGES.get((num, step))
     if array is None:
         if len(_ARANGES) > 64:
             _ARANGES.clear()
-        array = _ARANGES[num] = np.arange(num, dtype=np.int64)
+        array = _ARANGES[num, step] = np.arange(0, num * step, step, dtype=np.int64)
     return array
 
 
@@ -50,7 +50,7 @@ def is_contiguous(offsets: Array, nbytes: int) -> bool:
     first = int(offsets[0])
     if int(offsets[-1]) - first != (num - 1) * nbytes:
         return False
-    return num <= 2 or bool((offsets == steps(num) * nbytes + first).all())
+    return num <= 2 or not np.count_nonzero(offsets - first != steps(num, nbytes))
 
 
 class Space:
