@@ -42,8 +42,9 @@ def forget_kernels():
         if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
             module.make.cache_clear()
     expr = sys.modules.get("oxinp._core.lazy.expr")
-    for table in () if expr is None else expr._TABLES:
+    for table in () if expr is None else (*expr._TABLES, expr._STRUCTURES):
         table.clear()
+        table.old.clear()
 
 
 def _devices():

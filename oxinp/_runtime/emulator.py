@@ -143,6 +143,7 @@ class EmulatorBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
+        is_brief: bool = False,  # noqa: ARG002 - there is one way
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
         pack = struct.Struct(kernel.param_format).pack

@@ -14,7 +14,7 @@ from oxinp._kernels.blas3.plan import plan_rank_k
 from oxinp._kernels.gemm import select as kernels
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import SCRATCH, Fill, Plan
 from tests.comparator import assert_same
 from tests.core.matrices import draw
 
@@ -334,7 +334,7 @@ def test_others_stay_native(splits, case):
 
 def test_without_memory_for_halves_there_is_a_way(monkeypatch):
     a, b = operands(51, 43, 62)
-    monkeypatch.setattr(kernels, "plan_split", lambda *_: Plan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_split", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
 
 
@@ -379,7 +379,7 @@ def test_settings_turn_bytes_off(residues, config):
 
 def test_without_memory_for_bytes_there_is_a_way(monkeypatch):
     a, b = (x.astype("f8") for x in operands(51, 43, 62))
-    monkeypatch.setattr(kernels, "plan_residues", lambda *_: Plan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_residues", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
 
 

@@ -64,14 +64,15 @@ class Call:
         Of the leaves, see `storage`.
     results : tuple of weak references
         To a Pending per result.
-    lines, offset
+    lines, offset, origin
         As a storage's.
     """
 
-    __slots__ = ("__weakref__", "_entry", "bound", "leaves", "lines", "mask", "offset", "results")
+    __slots__ = ("__weakref__", "_entry", "bound", "leaves", "lines", "mask", "offset", "origin", "results")
 
     lines: Any
     offset: int
+    origin: Any
 
     def __init__(self, bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> None:
         self.bound = bound

@@ -15,6 +15,7 @@ from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.calls import LOCK
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.expr import Unsupported, leaf
+from oxinp._core.lazy.fused_views import fused_view
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout, address_of
@@ -116,6 +117,18 @@ def expression(handle: Handle) -> Value:
         with LOCK:
             value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
     return read(layout, value)
+
+
+def chain(handle: Handle) -> Value:
+    """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
+    storage = handle._storage
+    layout = handle._layout
+    value = storage.value
+    if value is not None and value[0].nodes and value[0].layout is not layout:
+        viewed = fused_view(value, layout)
+        if viewed is not None:
+            return viewed
+    return expression(handle)
 
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.calls import LOCK, Pending
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
-from oxinp._core.lazy.handle import Handle, device_value, expression, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, Value, is_pinned, make_storage
@@ -144,7 +144,7 @@ def express(
         As NumPy.
     """
     while True:
-        values = [expression(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
+        values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
         positions = None
         leaves: tuple[Any, ...] = ()
         mask = 0
@@ -154,18 +154,15 @@ def express(
                 break
             leaves += entries
             mask |= bits
-        key = (*[value[0] for value in values], positions, target)
-        record = operation.records.get(key)
+        table, key = operation.pairs, None
+        if target is None and len(values) <= 2:
+            key = _pair(values, positions, operands)
+        if key is None:
+            table, key = operation.records, (*[value[0] for value in values], positions, target)
+        record = table.get(key) or table.recall(key)
         if record is None:
-            if positions is None:
-                positions = _apart(values)
-            pair = _pair(values, positions, operands) if target is None and len(values) <= 2 else None
-            record = operation.pairs.recall(pair) or operation.records.recall(key)
-            if record is None:
-                record = combine(operation, tuple([value[0] for value in values]), positions, target)
-            remember(operation.records, key, record)
-            if pair is not None and record.graph is not None:
-                remember(operation.pairs, pair, record)
+            record = combine(operation, tuple([value[0] for value in values]), positions, target)
+            remember(table, key, record)
         if record.graph is not None:
             if is_checked:
                 record.is_checked = True
@@ -183,12 +180,17 @@ def express(
             schedule.materialise(operands[i]._storage)
 
 
-def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...], operands: tuple[Any, ...]) -> Any:
+def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
     """Return where `operators` looks first: the graphs, and the shared leaf if there is one; None where it does not."""
     if len(values) == 1:
-        is_plain = not values[0][0].is_scalar and positions[0] == tuple(range(len(values[0][1])))
-        return (values[0][0],) if is_plain else None
+        (graph, leaves, _) = values[0]
+        is_plain = not graph.is_scalar and (positions is None or positions[0] == tuple(range(len(leaves))))
+        return (graph,) if is_plain else None
     (left, left_leaves, _), (right, right_leaves, _) = values
+    if positions is None:
+        if left.is_scalar:
+            return type(operands[0]), right
+        return left, type(operands[1]) if right.is_scalar else right
     # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
     if left.is_scalar:
         return (type(operands[0]), right) if positions[1] == tuple(range(1, 1 + len(right_leaves))) else None
@@ -215,16 +217,6 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
     for place, convert in record.scalars:
         converted[place] = convert(leaves[place])
     return tuple(converted)
-
-
-def _apart(values: list[Value]) -> tuple[tuple[int, ...], ...]:
-    """Number the leaves of operands that share none."""
-    positions = []
-    count = 0
-    for graph, _, _ in values:
-        positions.append(tuple(range(count, count + len(graph.leaves))))
-        count += len(graph.leaves)
-    return tuple(positions)
 
 
 def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
@@ -270,7 +262,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
         key = (graphs[0], type(operands[1]))
     record = operation.pairs.get(key) or operation.pairs.recall(key)
     if record is None:
-        record = combine(operation, graphs, _apart([(graph, (), 0) for graph in graphs]))
+        record = combine(operation, graphs, None)
         remember(operation.pairs, key, record)
     return record.cost if record.graph is not None else -1.0
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PENDING: list[ref[Storage]] = []
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
+MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
 RECORDERS: list[Record] = []
@@ -217,12 +218,13 @@ def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
         places = _places(graph, leaves, part, part_leaves)
         if places is None:
             continue
-        key = (part, places)
-        if key not in graph.interior:
-            if len(graph.interior) >= chains.MAX_PROGRAMS:
-                graph.interior.clear()
-            graph.interior[key] = find_value(graph, part, places)
-        number = graph.interior[key]
+        key = (part.structure, places)
+        known = graph.structure.interior
+        if key not in known:
+            if len(known) >= chains.MAX_PROGRAMS:
+                known.clear()
+            known[key] = find_value(graph.structure, part.structure, places)
+        number = known[key]
         if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
             wanted.setdefault(number, other)
     return wanted
@@ -414,13 +416,15 @@ def flush_all() -> None:
     with LOCK:
         pending = _pending()
         run_calls(lambda call: _is_shared(call, pending))  # once, before those
-        del PENDING[: len(pending)]
+        if len(pending) > MAX_TOGETHER:
+            del PENDING[: len(pending)]
         try:
             for storage in reversed(pending):
                 if storage.value is not None:
                     materialise(storage)
         finally:
-            PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
+            if len(pending) > MAX_TOGETHER:
+                PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
         run_calls()
 
 

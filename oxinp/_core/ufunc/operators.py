@@ -18,7 +18,7 @@ from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import expression, host_view
+from oxinp._core.lazy.handle import chain, expression, host_view
 from oxinp._core.lazy.record import apply, apply_into, declined, operand, store, types, wrap_host, wrap_pending
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.ufunc.table import UfuncRow
@@ -59,7 +59,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
             value = storage.value
             if value is not None:
                 if value[0].layout is not a._layout:
-                    value = expression(a)
+                    value = chain(a)
                 record = pairs.get((value[0],))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
@@ -96,10 +96,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 v = right.value
                 if u is not None and v is not None:
                     if u[0].layout is not a._layout:
-                        u = expression(a)
+                        u = chain(a)
                         v = right.value or v  # which that may have computed
                     if v[0].layout is not b._layout:
-                        v = expression(b)
+                        v = chain(b)
                     u_graph, leaves, mask = u
                     v_graph, v_leaves, v_mask = v
                     key: Any = (u_graph, v_graph)
@@ -161,7 +161,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             if x is None:
                 if value is not None:
                     if value[0].layout is not a._layout:
-                        value = expression(a)
+                        value = chain(a)
                     record = pairs.get((value[0], kind))
                     if record is not None and record.graph is not None:
                         try:
@@ -190,7 +190,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             if x is None:
                 if value is not None:
                     if value[0].layout is not a._layout:
-                        value = expression(a)
+                        value = chain(a)
                     record = pairs.get((kind, value[0]))
                     if record is not None and record.graph is not None:
                         try:

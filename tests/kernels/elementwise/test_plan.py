@@ -198,7 +198,7 @@ def test_transposed_inputs(session, shape, axes, kernel, dtype):
     x = random_values(rng, shape, dtype)
     view = x.transpose(axes)
     launch = check(session, view.shape, [view], [], [(0, np.empty(view.shape, dtype))], [view])
-    assert launch.kernel.name == kernel
+    assert launch.launch.kernel.name == kernel
     wide = random_values(rng, shape, np.dtype("f8")).transpose(axes)
     plain = random_values(rng, view.shape, np.dtype("f8"))
     f64 = from_dtype(np.dtype("f8"))
