@@ -23,7 +23,7 @@ from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.scan import accumulate
 from oxinp._core.reduction_table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
-from oxinp._core.ufunc_object import ufunc
+from oxinp._core.ufunc_object import Documentation, ufunc
 from oxinp._core.ufunc_table import UfuncRow
 
 Function = Callable[..., Any]
@@ -163,6 +163,9 @@ class HostUfunc(ufunc):
 
     def __reduce__(self) -> Any:
         return HostUfunc.of, (self._row.numpy, self._counted_name)
+
+
+HostUfunc.__doc__ = Documentation(HostUfunc.__doc__)  # type: ignore[assignment]
 
 
 def refused(theirs: Any, name: str, reason: str) -> Function:

@@ -57,7 +57,8 @@ def adopt(name: str) -> None:
     source = _source(name.removeprefix("oxinp."))
     module.__class__ = Namespace
     module.__doc__ = source.__doc__
-    module.__dict__["__all__"] = list(getattr(source, "__all__", None) or sorted(public_names(source)))
+    listed = getattr(source, "__all__", None)
+    module.__dict__["__all__"] = sorted(public_names(source)) if listed is None else list(listed)
 
 
 class _Finder(MetaPathFinder, Loader):

@@ -213,6 +213,25 @@ class ufunc:  # noqa: N801 - NumPy's name
         return f"<ufunc '{self.__name__}'>"
 
 
+class Documentation:
+    """What `__doc__` is: a class's own text, and NumPy's (SciPy's) for a ufunc.
+
+    Parameters
+    ----------
+    text : str or None
+        The class's.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __get__(self, instance: ufunc | None, kind: type) -> str | None:
+        return self._text if instance is None else instance._row.numpy.__doc__
+
+
+ufunc.__doc__ = Documentation(ufunc.__doc__)  # type: ignore[assignment]
+
+
 def _of_name(name: str) -> Any:
     return OBJECTS[name]
 
