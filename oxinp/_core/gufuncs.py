@@ -17,7 +17,7 @@ from oxinp._core.ops import matmul
 from oxinp._core.ops.copy import assign, astype, copy
 from oxinp._core.ops.views import view
 from oxinp._core.subclass import SUBCLASSES, leader
-from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
+from oxinp._core.ufunc import check_writeable, is_hosted, operand, other_side, types, wrap_host
 from oxinp._core.ufunc_object import ufunc
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -246,13 +246,13 @@ def operator_methods() -> dict[str, Any]:
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
         if type(self) is type(other) is types.ndarray:
             return product.of_two(self, other)
-        return NotImplemented if operand(other) is NotImplemented else product(self, other)
+        return NotImplemented if other_side(other) is NotImplemented else product(self, other)
 
     def __rmatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        return NotImplemented if operand(other) is NotImplemented else product(other, self)
+        return NotImplemented if other_side(other) is NotImplemented else product(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        if operand(other) is NotImplemented:
+        if other_side(other) is NotImplemented:
             return NotImplemented
         if not self.ndim or np.ndim(other) < 2:
             stand_in = np.ones([1] * self.ndim)

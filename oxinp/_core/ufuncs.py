@@ -11,7 +11,7 @@ from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.fallback import call
 from oxinp._core.handle import Handle
 from oxinp._core.power import Power
-from oxinp._core.ufunc import WHERE, apply, declined, operand, operations_of, types
+from oxinp._core.ufunc import WHERE, apply, declined, operand, operations_of, other_side, types
 from oxinp._core.ufunc_object import OBJECTS, ufunc
 from oxinp._core.ufunc_table import UFUNCS, UfuncRow
 from oxinp._ptx.math import choose
@@ -57,11 +57,11 @@ def _calls(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     called, row = UFUNC_OBJECTS[name], ROWS[name]
 
     def operator(a: Any, b: Any) -> Any:
-        other = operand(b)
+        other = other_side(b)
         return declined(row.numpy, a, b) if other is NotImplemented else called(a, other)
 
     def reflected(a: Any, b: Any) -> Any:
-        other = operand(b)
+        other = other_side(b)
         return declined(row.numpy, b, a) if other is NotImplemented else called(other, a)
 
     return operator, reflected
