@@ -95,11 +95,13 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         result = compute(ufunc, lambda *inputs, **kwargs: computed(*inputs, **_with_outputs(kwargs)), inputs, given)
         if result is not NotImplemented:
             return result
-    ours = find(ufunc) if method != "at" and not any(map(_is_subclass, inputs)) else None
-    if ours is not None and all(isinstance(x, Handle) for x in out):
+    ours = find(ufunc)
+    is_ours = ours is not None and method != "at" and not any(map(_is_subclass, inputs))
+    if is_ours and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
     function = ufunc if method == "__call__" else getattr(ufunc, method)
-    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    name = getattr(ours, "counted_name", ufunc.__name__)
+    name = name if method == "__call__" else f"{name}.{method}"
     return call(function, inputs, kwargs, name=name, mutates=_METHODS_THAT_WRITE.get(method, OUT))
 
 
