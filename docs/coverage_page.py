@@ -40,7 +40,7 @@ def page():
 
 def submodules():
     """Return the lines about submodules."""
-    hosts = [row for row in modules.SUBMODULES.values() if row.kind == coverage.HOST]
+    hosts = [row for row in modules.SUBMODULES.values() if row.kind == coverage.HOST and is_there(row)]
     # Known by two names.
     hosts = [row for row in hosts if row.path != "emath"]
     chapters = {row.source: modules.rows(row.path) for row in hosts}
@@ -59,6 +59,12 @@ def submodules():
     for source, rows in chapters.items():
         lines += ["", f"### {source}", "", *listed(rows)]
     return lines
+
+
+def is_there(submodule):
+    """Whether the installed version has a submodule."""
+    package = np if submodule.source.startswith("numpy") else scipy
+    return coverage.is_in(submodule, package.__version__)
 
 
 def versions():

@@ -15,7 +15,7 @@ refused    there, but raises, for a reason
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -222,8 +222,8 @@ ROWS: tuple[CoverageRow, ...] = (
 _OF_SOME_PLATFORMS = {"complex192", "complex256", "float128", "float96"}
 
 
-def is_in(row: CoverageRow, version: str) -> bool:
-    """Whether a version of NumPy (of SciPy, where the row is of a name of its) has the name."""
+def is_in(row: Any, version: str) -> bool:
+    """Whether a version of NumPy (of SciPy, where the row is of something of its) has what a row is of."""
     release = _release(version)
     return _release(row.since or "0.0") <= release and (not row.until or release <= _release(row.until))
 

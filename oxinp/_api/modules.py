@@ -12,7 +12,6 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -36,7 +35,10 @@ class Namespace(ModuleType):
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.removeprefix("oxinp.")
         if f"{path}.{name}" in SUBMODULES:
-            return importlib.import_module(f"{self.__name__}.{name}")
+            try:
+                return importlib.import_module(f"{self.__name__}.{name}")
+            except ModuleNotFoundError as error:  # the installed version has none
+                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from error
         row = SUBMODULES[path]
         value = getattr(_source(path), name)
         if not (name.startswith("__") and name.endswith("__")):
@@ -61,7 +63,7 @@ def adopt(name: str) -> None:
     module.__dict__["__all__"] = sorted(public_names(source)) if listed is None else list(listed)
 
 
-class _Finder(MetaPathFinder, Loader):
+class _Finder:  # no `importlib.abc`, which would take milliseconds to import
     """Finds the modules of the table that have no folder."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002

@@ -25,11 +25,15 @@ class Submodule(NamedTuple):
     kind : str
         host (functions are ours or go through the counted fallback) or own (everything as it is: it computes nothing,
         or gives classes that stay on the host).
+    since, until : str
+        As a `CoverageRow`'s.
     """
 
     path: str
     source: str
     kind: str
+    since: str = ""
+    until: str = ""
 
 
 def _of(package: str, **paths: str) -> list[Submodule]:
@@ -59,13 +63,15 @@ SUBMODULES: dict[str, Submodule] = {
         Submodule("scipy", "scipy", HOST),
         *_of(
             "scipy",
-            host="cluster cluster.hierarchy cluster.vq constants datasets differentiate fft fftpack integrate "
+            host="cluster cluster.hierarchy cluster.vq constants datasets fft fftpack integrate "
             "interpolate io io.matlab io.wavfile linalg linalg.blas linalg.interpolative linalg.lapack ndimage "
-            "optimize optimize.elementwise signal signal.windows spatial spatial.distance spatial.transform special "
+            "optimize signal signal.windows spatial spatial.distance spatial.transform special "
             "stats stats.contingency stats.distributions stats.mstats stats.qmc stats.sampling",
             own="io.arff linalg.cython_blas linalg.cython_lapack odr optimize.cython_optimize special.cython_special "
             "version",
         ),
+        Submodule("scipy.differentiate", "scipy.differentiate", HOST, since="1.15"),
+        Submodule("scipy.optimize.elementwise", "scipy.optimize.elementwise", HOST, since="1.15"),
         *[Submodule(path, f"scipy.{path}", HOST) for path in _SPARSE],
         *[Submodule(f"scipy.{path}", f"oxinp.{path}", OWN) for path in _SPARSE],
     )
@@ -135,8 +141,7 @@ ROWS: dict[str, CoverageRow] = {
         *_own("scipy.datasets", "clear_cache download_all"),
         *_own(
             "scipy.fft",
-            "get_workers next_fast_len prev_fast_len register_backend set_backend set_global_backend set_workers "
-            "skip_backend",
+            "get_workers next_fast_len register_backend set_backend set_global_backend set_workers skip_backend",
         ),
         *_own("scipy.fftpack", "next_fast_len"),
         *_own("scipy.io", "hb_read mminfo whosmat"),
@@ -148,9 +153,13 @@ ROWS: dict[str, CoverageRow] = {
         *_own(
             "scipy.sparse",
             "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr "
-            "isspmatrix_dia isspmatrix_dok isspmatrix_lil issparse safely_cast_index_arrays",
+            "isspmatrix_dia isspmatrix_dok isspmatrix_lil issparse",
         ),
-        *_own("scipy.sparse.linalg", "is_sptriangular spbandwidth use_solver"),
+        *_own("scipy.sparse.linalg", "use_solver"),
+        _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
+        _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),
+        _row("scipy.sparse.linalg.is_sptriangular", OWN, since="1.15"),
+        _row("scipy.sparse.linalg.spbandwidth", OWN, since="1.15"),
         *_own("scipy.spatial.distance", "num_obs_dm num_obs_y"),
         *_own("scipy.special", "geterr seterr"),
     )

@@ -126,20 +126,19 @@ def test_views_are_views():
 
 
 @pytest.mark.parametrize(
-    ("code", "names"),
+    ("code", "name"),
     [
         ("np.linalg.norm(s, 2)", "linalg.svd"),
-        ("np.linalg.norm(s, -2)", "linalg.svd amin"),
         ("np.linalg.norm(s, 'nuc')", "linalg.svd"),
         ("np.linalg.matrix_norm(s, ord='nuc')", "linalg.svd"),
         ("np.linalg.matrix_power(s, -2)", "linalg.inv"),
     ],
 )
 @pytest.mark.usefixtures("on_device")
-def test_what_takes_a_factorisation_is_counted_as_that(code, names, stats):
+def test_what_takes_a_factorisation_is_counted_as_that(code, name, stats):
     s = numbers((4, 4), "float64") + 10 * np.eye(4)
     given = eval(code, {"np": oxinp, "s": oxinp.array(s)})  # noqa: S307 - our own code
-    assert stats().fallbacks == dict.fromkeys(names.split(), 1)
+    assert stats().fallbacks == {name: 1}
     expected = eval(code, {"np": np, "s": s})  # noqa: S307
     assert np.allclose(np.asarray(given), expected, rtol=1e-13, atol=0)
 
