@@ -34,10 +34,14 @@ class Namespace(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.removeprefix("oxinp.")
-        if f"{path}.{name}" in SUBMODULES:
+        below = SUBMODULES.get(f"{path}.{name}")
+        if below is not None:
             try:
                 return importlib.import_module(f"{self.__name__}.{name}")
-            except ModuleNotFoundError as error:  # the installed version has none
+            except ModuleNotFoundError as error:
+                if error.name != below.source:
+                    raise
+                # The installed version has none.
                 raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from error
         row = SUBMODULES[path]
         value = getattr(_source(path), name)
