@@ -33,6 +33,8 @@ for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
     for _name in _names.split():
         if hasattr(np, _name):
             enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
+for _name in ("as_strided", "sliding_window_view"):
+    enter_without_reading(getattr(np.lib.stride_tricks, _name), f"lib.stride_tricks.{_name}")
 
 
 @implements("shape", is_hosted=False)

@@ -112,7 +112,7 @@ class Verification:
                 return ours(*args, **kwargs)
             state.is_inside = True
             try:
-                given = self._given(args, kwargs)
+                given = None if numpys is twins.once else self._given(args, kwargs)
                 if given is not None:
                     return self._call_both(ours, numpys, args, kwargs, given)
             finally:

@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.calls import is_waiting
 from oxinp import _runtime
+from oxinp._core.lazy.calls import is_waiting
 from tests.comparator import assert_same
 
 

@@ -171,9 +171,15 @@ class Exchange:
             return self._theirs_alone(value)
         if isinstance(value, list | tuple):
             taken = [self.take(part) for part in value]
-            return _rebuilt(value, taken) if any(a is not b for a, b in zip(taken, value, strict=True)) else value
+            result = _rebuilt(value, taken) if any(a is not b for a, b in zip(taken, value, strict=True)) else value
+            if hasattr(kind, "_extra_fields"):  # attributes of a tuple of SciPy's beside its items
+                vars(result).update({key: self.take(part) for key, part in vars(value).items()})
+            return result
         if kind is dict:
             return {key: self.take(part) for key, part in value.items()}
+        if isinstance(value, dict):  # as SciPy's `OptimizeResult`, which is new
+            for key, part in value.items():
+                value[key] = self.take(part)
         return value
 
     def _theirs_alone(self, array: NumpyArray) -> NumpyArray:
@@ -317,4 +323,8 @@ def _rebuilt(value: Any, parts: list[Any]) -> Any:
     kind = type(value)
     if kind is list or kind is tuple:
         return kind(parts)
-    return kind._make(parts) if hasattr(kind, "_make") else (tuple if isinstance(value, tuple) else list)(parts)
+    if hasattr(kind, "_make"):  # a named tuple
+        return kind._make(parts)
+    if hasattr(kind, "_extra_fields"):  # a tuple of SciPy's that has attributes beside its items
+        return kind.__new__(kind, *parts)
+    return (tuple if isinstance(value, tuple) else list)(parts)

@@ -403,8 +403,19 @@ def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
 _CASTS_KNOWN: set[Any] = set()
 
 
+def other_side(value: Any) -> Any:
+    """Return what an operator's other side is to `apply`, as `operand` does; NotImplemented to decline.
+
+    An operator, unlike a ufunc, also leaves the operation to what is no array, but claims priority over arrays (as
+    SciPy's sparse arrays do): NumPy's legacy protocol.
+    """
+    if not hasattr(value, "__array__") and getattr(value, "__array_priority__", 0) > 0:
+        return NotImplemented
+    return operand(value)
+
+
 def operand(value: Any) -> Any:
-    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented to decline.
+    """Return what an operand is to `apply`: a handle or a scalar; NotImplemented to decline.
 
     Declined is what has a say of its own in ufuncs, or forbids them, subclasses of NumPy's array included.
     """

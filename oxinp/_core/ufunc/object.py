@@ -144,7 +144,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         return self._fall_back(operands, kwargs if "out" in kwargs else {**kwargs, "out": outs})
 
     def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return call(self._row.numpy, args, kwargs, name=self.__name__, mutates=("out",))
+        return call(self._row.numpy, args, kwargs, name=self.counted_name, mutates=("out",))
 
     def reduce(
         self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
@@ -186,13 +186,13 @@ class ufunc:  # noqa: N801 - NumPy's name
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
         args = (a, indices) if b is None else (a, indices, b)
-        call(self._row.numpy.at, args, {}, name=f"{self.__name__}.at", mutates=(0,))
+        call(self._row.numpy.at, args, {}, name=f"{self.counted_name}.at", mutates=(0,))
 
     def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if SUBCLASSES and leader((*args, kwargs.get("out"))) is not None:
             given = {key: value for key, value in kwargs.items() if value is not None}
             return getattr(self._row.numpy, method)(*args, **given)
-        name = f"{self.__name__}.{method}"
+        name = f"{self.counted_name}.{method}"
         return call(getattr(self._row.numpy, method), args, kwargs, name=name, mutates=("out",))
 
     def __getattr__(self, name: str) -> Any:
@@ -202,11 +202,35 @@ class ufunc:  # noqa: N801 - NumPy's name
     def __name__(self) -> str:
         return self._row.name
 
+    @property
+    def counted_name(self) -> str:
+        """The name that a fallback is counted by."""
+        return self.__name__
+
     def __reduce__(self) -> Any:
         return _of_name, (self.__name__,)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"
+
+
+class Documentation:
+    """What `__doc__` is: a class's own text, and NumPy's (SciPy's) for a ufunc.
+
+    Parameters
+    ----------
+    text : str or None
+        The class's.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __get__(self, instance: ufunc | None, kind: type) -> str | None:
+        return self._text if instance is None else instance._row.numpy.__doc__
+
+
+ufunc.__doc__ = Documentation(ufunc.__doc__)  # type: ignore[assignment]
 
 
 def _of_name(name: str) -> Any:

@@ -19,7 +19,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import chain, expression, host_view
-from oxinp._core.lazy.record import apply, apply_into, declined, operand, store, types, wrap_host, wrap_pending
+from oxinp._core.lazy.record import apply, apply_into, declined, other_side, store, types, wrap_host, wrap_pending
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -175,7 +175,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
-            other = operand(b)
+            other = other_side(b)
             if other is NotImplemented:
                 return declined(ufunc, a, b)
             b = other
@@ -203,7 +203,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 x = cache[1] if cache is not None and cache[0] is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
-        other = operand(b)
+        other = other_side(b)
         return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
@@ -247,7 +247,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     if graph is not None:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
-        b = operand(b)
+        b = other_side(b)
         if b is NotImplemented:
             return b
         try:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._api.fronts import describe
+from oxinp._core.array import dispatch
 from oxinp._core.host.fallback import OUT, Mutated, call
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
@@ -69,3 +71,8 @@ def default_rng(seed: Any = None) -> Any:
     if isinstance(seed, Generator):
         return seed
     return Generator(np.random.default_rng(seed).bit_generator)
+
+
+for _theirs, _ours in ((np.random.Generator, Generator), (np.random.RandomState, RandomState)):
+    dispatch.register(_theirs, _ours)
+dispatch.register(np.random.default_rng, describe(default_rng, np.random.default_rng, "random.default_rng"))
