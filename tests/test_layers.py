@@ -186,7 +186,7 @@ def test_no_circle():
         ),
         ("oxinp._core.lazy.expr", "def f():\n    from oxinp import ndarray", ["oxinp.ndarray"]),
         ("oxinp._core.lazy.expr", "from oxinp._api import creation", ["oxinp._api.creation"]),
-        ("oxinp.cuda.stream", "from oxinp._core import ndarray", ["oxinp._core.array.ndarray"]),
+        ("oxinp.cuda.stream", "from oxinp._core import ndarray", ["oxinp._core.ndarray"]),
         ("oxinp", "from oxinp._api import creation\nimport scipy", []),
         ("oxinp._config", "import cupy", ["cupy"]),
         ("oxinp.scipy.linalg._api", "from oxinp import linalg\nfrom oxinp.sparse import linalg", []),
