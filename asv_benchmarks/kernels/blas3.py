@@ -16,8 +16,7 @@ import numpy as np
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import System
-from oxinp._kernels.gemm.multistage.panel import SYMMETRIC, TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import SYMMETRIC, TRIANGULAR, Form, Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 

@@ -18,7 +18,7 @@ from asv_benchmarks.kernels.multistage import flops_of, measure_peer
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend

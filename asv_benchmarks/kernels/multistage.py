@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec, plan
+from oxinp._kernels.gemm.multistage.kernel import plan
+from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 from oxinp._ptx.types import c64, c128, f32, f64
 from oxinp._runtime.cuda import open_backend
 

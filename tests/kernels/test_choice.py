@@ -10,7 +10,7 @@ from oxinp._kernels.choice import decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import Cut
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.select import Way
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64

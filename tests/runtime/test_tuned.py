@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import Cut
 from oxinp._ptx.types import f64
 from oxinp._runtime import tuned
 from oxinp._runtime.tuned import Database, Row, TuningWarning

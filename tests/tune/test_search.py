@@ -6,7 +6,7 @@ import pytest
 import oxinp
 from _driver.errors import DeviceFault
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import Cut
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._tune import problems
 from oxinp._tune.problems import shape_of

@@ -18,6 +18,47 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 
+GENERAL, TRIANGULAR, SYMMETRIC, HERMITIAN = "general", "triangular", "symmetric", "hermitian"
+MIN_COPY_NBYTES = 4
+
+
+class Form(NamedTuple):
+    """What the elements in memory say of a matrix.
+
+    Attributes
+    ----------
+    kind : str
+        ``"general"``: all of it; ``"triangular"``: the rest is 0; ``"symmetric"`` and ``"hermitian"``: the rest is the
+        mirror image. What lies in the rest is not used.
+    is_lower : bool
+        Which triangle it is.
+    has_unit_diagonal : bool
+        Of a triangular matrix: the diagonal is 1, and what lies there is not used.
+    is_conjugated : bool
+        The matrix is the conjugate of all that.
+    """
+
+    kind: str = GENERAL
+    is_lower: bool = True
+    has_unit_diagonal: bool = False
+    is_conjugated: bool = False
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether elements are found at mirrored places."""
+        return self.kind in (SYMMETRIC, HERMITIAN)
+
+
+WHOLE = Form()
+
+
+def copy_nbytes(form: Form, type: Type, nbytes: int) -> int:
+    """Bytes of a copy, of which a matrix in general allows `nbytes`: mirrored elements are copied one by one."""
+    if not form.is_mirrored:
+        return nbytes
+    return type.nbytes if type.nbytes >= MIN_COPY_NBYTES else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Matrices:
     """An operand: `strides`, in elements, end with those of rows and columns; `alignment` is the pointer's."""

@@ -18,8 +18,7 @@ from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
 from oxinp._kernels.gemm.multistage.cost import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec, Cut
 from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import plan as ozaki

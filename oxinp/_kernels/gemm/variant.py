@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.epilogue import bind
-from oxinp._kernels.gemm.multistage.panel import WHOLE, Form, copy_nbytes
+from oxinp._kernels.gemm.operand import WHOLE, Form, copy_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.gemm.epilogue import Finish
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 
 
 class Variant(NamedTuple):

@@ -8,8 +8,7 @@ from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import System
 from oxinp._kernels.gemm.multistage import grouped as grouped_kernel
 from oxinp._kernels.gemm.multistage.grouped import Group, Problem
-from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form, Matrices
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
 

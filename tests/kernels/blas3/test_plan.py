@@ -12,8 +12,7 @@ from oxinp._kernels.blas3 import symmetrize, trsm
 from oxinp._kernels.blas3.trsm import SubstitutionSpec
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import scaled
-from oxinp._kernels.gemm.multistage.panel import WHOLE
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import WHOLE, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._ptx.types import c64, c128, f16, f32, f64, from_dtype
 from tests.kernels.blas3.case import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 from oxinp._kernels.gemm.operand import Source
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute

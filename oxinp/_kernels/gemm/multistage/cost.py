@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import Cut
 from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K

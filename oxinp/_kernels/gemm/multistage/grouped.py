@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oxinp._kernels.gemm.multistage.cost import tilings_of
-from oxinp._kernels.gemm.multistage.kernel import AnyGemm, AnyGemmSpec
+from oxinp._kernels.gemm.multistage.kernel import AnyGemm
 from oxinp._kernels.gemm.multistage.panel import Panel
-from oxinp._kernels.gemm.multistage.tile_config import Cut, is_legal
+from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec, Cut
+from oxinp._kernels.gemm.multistage.tile_config import is_legal
 from oxinp._kernels.gemm.operand import Matrices, widest_copy
 from oxinp._kernels.plan import Launch, Plan, Work, inputs
 from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS

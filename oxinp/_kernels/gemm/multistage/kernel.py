@@ -23,129 +23,29 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Splitter
-from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue
-from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, TRIANGULAR, WHOLE, Form, Panel, pitch_of
-from oxinp._kernels.gemm.multistage.units import UNITS, WARP
+from oxinp._kernels.gemm.epilogue import BoundEpilogue
+from oxinp._kernels.gemm.multistage.panel import Panel
+from oxinp._kernels.gemm.multistage.spec import SHAPES, AnyGemmSpec
+from oxinp._kernels.gemm.multistage.warp_mma import UNITS
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN
 from oxinp._kernels.plan import NO_WORK, SCRATCH, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i32, i64, u32
+from oxinp._ptx.types import i32, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.elementwise.chain import Position
-    from oxinp._kernels.gemm.multistage.tile_config import Cut
-    from oxinp._kernels.gemm.multistage.units import Unit
+    from oxinp._kernels.gemm.multistage.warp_mma import Unit
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 BAND = 8  # tiles along M that are worked on together
-
-
-@dataclass(frozen=True, slots=True)
-class AnyGemmSpec:
-    """One kernel of the family.
-
-    Attributes
-    ----------
-    type, acc, out : Type
-        Of the operands, of the sums, of what is written; casts are NumPy's.
-    a_major, b_major : str
-        The contiguous axis of each: ``"k"`` or ``"mn"``.
-    a_copy, b_copy : int
-        Bytes that one asynchronous copy takes, 4, 8 or 16: what base, stride and contiguous axis allow. 0: single
-        elements, through registers.
-    unit : str
-        A key of `units.UNITS`: what multiplies.
-    tile_m, tile_n : int
-        Of C, per block.
-    warp_m, warp_n : int
-        Of C, per warp.
-    depth : int
-        Of K per tile.
-    num_stages : int
-    num_batch : int
-        Loops over matrices.
-    is_split : bool
-        Blocks take chunks of K.
-    is_guarded : bool
-        One more pointer, after those of the matrices, to a u32: where that is 0, nothing is done.
-    epilogue : Epilogue, optional
-        What becomes of the sums; its inputs are the last parameters before the constants. Not of a Spec that is split.
-    a_form, b_form : Form
-        What is stored of each.
-    c_form : Form
-        What is written: all; or what lies in a triangle, and if it is mirrored (``is_mirrored_out``) its image.
-    is_mirrored_out : bool
-    is_turned : bool
-        Tiles of operands that are contiguous along K, and stored as a whole, are turned on the way, element by element:
-        those of `FmaUnit`, of 4 or 8 bytes.
-    promotion : int
-        Of K, a power of two, after which the sums are added to others in shared memory and begin anew; 0: never.
-    """
-
-    type: Type
-    acc: Type
-    out: Type
-    a_major: str
-    b_major: str
-    a_copy: int
-    b_copy: int
-    unit: str
-    tile_m: int
-    tile_n: int
-    warp_m: int
-    warp_n: int
-    depth: int
-    num_stages: int
-    num_batch: int = 0
-    is_split: bool = False
-    is_guarded: bool = False
-    epilogue: Epilogue | None = None
-    a_form: Form = WHOLE
-    b_form: Form = WHOLE
-    c_form: Form = WHOLE
-    is_mirrored_out: bool = False
-    is_turned: bool = False
-    promotion: int = 0
-
-    def in_tiles(self, cut: Cut) -> AnyGemmSpec:
-        """The Spec with the tiles of a cut."""
-        sizes = {name: size for name, size in cut._asdict().items() if name != "num_chunks"}
-        return replace(self, **sizes)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether partial results of chunks of K can simply be added."""
-        return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
-
-    @property
-    def is_half(self) -> bool:
-        """Whether half of the products are of zeros, or not wanted."""
-        return self.c_form.kind != GENERAL or TRIANGULAR in (self.a_form.kind, self.b_form.kind)
-
-    @property
-    def num_threads(self) -> int:
-        """Threads per block."""
-        return self.tile_m // self.warp_m * (self.tile_n // self.warp_n) * WARP
-
-    @property
-    def shared_nbytes(self) -> int:
-        """Shared memory of a block."""
-        panels = sum(
-            pitch_of(self, major, extent, form)[1] * self.type.nbytes * self.num_stages
-            for major, extent, form in (
-                (self.a_major, self.tile_m, self.a_form),
-                (self.b_major, self.tile_n, self.b_form),
-            )
-        )
-        return panels + (self.tile_m * self.tile_n * self.acc.nbytes if self.promotion else 0)
 
 
 @lru_cache(MAX_KERNELS)
@@ -160,7 +60,7 @@ class AnyGemm:
 
     def __init__(self, spec: AnyGemmSpec) -> None:
         self.spec = spec
-        target = UNITS[spec.unit].target
+        target = SHAPES[spec.unit].target
         self.k = Builder("gemm_any", block=spec.num_threads, target=target, min_blocks=1)
         self.guard: Pointer | None = None
         self.epilogue: BoundEpilogue | None = None

@@ -3,70 +3,21 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.multistage.units import UNITS
+from oxinp._kernels.gemm.multistage.spec import SECTOR_NBYTES
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i64, pred, u64
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+    from oxinp._kernels.gemm.operand import Form
     from oxinp._ptx import Builder
     from oxinp._ptx.async_copy import AsyncCopies
     from oxinp._ptx.value import Value
-
-GENERAL, TRIANGULAR, SYMMETRIC, HERMITIAN = "general", "triangular", "symmetric", "hermitian"
-MIN_COPY_NBYTES = 4
-SECTOR_NBYTES = 32  # what global memory is read in
-
-
-class Form(NamedTuple):
-    """What the elements in memory say of a matrix.
-
-    Attributes
-    ----------
-    kind : str
-        ``"general"``: all of it; ``"triangular"``: the rest is 0; ``"symmetric"`` and ``"hermitian"``: the rest is the
-        mirror image. What lies in the rest is not used.
-    is_lower : bool
-        Which triangle it is.
-    has_unit_diagonal : bool
-        Of a triangular matrix: the diagonal is 1, and what lies there is not used.
-    is_conjugated : bool
-        The matrix is the conjugate of all that.
-    """
-
-    kind: str = GENERAL
-    is_lower: bool = True
-    has_unit_diagonal: bool = False
-    is_conjugated: bool = False
-
-    @property
-    def is_mirrored(self) -> bool:
-        """Whether elements are found at mirrored places."""
-        return self.kind in (SYMMETRIC, HERMITIAN)
-
-
-WHOLE = Form()
-
-
-def is_turned(spec: AnyGemmSpec, major: str, form: Form) -> bool:
-    """Whether tiles of an operand run along M or N though it is contiguous along K."""
-    return spec.is_turned and major == "k" and form == WHOLE
-
-
-def pitch_of(spec: AnyGemmSpec, major: str, extent: int, form: Form) -> tuple[int, int]:
-    """Elements from one row of a tile to the next, and of a tile."""
-    turned = is_turned(spec, major, form)
-    along = "mn" if turned else major
-    rows, run = (extent, spec.depth) if along == "k" else (spec.depth, extent)
-    nbytes = UNITS[spec.unit].pad_nbytes(spec.type, along)
-    if turned:
-        nbytes = max(nbytes, 4 * spec.type.nbytes)  # lanes write 32 bytes along K of 4 rows at a time
-    pitch = run + nbytes // spec.type.nbytes
-    return pitch, rows * pitch
 
 
 class Panel:
@@ -86,13 +37,13 @@ class Panel:
         self.builder, self.spec, self.extent, self.form = k, spec, extent, form
         # Of the source, and of the tiles.
         self.is_source_k_major = major == "k"
-        self.is_turned = is_turned(spec, major, form)
+        self.is_turned = spec.turns(major, form)
         self.is_k_major = self.is_source_k_major and not self.is_turned
         # Elements with indices along K up to that along M or N are stored, and not the others.
         self.has_low_depths = form.is_lower == (name == "a")
         self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_turned else copy_nbytes
         self.source = k.pointer(name, spec.type, "r") if source is None else source
-        self.pitch, self.size = pitch_of(spec, major, extent, form)
+        self.pitch, self.size = spec.pitch_of(major, extent, form)
         self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
         self.chunk = max(1, self.copy_nbytes // spec.type.nbytes)  # elements
 
@@ -242,13 +193,6 @@ class Panel:
             if form.has_unit_diagonal:
                 with k.when(depth == extent):
                     target[place] = k.const(1, self.spec.type)
-
-
-def copy_nbytes(form: Form, type: Type, nbytes: int) -> int:
-    """Bytes of a copy, of which a matrix in general allows `nbytes`: mirrored elements are copied one by one."""
-    if not form.is_mirrored:
-        return nbytes
-    return type.nbytes if type.nbytes >= MIN_COPY_NBYTES else 0
 
 
 def _zero(type: Type) -> bool | int:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm.multistage.panel import SECTOR_NBYTES
-from oxinp._kernels.gemm.multistage.units import UNITS, WARP
+from oxinp._kernels.gemm.multistage.spec import SECTOR_NBYTES, SHAPES, WARP, Cut
+from oxinp._kernels.gemm.multistage.warp_mma import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 
 MAX_THREADS, MAX_REGISTERS, SM_REGISTERS = 1024, 255, 65536
 MAX_UNROLLED = 1024  # multiply-adds of a thread in a tile
 OTHER_REGISTERS = 40  # than those for sums and fragments
-
-
-class Cut(NamedTuple):
-    """How a product is cut; the first six as in `multistage.kernel.AnyGemmSpec`, and into how many chunks of K."""
-
-    tile_m: int
-    tile_n: int
-    warp_m: int
-    warp_n: int
-    depth: int
-    num_stages: int
-    num_chunks: int = 1
 
 
 def cuts() -> Iterator[Cut]:
@@ -42,7 +30,7 @@ def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
     """Whether the kernel of a Spec is right, and fits a multiprocessor without spills as far as arithmetic tells."""
     if min(spec.tile_m, spec.tile_n, spec.warp_m, spec.warp_n, spec.depth) < 1:
         return False
-    unit, threads = UNITS[spec.unit], spec.num_threads
+    shape, threads = SHAPES[spec.unit], spec.num_threads
     if spec.tile_m % spec.warp_m or spec.tile_n % spec.warp_n or not WARP <= threads <= MAX_THREADS:
         return False
     if (
@@ -51,7 +39,7 @@ def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
         or any(
             size % step
             for size, step in zip(
-                (spec.warp_m, spec.warp_n, spec.depth), (unit.height, unit.width, unit.step), strict=True
+                (spec.warp_m, spec.warp_n, spec.depth), (shape.height, shape.width, shape.step), strict=True
             )
         )
     ):
@@ -67,16 +55,16 @@ def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
             return False
     sums = spec.warp_m * spec.warp_n // WARP
     words = max(1, spec.acc.nbytes // 4)
-    registers = words * (sums + unit.num_held(spec)) + OTHER_REGISTERS
+    registers = words * (sums + UNITS[spec.unit].num_held(spec)) + OTHER_REGISTERS
     return registers <= min(MAX_REGISTERS, SM_REGISTERS // threads) and spec.shared_nbytes <= device.max_shared_nbytes
 
 
 def is_brief(spec: AnyGemmSpec) -> bool:
     """Whether the code, which has a tile's depth unrolled, is compiled within a quarter of a second (on the H200)."""
     weight = 4.0 if spec.acc.is_complex or (spec.acc.is_integer and spec.acc.bits > 32) else 1.0
-    if UNITS[spec.unit].step > 1:  # an instruction makes several products
+    if SHAPES[spec.unit].step > 1:  # an instruction makes several products
         weight /= 2
     return spec.warp_m * spec.warp_n // WARP * spec.depth * weight <= MAX_UNROLLED
 
 
-__all__ = ["Cut", "cuts", "is_brief", "is_legal"]
+__all__ = ["cuts", "is_brief", "is_legal"]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
 from oxinp._kernels.gemm.sm90_mma.fragments import ordered
-from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.spec import BOX_LINES, MMA_K, MMA_M, MMA_N, NUM_TERMS, VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply
 from oxinp._ptx.tile import ATOM_NBYTES
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 Pair = tuple[Any, Any]  # neighbours along K
-HEIGHT, WIDTH, STEP = 16, 8, 16  # rows and columns of what one instruction computes, and of K
-BOX_LINES = SWIZZLE_NBYTES // f32.nbytes  # of M or N in a row of a tile that runs along them
-NUM_PARTS = 3
 SWAPPED = 0x1032  # bytes of a word whose halves change places
 SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))  # products of parts besides that of the first ones, least first
 AT_ONCE = 8  # squares of C that are worked on together: instructions wait for the ones before them
@@ -44,7 +42,7 @@ AT_ONCE = 8  # squares of C that are worked on together: instructions wait for t
 def split(k: Builder, low: Value, high: Value) -> list[Value]:
     """The parts of two f32 as pairs of bf16."""
     words: list[Value] = []
-    for number in range(NUM_PARTS):
+    for number in range(NUM_TERMS):
         if number:
             low = low - k.bitcast(words[-1] << 16, f32)
             high = high - k.bitcast(words[-1] & 0xFFFF0000, f32)
@@ -74,7 +72,7 @@ class Side:
     num_right = 1
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value, extent: int) -> None:
-        self.builder, self.tile, self.num_eights = k, tile, extent // WIDTH
+        self.builder, self.tile, self.num_eights = k, tile, extent // MMA_N
         self.is_k_major = tile.major == "k"
         row, quarter = k.lane >> 2, k.lane & 3
         start = tile.address(k.const(0, u32)) + first * SWIZZLE_NBYTES
@@ -102,7 +100,7 @@ class Side:
                 at = number * ATOM_NBYTES
                 eights.append([self.pair(pointer.offset_bytes(at).load(0, 2)) for pointer in pointers])
             return eights
-        place = place + step * (STEP * SWIZZLE_NBYTES)
+        place = place + step * (MMA_K * SWIZZLE_NBYTES)
         pointers = [self.pointer(place, offset), self.pointer(place ^ (1 << CHUNK_SHIFT), offset + SWIZZLE_NBYTES)]
         for box in range(self.num_eights // VECTOR):
             halves = []
@@ -125,7 +123,7 @@ class Side:
     def line(self, eight: int, index: Value) -> Value:
         """Which of M or N the `index`-th of eight lines is."""
         if self.is_k_major:
-            return _ordered(index) + eight * WIDTH
+            return _ordered(index) + eight * MMA_N
         return index * VECTOR + (eight // VECTOR * BOX_LINES + eight % VECTOR)
 
     def right(self, eight: list[Pair]) -> list[list[tuple[Value, ...]]]:
@@ -196,9 +194,9 @@ class PartsWarp(CheckedSums):
             Side(k, a, place[0], spec.warp_m),
             (ComplexSide if spec.is_complex else Side)(k, b, place[1], spec.warp_n),
         )
-        self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // STEP))
+        self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // MMA_K))
         zero = k.const(0.0, f32)
-        rows, columns = spec.warp_m // HEIGHT, spec.warp_n // WIDTH
+        rows, columns = spec.warp_m // MMA_M, spec.warp_n // MMA_N
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
 
     def reset(self) -> None:

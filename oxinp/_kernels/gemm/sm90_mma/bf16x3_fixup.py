@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm.sm90_mma.warps import VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.spec import PAD, VECTOR, WARP
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 IN_FLIGHT = 4  # of K that is read at a time where elements are computed one by one
-PAD = 4  # words behind a row of sums in shared memory
 # Biased exponents of operands below which the last bits of parts are lost, and the sum of two below which those of
 # products are: subnormal numbers are numbers like others to the tensor cores.
 MIN_EXPONENT, MIN_EXPONENTS = 127 - 110, 2 * 127 - 116

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oxinp._kernels.gemm.sm90_mma.spec import DMMA_K
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import Type, c128, f64, u32, u64
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value
 
-WIDTH, STEP = 8, 8  # columns of what one instruction of the tensor cores computes, and of K
 EIGHT_ROWS_NBYTES = 8 * SWIZZLE_NBYTES
 SIGN = 1 << 63  # of f64
 
@@ -76,9 +76,9 @@ class Operand:
         Along K: of the upper eight, of the lower eight. Along M or N: of the first of K, of the second.
         """
         if self.is_k_major:
-            place = places[step // STEP].offset_bytes(number * 2 * EIGHT_ROWS_NBYTES)
+            place = places[step // DMMA_K].offset_bytes(number * 2 * EIGHT_ROWS_NBYTES)
             return [place.offset_bytes(i * EIGHT_ROWS_NBYTES).load(0, 2) for i in range(2)]
-        offset = (number * 2 * STEP + step) * SWIZZLE_NBYTES
+        offset = (number * 2 * DMMA_K + step) * SWIZZLE_NBYTES
         return [place.offset_bytes(offset).load(0, 2) for place in places]
 
     def left(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:
@@ -117,7 +117,7 @@ class ComplexOperand(Operand):
 
     def right(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:
         """The fragments of `height` as right operands: one, of which the parts are two of K."""
-        return [list(places[step // STEP].offset_bytes(number * EIGHT_ROWS_NBYTES).load(0, 2))]
+        return [list(places[step // DMMA_K].offset_bytes(number * EIGHT_ROWS_NBYTES).load(0, 2))]
 
     left = right
 
@@ -147,4 +147,4 @@ def ordered(index: Value) -> Value:
 
 OPERANDS: dict[Type, type[Operand]] = {f64: Operand, c128: ComplexOperand}
 
-__all__ = ["OPERANDS", "STEP", "WIDTH", "Operand", "ordered"]
+__all__ = ["OPERANDS", "Operand", "ordered"]

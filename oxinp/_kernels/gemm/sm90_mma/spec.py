@@ -5,19 +5,25 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from oxinp._kernels.gemm.sm90_mma import bf16x3, bf16x3_wgmma
-from oxinp._kernels.gemm.sm90_mma.bf16x3 import BOX_LINES, NUM_PARTS
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import PAD
-from oxinp._kernels.gemm.sm90_mma.bf16x3_wgmma import NUM_BUFFERS, TILE_M, TILE_N
-from oxinp._kernels.gemm.sm90_mma.fragments import OPERANDS, STEP, WIDTH
-from oxinp._kernels.gemm.sm90_mma.warps import DEPTH, FMA_DEPTH, HEIGHT, VECTOR, WARP
 from oxinp._ptx.tile import operand_box
 from oxinp._ptx.tma import SWIZZLE_NBYTES
-from oxinp._ptx.types import Type, bf16, f32, f64
+from oxinp._ptx.types import Type, bf16, c128, f32, f64
 
-# What rows and columns of tiles are multiples of.
-UNITS = {**{type_: operand.height for type_, operand in OPERANDS.items()}, f32: FMA_DEPTH}
-WARPGROUPS = (TILE_M, TILE_N, bf16x3_wgmma.HEIGHT, bf16x3_wgmma.WIDTH, 1, 1)
+WARP = 32
+VECTOR = 4  # f32 in 16 bytes
+DEPTH_F64, DEPTH_F32 = SWIZZLE_NBYTES // f64.nbytes, SWIZZLE_NBYTES // f32.nbytes  # of K per tile, in reals
+BOX_LINES = SWIZZLE_NBYTES // f32.nbytes  # of M or N in a row of a tile of f32 that runs along them
+DMMA_M, DMMA_N, DMMA_K = 16, 8, 8  # what one instruction of the tensor cores computes of f64
+MMA_M, MMA_N, MMA_K = 16, 8, 16  # of bf16
+NUM_TERMS = 3  # bf16 that make an f32
+PAD = 4  # words behind a row of sums in shared memory
+# Of bf16x3 by wgmma: tiles of C per block and per warp, and buffers for the terms of B: one that is read, one that is
+# written, and one that a warpgroup behind the other may still read.
+WGMMA_TILE_M, WGMMA_TILE_N, WGMMA_WARP_M, WGMMA_WARP_N = 64, 128, 16, 64
+NUM_BUFFERS = 3
+# What rows and columns of tiles are multiples of: a lane loads that many lines at once.
+LINES = {f64: 16, c128: 8, f32: DEPTH_F32}
+WARPGROUPS = (WGMMA_TILE_M, WGMMA_TILE_N, WGMMA_WARP_M, WGMMA_WARP_N, 1, 1)
 NAMES = {"k": "k", "mn": "m"}
 MAX_MULTIPLIES = 128  # instructions of a warp in a round; where operands lie alike, there are others beside
 SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
@@ -87,7 +93,7 @@ class NativeSpec(NamedTuple):
         """The Spec for so much of K: with the longest rounds that take no longer to compile than kernels may."""
         longest = 1
         if self.type is not f32:  # of which turns are long enough, and registers few
-            per_buffer = self.warp_m * self.warp_n * len(self.type.parts) * DEPTH // (HEIGHT * WIDTH * STEP)
+            per_buffer = self.warp_m * self.warp_n * len(self.type.parts) * DEPTH_F64 // (DMMA_M * DMMA_N * DMMA_K)
             longest = max(1, MAX_MULTIPLIES // per_buffer // (2 if self.a_major == self.b_major else 1))
         num_steps = math.gcd(-(-depth // self.depth), self.num_stages)
         return self._replace(round_length=next(x for x in range(longest, 0, -1) if num_steps % x == 0))
@@ -116,7 +122,7 @@ class NativeSpec(NamedTuple):
         if self.type is f32:
             return sums + self.warp_m + self.warp_n // 2 + OTHER_REGISTERS
         left, right = (self.warp_n, self.warp_m) if self.is_turned else (self.warp_m, self.warp_n)
-        return sums + 2 * (left + HEIGHT + 2 * right) * STEP // WARP + OTHER_REGISTERS
+        return sums + 2 * (left + DMMA_M + 2 * right) * DMMA_K // WARP + OTHER_REGISTERS
 
     @property
     def is_turned(self) -> bool:
@@ -136,7 +142,7 @@ class NativeSpec(NamedTuple):
         if self.is_complex:
             ring -= self.num_stages * self.tile_n * SWIZZLE_NBYTES // 2
         if self.is_by_warpgroups:
-            num_parts = NUM_PARTS if self.b_major == "mn" else 4  # one is not used, see `PartsOfB`
+            num_parts = NUM_TERMS if self.b_major == "mn" else 4  # one is not used, see `PartsOfB`
             ring += NUM_BUFFERS * num_parts * self.tile_n * self.depth * bf16.nbytes
         if self.is_in_parts:
             return ring + (self.num_groups * self.tile_m * (self.tile_n + PAD) + 2 * self.num_warps) * f32.nbytes
@@ -185,9 +191,9 @@ class NativeSpec(NamedTuple):
     def units(self) -> tuple[int, int]:
         """What tiles, and warps' parts of them, are multiples of."""
         if not self.is_in_parts:
-            return UNITS[self.type], UNITS[self.type]
-        rows = bf16x3.HEIGHT if self.a_major == "k" else BOX_LINES
-        return rows, bf16x3.WIDTH if self.b_major == "k" else BOX_LINES
+            return LINES[self.type], LINES[self.type]
+        rows = MMA_M if self.a_major == "k" else BOX_LINES
+        return rows, MMA_N if self.b_major == "k" else BOX_LINES
 
     @property
     def parts(self) -> tuple[int, int]:
@@ -203,4 +209,24 @@ class NativeSpec(NamedTuple):
         )
 
 
-__all__ = ["NativeSpec"]
+__all__ = [
+    "BOX_LINES",
+    "DEPTH_F32",
+    "DEPTH_F64",
+    "DMMA_K",
+    "DMMA_M",
+    "DMMA_N",
+    "MMA_K",
+    "MMA_M",
+    "MMA_N",
+    "NUM_BUFFERS",
+    "NUM_TERMS",
+    "PAD",
+    "VECTOR",
+    "WARP",
+    "WGMMA_TILE_M",
+    "WGMMA_TILE_N",
+    "WGMMA_WARP_M",
+    "WGMMA_WARP_N",
+    "NativeSpec",
+]

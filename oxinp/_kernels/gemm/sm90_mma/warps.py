@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._kernels.gemm.sm90_mma.fragments import OPERANDS, STEP, WIDTH
+from oxinp._kernels.gemm.sm90_mma.fragments import OPERANDS
+from oxinp._kernels.gemm.sm90_mma.spec import DEPTH_F32, DEPTH_F64, DMMA_K, DMMA_M, DMMA_N, VECTOR, WARP
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply_f64
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
@@ -25,13 +26,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value, Var
 
-WARP = 32
-HEIGHT = 16  # rows of what one instruction of the tensor cores computes
-DEPTH = SWIZZLE_NBYTES // f64.nbytes  # of K per tile, in reals
 FEW_WARPS = 8  # per multiprocessor
-FMA_DEPTH = SWIZZLE_NBYTES // f32.nbytes
-FMA_BOX_NBYTES = FMA_DEPTH * SWIZZLE_NBYTES
-VECTOR = 4  # of f32
+FMA_BOX_NBYTES = DEPTH_F32 * SWIZZLE_NBYTES
 LANES = (4, 8)  # of multiply-adds, along M and N
 CHUNK_SHIFT = 4  # of 16 bytes
 
@@ -71,7 +67,7 @@ class DmmaWarp:
         a, b = (OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
         self.sides = ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_turned else ((a, spec.warp_m), (b, spec.warp_n))
         zero = k.const(0.0, f64)
-        rows, columns = self.sides[0][1] * len(spec.type.parts) // HEIGHT, self.sides[1][1] // WIDTH
+        rows, columns = self.sides[0][1] * len(spec.type.parts) // DMMA_M, self.sides[1][1] // DMMA_N
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
 
     def reset(self) -> None:
@@ -96,7 +92,7 @@ class DmmaWarp:
     def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
         """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         fragments = [[[variable.get() for variable in fragment] for fragment in side] for side in self.held]
-        for step in range(STEP, DEPTH, STEP):
+        for step in range(DMMA_K, DEPTH_F64, DMMA_K):
             fragments = self.multiply_step(fragments, buffer, step)
         fragments = self.multiply_step(fragments, advance(), 0)
         for side, values in zip(self.held, fragments, strict=True):
@@ -188,7 +184,7 @@ class _Lines:
                 self.pointer(start),
                 self.pointer(start ^ (self.count << CHUNK_SHIFT) if self.count < 8 else start),
             ]
-            step = self.count * FMA_DEPTH
+            step = self.count * DEPTH_F32
             return [list(places[i % 2].load(i * step, VECTOR)) for i in range(per_lane)]
         start = (start ^ ((quad & 1) << (CHUNK_SHIFT + 2))) + quad * (VECTOR * SWIZZLE_NBYTES)
         lines: list[list[Value]] = [[] for _ in range(per_lane)]
@@ -264,7 +260,7 @@ class FmaWarp:
         """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         k = self.builder
         groups = self.spec.num_groups
-        with k.range(self.group, FMA_DEPTH // VECTOR, 2 * groups) as quad:
+        with k.range(self.group, DEPTH_F32 // VECTOR, 2 * groups) as quad:
             self.multiply_quad(buffer, quad)
             self.multiply_quad(buffer, quad + groups)
         advance()

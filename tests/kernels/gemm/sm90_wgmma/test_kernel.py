@@ -11,7 +11,7 @@ import pytest
 
 from asv_benchmarks.kernels import sm90_wgmma as program
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
 from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8

@@ -9,21 +9,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oxinp._kernels.gemm.multistage.spec import SHAPES, WARP
 from oxinp._ptx.mma import load_matrices, multiply, multiply_f64
 from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
     from oxinp._kernels.gemm.multistage.panel import Panel
+    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value, Var
 
 Row = tuple[Any, list[tuple[Any, list[Any]]]]
-WARP = 32
 VECTOR_NBYTES, MAX_VECTOR = 16, 4  # of a lane's loads
 
 
@@ -32,20 +31,13 @@ class Unit(Protocol):
 
     Attributes
     ----------
-    target : str
-        PTX target that it needs.
     height, width, step : int
-        Rows and columns of C that one instruction of the warp computes, and how far along K.
+        See `MmaShape`.
     """
 
-    target: str
     height: int
     width: int
     step: int
-
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by, so that the lanes read different banks."""
 
     @classmethod
     def num_held(cls, spec: AnyGemmSpec) -> int:
@@ -115,8 +107,7 @@ class FmaUnit:
     Lanes next to each other share their rows, those two apart their columns: the loads of half a warp are one.
     """
 
-    target = "sm_80"
-    height, width, step = 4, 8, 1
+    height, width, step = SHAPES["fma"][1:4]
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec = k, spec
@@ -136,12 +127,6 @@ class FmaUnit:
             flat = [total for line in self.sums for total in line]
             for i in range(0, len(flat), width):
                 self.totals.append((memory.at(k.tid * width + i * spec.num_threads), flat[i : i + width]))
-
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by."""
-        del type, major
-        return VECTOR_NBYTES
 
     @classmethod
     def num_held(cls, spec: AnyGemmSpec) -> int:
@@ -209,8 +194,7 @@ class TensorUnit:
     Complex numbers are multiplied as four products of their parts.
     """
 
-    height, width, step = 16, 8, 8
-    target = "sm_90"
+    height, width, step = SHAPES["tensor"][1:4]
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec, self.panels = k, spec, (a, b)
@@ -220,11 +204,6 @@ class TensorUnit:
         start = k.const(0, spec.acc)
         num_sums = self.height * 8 // 32
         self.sums = [[[k.var(start) for _ in range(num_sums)] for _ in range(num_columns)] for _ in range(num_rows)]
-
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by: loads of a half or (16 bytes) a quarter of a warp fill all banks."""
-        return 4 * type.nbytes if major == "k" else 32
 
     @classmethod
     def num_held(cls, spec: AnyGemmSpec) -> int:
@@ -299,7 +278,7 @@ def _terms(left: list[Value]) -> list[tuple[list[Value], int, int]]:
 class ShallowTensorUnit(TensorUnit):
     """The tensor cores' f64, 16 x 8 x 4: half as many registers for what is multiplied."""
 
-    step = 4
+    step = SHAPES["tensor_shallow"].step
 
     @classmethod
     def num_held(cls, spec: AnyGemmSpec) -> int:
@@ -310,21 +289,13 @@ class ShallowTensorUnit(TensorUnit):
 class SmallTensorUnit(TensorUnit):
     """The tensor cores' f64 of sm_80, 8 x 8 x 4."""
 
-    height, width, step = 8, 8, 4
-    target = "sm_80"
+    height, width, step = SHAPES["tensor_sm80"][1:4]
 
 
 class HalfTensorUnit(TensorUnit):
     """The tensor cores' halves with f32 sums, 16 x 8 x 16, from ldmatrix, which takes 16 columns of C at a time."""
 
-    height, width, step = 16, 16, 16
-    target = "sm_80"
-
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by: the 16-byte rows of a matrix then lie on different banks."""
-        del type, major
-        return 16
+    height, width, step = SHAPES["tensor_halves"][1:4]
 
     def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         super().__init__(k, spec, a, b, row, column)
