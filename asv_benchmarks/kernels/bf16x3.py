@@ -20,7 +20,7 @@ from asv_benchmarks.kernels.plans import write
 from asv_benchmarks.kernels.sm90_mma import Run, any_of, compare, cupy_of, operands, own_of, side_of, torch_of
 from oxinp._kernels.gemm.select import plan_steps
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
-from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._ptx.types import f32
 from oxinp.cuda import current
 from tests.kernels.gemm.fp16x2.case import CASES
@@ -50,9 +50,9 @@ def measure(backend, size, rng, *, has_peer):
     """Print lines for squares of a size; whether all is right."""
     is_right, lines = True, []
     for num_sets in (8, 1):
-        sets = operands(backend, NativeSpec(f32), (size,) * 3, 1, num_sets, rng)
-        cuts = [x.cut for x in sm90_mma.TILINGS[f32] if x.cut.is_in_parts or size == 1024]
-        specs = [NativeSpec(f32, "k", "mn", *cut, promotion=0 if cut.is_in_parts else 256) for cut in cuts]
+        sets = operands(backend, MmaSpec(f32), (size,) * 3, 1, num_sets, rng)
+        cuts = [x.cut for x in sm90_mma.MEASURED[f32] if x.cut.is_bf16x3 or size == 1024]
+        specs = [MmaSpec(f32, "k", "mn", *cut, promotion=0 if cut.is_bf16x3 else 256) for cut in cuts]
         runs = [Run(backend, spec, (size,) * 3, sets) for spec in specs]
         worst = [run.worst() for run in runs]
         is_right &= max(worst) <= 1
@@ -90,9 +90,9 @@ def main(arguments):
         except Exception:  # noqa: BLE001
             traceback.print_exc()
             is_right = False
-    for cut in [] if options.check else [tiling.cut for tiling in sm90_mma.TILINGS[f32] if tiling.cut.is_in_parts]:
+    for cut in [] if options.check else [tiling.cut for tiling in sm90_mma.MEASURED[f32] if tiling.cut.is_bf16x3]:
         for majors in MAJORS:
-            spec = NativeSpec(f32, *majors, *cut)
+            spec = MmaSpec(f32, *majors, *cut)
             try:
                 spec.check()
             except ValueError:

@@ -18,7 +18,7 @@ from asv_benchmarks.kernels.multistage import flops_of, measure_peer
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
@@ -32,7 +32,7 @@ SIZES = {np.float32: [1024, 1536, 2048, 4096, 8192], np.complex64: [512, 768, 10
 class Run:
     """One product on the device, its launches prepared."""
 
-    plan = staticmethod(select.plan_split)
+    plan = staticmethod(select.plan_fp16x2)
     is_guarded = True  # the device may choose multiply-adds, and then says so
 
     def __init__(self, backend, a, b, transposed=(False, False)):
@@ -55,7 +55,9 @@ class Run:
         self.workspace = 0.0 if plan is None else plan.scratch_nbytes / (a.nbytes + b.nbytes)
         self.launches = [] if plan is None else self.launch.launches
         majors = [MAJORS[is_turned != is_right] for is_right, is_turned in enumerate(transposed)]
-        chain = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_turned=a.itemsize <= 8)
+        chain = MultistageSpec(
+            type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_turned=a.itemsize <= 8
+        )
         pitches = [x.shape[1] for x in stored]
         self.launch_chain = self.prepare(multistage.plan(chain, (m, n, depth), (n, *pitches)))
 

@@ -15,19 +15,19 @@ import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm.multistage.kernel import plan
-from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._ptx.types import c64, c128, f32, f64
 from oxinp._runtime.cuda import open_backend
 
 
 def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f64, unit="tensor"):
     """A Spec of the tensor cores' f64."""
-    return AnyGemmSpec(type, type, type, a, b, 16, 16, unit, tile_m, tile_n, warp_m, warp_n, depth, stages)
+    return MultistageSpec(type, type, type, a, b, 16, 16, unit, tile_m, tile_n, warp_m, warp_n, depth, stages)
 
 
 def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, turned=False, promotion=0):
     """A Spec of multiply-adds."""
-    plain = AnyGemmSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
+    plain = MultistageSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
     return replace(plain, is_turned=turned, promotion=promotion)
 
 

@@ -35,7 +35,7 @@ class ResidueRun(Run):
     """One product on the device, its launches prepared."""
 
     def __init__(self, backend, a, b, transposed=(False, False), workspace_nbytes=4 << 30):
-        self.plan = partial(select.plan_residues, workspace_nbytes=workspace_nbytes)
+        self.plan = partial(select.plan_ozaki, workspace_nbytes=workspace_nbytes)
         super().__init__(backend, a, b, transposed)
 
 
@@ -181,7 +181,7 @@ def main(arguments):
     backend, rng = open_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
-    select.MIN_RESIDUE_GAIN = 0
+    select.MIN_OZAKI_GAIN = 0
     is_right = True
     if options.workspaces:
         is_right &= check_deep(backend, rng)

@@ -12,11 +12,11 @@ from oxinp._kernels.problem import Instr, Operand
 
 if TYPE_CHECKING:
     from oxinp._core.expr import Graph
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._ptx.types import Type
 
 
-def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
+def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Epilogue | None:
     """Return what a graph makes of the sums of a product; None if that reads arrays across rows.
 
     Parameters
@@ -42,5 +42,5 @@ def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
         Instr(node.lower, DEVICE_TYPES[node.dtype], tuple(numbers[a] for a in node.args)) for node in graph.nodes
     ]
     epilogue = importlib.import_module("oxinp._kernels.gemm.epilogue")
-    finish: Finish = epilogue.Finish(others, tuple(instrs), numbers[graph.result])
+    finish: Epilogue = epilogue.Epilogue(others, tuple(instrs), numbers[graph.result])
     return finish

@@ -33,7 +33,7 @@ from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
     from oxinp._core.storage import Value
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.gemm.operand import Matrices
     from oxinp._kernels.plan import Plan
     from oxinp._runtime.backend import Backend
@@ -264,7 +264,7 @@ class Product:
         )
         return left, right
 
-    def planned(self, finish: Finish | None = None) -> Plan | None:
+    def planned(self, finish: Epilogue | None = None) -> Plan | None:
         """The launches on faster units, if there are such; with a finish, one that has the sums of those without."""
         plan: Plan | None = _planner().plan_steps(
             self.layout.shape,

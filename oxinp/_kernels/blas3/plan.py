@@ -20,7 +20,7 @@ from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.plan import Step
 
 
@@ -33,7 +33,7 @@ def plan_rank_k(
     is_lower: bool,
     is_hermitian: bool = False,
     is_mirrored: bool = False,
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
 ) -> Plan:
     """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
 
@@ -78,7 +78,7 @@ def plan_product(
     device: Device,
     *,
     is_left: bool = True,
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
 ) -> Plan:
     """Return the launch of the product of a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix with another.
 
@@ -102,7 +102,7 @@ def plan_product(
     return product
 
 
-def plan_by_whole(
+def plan_expanded(
     shape: tuple[int, ...],
     square: Matrices,
     form: Form,
@@ -130,7 +130,7 @@ def plan_by_whole(
     matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
     factors = (matrices, other) if is_left else (other, matrices)
     plan = select.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
-    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.TILINGS or setting == "tf32")
+    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.MEASURED or setting == "tf32")
     if form.kind == TRIANGULAR and not is_faster:
         return plan_product(shape, square, form, other, device, is_left=is_left)
     if plan is None:
@@ -143,7 +143,7 @@ def plan_by_whole(
     return scratch.plan((*expanded, *plan.on(**{name: whole, "scratch": more})))
 
 
-class System(NamedTuple):
+class TriangularSystem(NamedTuple):
     """A X = B, or X A = B, with A triangular, of which X takes the place of B.
 
     Attributes
@@ -181,14 +181,14 @@ class System(NamedTuple):
         return self.shape[0] if self.is_left else self.shape[1]
 
 
-def plan_solve(system: System, device: Device) -> Plan:
+def plan_solve(system: TriangularSystem, device: Device) -> Plan:
     """Return the launches that solve a triangular system (trsm): the input is A, the output B that becomes X."""
     steps: list[Step] = []
     _solve(system, 0, system.order, device, steps)
     return Plan(tuple(steps))
 
 
-def _solve(system: System, low: int, high: int, device: Device, steps: list[Step]) -> None:
+def _solve(system: TriangularSystem, low: int, high: int, device: Device, steps: list[Step]) -> None:
     """Append what solves for the block of X that belongs to rows `low` to `high` of A."""
     length = trsm.length(system.a.type)
     if high - low <= length:
@@ -204,7 +204,9 @@ def _solve(system: System, low: int, high: int, device: Device, steps: list[Step
     _solve(system, *rest, device, steps)
 
 
-def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], device: Device) -> tuple[Step, ...]:
+def _reduced(
+    system: TriangularSystem, known: tuple[int, int], rest: tuple[int, int], device: Device
+) -> tuple[Step, ...]:
     """Take the products with the part of X that is known off the rest."""
     a, type = system.a, system.a.type
     batch = (system.num_systems,) if system.num_systems > 1 else ()
@@ -230,7 +232,7 @@ def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], devi
     return plan.on(out0=target, in0=left, in1=right, in2=target)
 
 
-def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
+def _substituted(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
     """Solve with a block on the diagonal: always as if it were lower and on the left."""
     rows, columns = system.a.strides[-2:]
     along, across = system.pitch, 1
@@ -238,9 +240,7 @@ def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
         rows, columns, along, across = columns, rows, across, along
     is_forward = system.is_left == system.form.is_lower
     first, sign = (low, 1) if is_forward else (high - 1, -1)
-    spec = trsm.SubstitutionSpec(
-        system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left
-    )
+    spec = trsm.TrsmSpec(system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left)
     plan = trsm.plan(
         spec,
         (high - low, system.shape[1] if system.is_left else system.shape[0]),
@@ -266,4 +266,4 @@ def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -
     return turned, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
 
 
-__all__ = ["System", "plan_by_whole", "plan_product", "plan_rank_k", "plan_solve", "transposed"]
+__all__ = ["TriangularSystem", "plan_expanded", "plan_product", "plan_rank_k", "plan_solve", "transposed"]

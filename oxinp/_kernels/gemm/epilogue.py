@@ -36,7 +36,7 @@ MAX_LENGTH = 16
 """Of finishes, in instructions: a thread has up to 128 sums, and its code is compiled for each."""
 
 
-class Finish(NamedTuple):
+class Epilogue(NamedTuple):
     """What is asked for: instructions on the sum, which is value 0.
 
     Attributes
@@ -62,23 +62,23 @@ class Finish(NamedTuple):
         """Of every value; the first one is of the type of the sums."""
         return [sums, *(x.type for x in self.inputs), *(instr.type for instr in self.instrs)]
 
-    def along(self, strides: Sequence[tuple[int, ...]]) -> Finish:
+    def along(self, strides: Sequence[tuple[int, ...]]) -> Epilogue:
         """The same of arrays with these strides."""
         moving = iter(strides)
         inputs = [x.replace(strides=next(moving)) if isinstance(x, Operand) else x for x in self.inputs]
         return self._replace(inputs=tuple(inputs))
 
 
-class Epilogue(NamedTuple):
-    """What a kernel's code depends on of a `Finish`: its chain, which has no outputs, and the number of the result."""
+class EpilogueSpec(NamedTuple):
+    """What a kernel's code depends on of a `Epilogue`: its chain, which has no outputs, and the number of the result."""
 
     chain: Chain
     result: int
 
 
 def bind(
-    finish: Finish, strides: Sequence[Sequence[int]], *, is_paired: bool = False
-) -> tuple[Epilogue, tuple[int, ...]]:
+    finish: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False
+) -> tuple[EpilogueSpec, tuple[int, ...]]:
     """Return the epilogue, and the values of the parameters that `BoundEpilogue` declares behind its inputs.
 
     Parameters
@@ -97,7 +97,7 @@ def bind(
         OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(finish.inputs, steps, strict=True)
     )
     chain = Chain(specs, finish.instrs, (), ndim, 64)
-    return Epilogue(chain, finish.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
+    return EpilogueSpec(chain, finish.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
 
 
 def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_paired: bool) -> str:
@@ -113,12 +113,12 @@ def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_pair
     return UNIT if any(strides[:-1]) else LINE
 
 
-def length(finish: Finish, sums: Type) -> int:
+def length(finish: Epilogue, sums: Type) -> int:
     """Return how many instructions a sum goes through, constants and loads aside."""
     return _num_lines(finish, sums, finish.instrs) - _num_lines(finish, sums, ())
 
 
-def _num_lines(finish: Finish, sums: Type, instrs: Sequence[Instr]) -> int:
+def _num_lines(finish: Epilogue, sums: Type, instrs: Sequence[Instr]) -> int:
     k = Builder("length", block=32)
     values = [k.scalar(f"value{i}", type) for i, type in enumerate(finish.types(sums)[: 1 + len(finish.inputs)])]
     result = BoundChain(k, Chain((), tuple(instrs), (), 1, 64)).evaluate(values)[-1]
@@ -129,7 +129,7 @@ def _num_lines(finish: Finish, sums: Type, instrs: Sequence[Instr]) -> int:
 class BoundEpilogue:
     """An epilogue with its kernel parameters: the inputs, then strides."""
 
-    def __init__(self, k: Builder, epilogue: Epilogue) -> None:
+    def __init__(self, k: Builder, epilogue: EpilogueSpec) -> None:
         self.k = k
         self.chain = epilogue.chain
         self._result = epilogue.result
@@ -148,21 +148,21 @@ class BoundEpilogue:
         return [self.k.cast(self._bound.evaluate(element)[self._result], out) for element in elements]
 
 
-def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Finish:
+def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Epilogue:
     """Return what BLAS makes of products: ``alpha * sum``, and where C has strides, ``+ beta * C``.
 
     Inputs are alpha, then beta and C.
     """
     alpha = (Instr(_multiplied, type, (0, 1)),)
     if strides is None:
-        return Finish((ScalarOperand(type),), alpha, 2)
+        return Epilogue((ScalarOperand(type),), alpha, 2)
     more = (Instr(_multiplied, type, (2, 3)), Instr(_added, type, (4, 5)))
-    return Finish((ScalarOperand(type), ScalarOperand(type), Operand(type, strides)), (*alpha, *more), 6)
+    return Epilogue((ScalarOperand(type), ScalarOperand(type), Operand(type, strides)), (*alpha, *more), 6)
 
 
-def subtracted(type: Type, strides: tuple[int, ...]) -> Finish:
+def subtracted(type: Type, strides: tuple[int, ...]) -> Epilogue:
     """Return ``C - sum``; the input is C."""
-    return Finish((Operand(type, strides),), (Instr(_subtracted, type, (1, 0)),), 2)
+    return Epilogue((Operand(type, strides),), (Instr(_subtracted, type, (1, 0)),), 2)
 
 
 def _multiplied(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001 - every lowering takes the builder
@@ -177,4 +177,4 @@ def _subtracted(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001
     return x - y
 
 
-__all__ = ["MAX_LENGTH", "BoundEpilogue", "Epilogue", "Finish", "bind", "length", "scaled", "subtracted"]
+__all__ = ["MAX_LENGTH", "BoundEpilogue", "Epilogue", "EpilogueSpec", "bind", "length", "scaled", "subtracted"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
-from oxinp._kernels.gemm.sm90_wgmma.plan import Product
+from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaProduct
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step
 from oxinp._kernels.problem import Instr, Operand, Output
 from oxinp._ptx.tma import ALIGN
@@ -123,7 +123,7 @@ class _Bytes:
                 Source("in1", u8, "k", self.n, run, line, 0, 1, ALIGN),
             )
             places = (sums[d], left.at(row * line), right.at(line - run))
-            product = Product(u8, i32, sources, (height, self.n, run, 1), self.device)
+            product = WgmmaProduct(u8, i32, sources, (height, self.n, run, 1), self.device)
             for each in product.steps(places, self.scratch):
                 if isinstance(each, Launch) and each.work.flops:
                     # The flops of the product that is asked for, once.

@@ -160,7 +160,7 @@ class Source(NamedTuple):
         return 0 if self.major == "k" else 1
 
 
-class Stack(NamedTuple):
+class StridedBatch(NamedTuple):
     """Slices: how many matrices, how far apart in bytes those of A and B are (0: there is one), chunks of K of each."""
 
     num_matrices: int

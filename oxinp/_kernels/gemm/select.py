@@ -17,8 +17,8 @@ from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.cost import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
-from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec, Cut
+from oxinp._kernels.gemm.multistage.cost import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, measured_tiles, seconds
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
 from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import plan as ozaki
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.plan import Plan
 
-MIN_SPLIT_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
+MIN_FP16X2_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
 MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
-MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
+MIN_OZAKI_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
 # Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
 PROMOTION, PEER_SIDE = 256, 128
 
@@ -136,7 +136,7 @@ def plan_steps(
     device: Device,
     setting: str,
     workspace_nbytes: int,
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
 ) -> Plan | None:
     """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
 
@@ -154,21 +154,21 @@ def plan_steps(
     """
     if finish is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
-        return plan_hopper(shape, depth, a, b, out, device, finish) if is_multiplied else None
+        return plan_wgmma(shape, depth, a, b, out, device, finish) if is_multiplied else None
     faster = None
     if a.type in (f64, c128):
-        faster = None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
+        faster = None if setting == "native" else plan_ozaki(shape, depth, a, b, device, workspace_nbytes)
     elif a.type in (f32, c64) and setting == "auto":
-        faster = plan_parts(shape, depth, a, b, device) or plan_split(shape, depth, a, b, device)
+        faster = plan_bf16x3(shape, depth, a, b, device) or plan_fp16x2(shape, depth, a, b, device)
     elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
-        return plan_hopper(shape, depth, a, b, out, device)
+        return plan_wgmma(shape, depth, a, b, out, device)
     if faster is not None or device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
         return faster
     (left, right), _ = sources(shape, depth, a, b)
     return sm90_mma.plan(left, right, device)
 
 
-def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
+def plan_bf16x3(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
     """Return the launch that multiplies small f32 or c64 matrices on the tensor cores; None where others are faster.
 
     Parameters
@@ -179,17 +179,17 @@ def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     if device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
         return None
     (left, right), _ = sources(shape, depth, a, b)
-    return sm90_mma.plan(left, right, device, in_parts=True)
+    return sm90_mma.plan(left, right, device, in_bf16x3=True)
 
 
-def plan_hopper(
+def plan_wgmma(
     shape: tuple[int, ...],
     depth: int,
     a: Matrices,
     b: Matrices,
     out: Type,
     device: Device,
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
 ) -> Plan | None:
     """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
 
@@ -209,7 +209,7 @@ def plan_hopper(
     return sm90_wgmma.plan(left, right, out, device, finish)
 
 
-def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
+def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
     """Return the launches that multiply f32 or c64 matrices on the tensor cores; None where `plan` is to be asked.
 
     Parameters
@@ -224,13 +224,13 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
         return None
     left, right = sources(shape, depth, a, b)[0]
-    is_expected = m * n * depth * parts**2 >= MIN_SPLIT_PRODUCTS
+    is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
     return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
 
 
-def plan_residues(
+def plan_ozaki(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
 ) -> Plan | None:
     """Return the launches that multiply f64 or c128 as bytes on the tensor cores; None where `plan` is to be asked.
@@ -248,13 +248,13 @@ def plan_residues(
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
     left, right = sources(shape, depth, a, b)[0]
-    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
+    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
     return ozaki.plan(left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
 
 
-class Way(NamedTuple):
+class Emulation(NamedTuple):
     """Whether faster units stand in for those of the operands' own type."""
 
     is_emulated: bool
@@ -264,10 +264,12 @@ def _is_emulated(
     type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
 ) -> bool:
     """Whether that was measured to be faster near this problem; else whether it is expected to be."""
-    ways = (Way(is_emulated=True), Way(is_emulated=False))
-    default = Way(is_expected)
-    choice = Choice("matmul/way", (type.name,), majors, shape, Way, ways.__contains__, lambda: default, lambda: ways)
-    way: Way = decide(choice, device)
+    ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
+    default = Emulation(is_expected)
+    choice = Choice(
+        "matmul/way", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
+    )
+    way: Emulation = decide(choice, device)
     return way.is_emulated
 
 
@@ -277,7 +279,9 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tilings = [t for t in tilings_of(a.type, a.type, device)[1] if tile_config.is_legal(spec.in_tiles(t.cut()), device)]
+    tilings = [
+        t for t in measured_tiles(a.type, a.type, device)[1] if tile_config.is_legal(spec.in_tiles(t.cut()), device)
+    ]
     tiling = min(tilings, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
     spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
@@ -291,10 +295,10 @@ def _spec(
     copies: tuple[int, int],
     problem: tuple[int, int, int, int],
     device: Device,
-) -> AnyGemmSpec:
+) -> MultistageSpec:
     """The Spec before it is cut: in the model's first tiling."""
-    unit, tilings = tilings_of(type, acc, device)
-    spec = AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
+    unit, tilings = measured_tiles(type, acc, device)
+    spec = MultistageSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
     if unit != "fma":
         return spec
     count, m, n, depth = problem
@@ -304,17 +308,19 @@ def _spec(
     return replace(spec, is_turned=is_turned, promotion=promotion)
 
 
-def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True) -> Cut:
+def _cut(
+    spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
+) -> TileConfig:
     """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
     counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
 
-    def is_legal(cut: Cut) -> bool:
+    def is_legal(cut: TileConfig) -> bool:
         return tile_config.is_legal(spec.in_tiles(cut), device) and (
             cut.num_chunks == 1 or (may_split and 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
         )
 
-    def ranked() -> list[Cut]:
-        _, tilings = tilings_of(spec.type, spec.acc, device)
+    def ranked() -> list[TileConfig]:
+        _, tilings = measured_tiles(spec.type, spec.acc, device)
         allowed = [t for t in tilings if is_legal(t.cut()) and is_meant(t, problem, device)]
         ways = [
             (seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
@@ -323,13 +329,15 @@ def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, 
         ]
         return [cut for _, cut in sorted(ways, key=lambda way: way[0])]
 
-    def candidates() -> Iterator[Cut]:
+    def candidates() -> Iterator[TileConfig]:
         yield from ranked()
-        tilings = [cut for cut in tile_config.cuts() if is_legal(cut) and tile_config.is_brief(spec.in_tiles(cut))]
+        tilings = [
+            cut for cut in tile_config.tile_configs() if is_legal(cut) and tile_config.is_brief(spec.in_tiles(cut))
+        ]
         for num_chunks in counts:
             yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, lambda: ranked()[0], candidates)
-    cut: Cut = ranked()[0] if spec.is_half else decide(choice, device)
+    choice = Choice("matmul/any", key, layout, problem, TileConfig, is_legal, lambda: ranked()[0], candidates)
+    cut: TileConfig = ranked()[0] if spec.is_triangle_only else decide(choice, device)
     return cut

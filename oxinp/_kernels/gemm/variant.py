@@ -11,8 +11,8 @@ from oxinp._kernels.gemm.operand import WHOLE, Form, copy_nbytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.gemm.epilogue import Finish
-    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 
 class Variant(NamedTuple):
@@ -21,7 +21,7 @@ class Variant(NamedTuple):
     Attributes
     ----------
     a_form, b_form, c_form : Form
-        See `multistage.kernel.AnyGemmSpec`.
+        See `multistage.kernel.MultistageSpec`.
     is_mirrored_out : bool
     finish : Finish, optional
     c_strides : tuple of int, optional
@@ -35,12 +35,14 @@ class Variant(NamedTuple):
     b_form: Form = WHOLE
     c_form: Form = WHOLE
     is_mirrored_out: bool = False
-    finish: Finish | None = None
+    finish: Epilogue | None = None
     c_strides: tuple[int, ...] | None = None
     has_plain_sums: bool = False
 
 
-def varied(spec: AnyGemmSpec, variant: Variant, moves: Sequence[Sequence[int]]) -> tuple[AnyGemmSpec, tuple[int, ...]]:
+def varied(
+    spec: MultistageSpec, variant: Variant, moves: Sequence[Sequence[int]]
+) -> tuple[MultistageSpec, tuple[int, ...]]:
     """Return the Spec of a variant, and the constants of its epilogue, whose arrays have these strides."""
     epilogue, constants = (None, ()) if variant.finish is None else bind(variant.finish, moves)
     spec = replace(

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3.plan import System
+from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.gemm.multistage import grouped as grouped_kernel
-from oxinp._kernels.gemm.multistage.grouped import Group, Problem
+from oxinp._kernels.gemm.multistage.grouped import Group, GroupedProblem
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form, Matrices
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
@@ -89,7 +89,7 @@ def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=Fal
     """The same by way of the whole matrix."""
     placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
     c = np.full(b.shape, np.nan, b.dtype)
-    plan = blas3.plan_by_whole(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
+    plan = blas3.plan_expanded(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
     factors = (placed, other) if is_left else (other, placed)
     address = machine.upload(c)
     execute(machine, plan, [address], [x.address for x in factors])
@@ -120,7 +120,7 @@ def solution(machine, device, a, b, form, *, is_left=True, is_turned=False):
     matrices, own = placed.matrices, x.matrices
     batch = math.prod(b.shape[:-2])
     moves = (matrices.strides[0], own.strides[0]) if batch > 1 else (0, 0)
-    system = System(b.shape[-2:], matrices, form, is_left, own.strides[-2], own.alignment, batch, *moves)
+    system = TriangularSystem(b.shape[-2:], matrices, form, is_left, own.strides[-2], own.alignment, batch, *moves)
     plan = blas3.plan_solve(system, device)
     execute(machine, plan, [x.address], [placed.address])
     result = x.read()
@@ -136,7 +136,7 @@ def grouped(machine, device, pairs):
     for a, b in pairs:
         shape = a.shape[0], b.shape[1]
         addresses = [machine.upload(x) for x in (np.full(shape, np.nan, a.dtype), a, b)]
-        problems.append(Problem(*addresses, (*shape, a.shape[1]), (shape[1], a.shape[1], shape[1])))
+        problems.append(GroupedProblem(*addresses, (*shape, a.shape[1]), (shape[1], a.shape[1], shape[1])))
         held += addresses
     plan, table = grouped_kernel.plan(Group(type_, type_, type_), problems, device)
     held.append(machine.upload(table))

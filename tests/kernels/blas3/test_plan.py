@@ -9,7 +9,7 @@ import pytest
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import symmetrize, trsm
-from oxinp._kernels.blas3.trsm import SubstitutionSpec
+from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import scaled
 from oxinp._kernels.gemm.operand import WHOLE, Matrices
@@ -136,7 +136,7 @@ def test_triangles_whose_zeros_a_guard_refuses_are_not_made_whole(type_, kind, s
     matrices = Matrices(type_, (4096, 1), 256)
     device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
     given = (matrices, Form(kind, is_lower=True), matrices, device, setting, 1 << 32)
-    plan = blas3.plan_by_whole((4096, 4096), *given)
+    plan = blas3.plan_expanded((4096, 4096), *given)
     assert (plan.scratch_nbytes >= 4096**2 * type_.nbytes) == is_whole
     assert is_whole or len(plan.steps) == 1
 
@@ -233,7 +233,7 @@ def test_transposes():
 
 
 SUBSTITUTIONS = [
-    SubstitutionSpec(type_, has_unit_diagonal=flag, is_conjugated=flag, is_turned=not flag)
+    TrsmSpec(type_, has_unit_diagonal=flag, is_conjugated=flag, is_turned=not flag)
     for type_ in (f32, f64, c64, c128)
     for flag in BOOLS
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import Finish, scaled, subtracted
+from oxinp._kernels.gemm.epilogue import Epilogue, scaled, subtracted
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
@@ -81,7 +81,7 @@ def test_bias_and_activation(strides):
     held = draw(f32, SHAPE[0], 90)
     bias = np.lib.stride_tricks.as_strided(held, SHAPE, [4 * stride for stride in strides])
     instrs = (Instr(add, f32, (0, 1)), Instr(maximum, f32, (3, 2)))
-    finish = Finish((Operand(f32, strides), ScalarOperand(f32)), instrs, 4)
+    finish = Epilogue((Operand(f32, strides), ScalarOperand(f32)), instrs, 4)
     here = machine()
     plan = select.plan(
         SHAPE, DEPTH, Matrices(f32, (DEPTH, 1), 4), Matrices(f32, (SHAPE[1], 1), 4), f32, f32, DEVICE,
@@ -100,7 +100,7 @@ def test_batches_with_an_operand_for_all_and_one_for_each():
     a, b = draw(i64, 3, 2, 20, 30), draw(i64, 30, 25)
     each, common = draw(i64, 3, 2, 20, 25), draw(i64, 3, 25)
     instrs = (Instr(add, i64, (0, 1)), Instr(add, i64, (3, 2)))
-    finish = Finish((Operand(i64, (1000, 500, 25, 1)), Operand(i64, (25, 0, 0, 1))), instrs, 4)
+    finish = Epilogue((Operand(i64, (1000, 500, 25, 1)), Operand(i64, (25, 0, 0, 1))), instrs, 4)
     found = finished(i64, a, b, finish, [each, common])
     np.testing.assert_array_equal(found, a @ b + each + common[:, None, None])
 
@@ -108,7 +108,7 @@ def test_batches_with_an_operand_for_all_and_one_for_each():
 def test_halves_are_finished_before_they_are_rounded():
     a, b = draw(f16, 40, 64), draw(f16, 64, 33)
     instrs = (Instr(to_double, f64, (0,)), Instr(halved, f64, (1,)))
-    found = finished(f16, a, b, Finish((), instrs, 2), [], acc=f32, out=f32)
+    found = finished(f16, a, b, Epilogue((), instrs, 2), [], acc=f32, out=f32)
     np.testing.assert_allclose(found, a.astype("f8") @ b.astype("f8") / 2, rtol=1e-5, atol=1e-5)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.spec import Cut
+from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_CHUNKS = 16  # one pass joins them
 MIN_CHUNK = 128  # of K
@@ -19,7 +19,7 @@ SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
 BYTES_PER_SECOND = 3e12
 
 
-class Tiling(NamedTuple):
+class MeasuredTile(NamedTuple):
     """A shape of `multistage` as the model knows it.
 
     Attributes
@@ -49,53 +49,53 @@ class Tiling(NamedTuple):
     max_side: int = 0
     alone: float = 1.0
 
-    def cut(self, num_chunks: int = 1) -> Cut:
+    def cut(self, num_chunks: int = 1) -> TileConfig:
         """The tiling alone."""
-        return Cut(*self[:6], num_chunks)
+        return TileConfig(*self[:6], num_chunks)
 
 
 _TENSOR = (
-    Tiling(128, 128, 64, 32, 16, 4, 1, 0.222e12),  # 32 deep it spills where both operands run along K
-    Tiling(128, 64, 32, 32, 32, 4, 1, 0.182e12),
-    Tiling(64, 64, 32, 16, 32, 3, 2, 0.178e12),
-    Tiling(64, 32, 32, 16, 32, 4, 2, 0.15e12),
-    Tiling(32, 32, 16, 16, 32, 4, 3, 0.13e12),
+    MeasuredTile(128, 128, 64, 32, 16, 4, 1, 0.222e12),  # 32 deep it spills where both operands run along K
+    MeasuredTile(128, 64, 32, 32, 32, 4, 1, 0.182e12),
+    MeasuredTile(64, 64, 32, 16, 32, 3, 2, 0.178e12),
+    MeasuredTile(64, 32, 32, 16, 32, 4, 2, 0.15e12),
+    MeasuredTile(32, 32, 16, 16, 32, 4, 3, 0.13e12),
     # Batches of small matrices: few threads each, and as many of them at a time as possible.
-    Tiling(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
-    Tiling(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
+    MeasuredTile(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
+    MeasuredTile(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
 )
-_TENSOR_SM80 = (Tiling(128, 128, 64, 32, 16, 3, 1, 0.08e12), Tiling(64, 64, 32, 32, 16, 3, 2, 0.07e12))
+_TENSOR_SM80 = (MeasuredTile(128, 128, 64, 32, 16, 3, 1, 0.08e12), MeasuredTile(64, 64, 32, 32, 16, 3, 2, 0.07e12))
 _HALVES = (
-    Tiling(128, 256, 64, 64, 32, 3, 1, 0.9e12),
-    Tiling(128, 128, 64, 32, 32, 4, 1, 0.75e12),
-    Tiling(128, 128, 64, 64, 32, 3, 2, 0.8e12),
-    Tiling(64, 64, 32, 32, 32, 4, 3, 0.5e12),
-    Tiling(32, 32, 16, 16, 64, 4, 4, 0.2e12),
+    MeasuredTile(128, 256, 64, 64, 32, 3, 1, 0.9e12),
+    MeasuredTile(128, 128, 64, 32, 32, 4, 1, 0.75e12),
+    MeasuredTile(128, 128, 64, 64, 32, 3, 2, 0.8e12),
+    MeasuredTile(64, 64, 32, 32, 32, 4, 3, 0.5e12),
+    MeasuredTile(32, 32, 16, 16, 64, 4, 4, 0.2e12),
 )
 _TENSOR_COMPLEX = (
-    Tiling(128, 64, 32, 32, 8, 4, 1, 0.055e12),
-    Tiling(64, 64, 32, 32, 8, 4, 2, 0.054e12),
-    Tiling(64, 32, 32, 16, 8, 4, 2, 0.049e12),
-    Tiling(32, 32, 16, 16, 16, 4, 2, 0.046e12),
+    MeasuredTile(128, 64, 32, 32, 8, 4, 1, 0.055e12),
+    MeasuredTile(64, 64, 32, 32, 8, 4, 2, 0.054e12),
+    MeasuredTile(64, 32, 32, 16, 8, 4, 2, 0.049e12),
+    MeasuredTile(32, 32, 16, 16, 16, 4, 2, 0.046e12),
 )
 # By the bytes of a sum.
 _FMA = {
     4: (
-        Tiling(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
-        Tiling(128, 128, 32, 64, 16, 3, 1, 0.14e12),
-        Tiling(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
-        Tiling(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
-        Tiling(32, 32, 16, 32, 32, 3, 4, 0.06e12),
-        Tiling(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
+        MeasuredTile(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
+        MeasuredTile(128, 128, 32, 64, 16, 3, 1, 0.14e12),
+        MeasuredTile(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
+        MeasuredTile(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
+        MeasuredTile(32, 32, 16, 32, 32, 3, 4, 0.06e12),
+        MeasuredTile(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
     ),
     8: (
-        Tiling(64, 64, 32, 32, 8, 4, 3, 0.049e12, alone=0.5),
-        Tiling(32, 32, 16, 16, 16, 3, 4, 0.03e12),
+        MeasuredTile(64, 64, 32, 32, 8, 4, 3, 0.049e12, alone=0.5),
+        MeasuredTile(32, 32, 16, 16, 16, 3, 4, 0.03e12),
     ),
 }
 
 
-def tilings_of(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
+def measured_tiles(type: Type, acc: Type, device: Device) -> tuple[str, tuple[MeasuredTile, ...]]:
     """Return what multiplies, and the tilings that the model knows of it."""
     is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:
@@ -107,7 +107,7 @@ def tilings_of(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling
     return "fma", _FMA[max(4, acc.nbytes)]
 
 
-def is_meant(tiling: Tiling, problem: tuple[int, int, int, int], device: Device) -> bool:
+def is_meant(tiling: MeasuredTile, problem: tuple[int, int, int, int], device: Device) -> bool:
     """Whether a tiling's rate was measured on problems like this one."""
     if not tiling.max_side:
         return True
@@ -125,13 +125,13 @@ def chunk_counts(depth: int) -> Iterator[int]:
 
 
 def seconds(
-    problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, spec: AnyGemmSpec, device: Device
+    problem: tuple[int, int, int, int], tiling: MeasuredTile, num_chunks: int, spec: MultistageSpec, device: Device
 ) -> float:
     """Return what a product in tiles is expected to take."""
     count, m, n, depth = problem
     rows, columns = -(-m // tiling.tile_m), -(-n // tiling.tile_n)
     # Of a triangle, half of the tiles, and those on the diagonal whole.
-    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_half else rows * columns
+    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_triangle_only else rows * columns
     tiles *= count * num_chunks
     slots = device.num_sms * tiling.blocks_per_sm
     # The last wave runs as fast as its blocks have multiprocessors for themselves.
@@ -144,4 +144,4 @@ def seconds(
     return time
 
 
-__all__ = ["MAX_CHUNKS", "MIN_CHUNK", "Tiling", "chunk_counts", "is_meant", "seconds", "tilings_of"]
+__all__ = ["MAX_CHUNKS", "MIN_CHUNK", "MeasuredTile", "chunk_counts", "is_meant", "measured_tiles", "seconds"]

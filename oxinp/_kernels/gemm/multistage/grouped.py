@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oxinp._kernels.gemm.multistage.cost import tilings_of
-from oxinp._kernels.gemm.multistage.kernel import AnyGemm
+from oxinp._kernels.gemm.multistage.cost import measured_tiles
+from oxinp._kernels.gemm.multistage.kernel import MultistageGemm
 from oxinp._kernels.gemm.multistage.panel import Panel
-from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec, Cut
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
 from oxinp._kernels.gemm.multistage.tile_config import is_legal
 from oxinp._kernels.gemm.operand import Matrices, widest_copy
 from oxinp._kernels.plan import Launch, Plan, Work, inputs
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.cost import Tiling
+    from oxinp._kernels.gemm.multistage.cost import MeasuredTile
     from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 ROW = 10
 
 
-class Problem(NamedTuple):
+class GroupedProblem(NamedTuple):
     """C = A @ B: addresses, extents, and strides in elements along the axis that is not contiguous.
 
     Attributes
@@ -84,12 +84,12 @@ class GroupedPlan(NamedTuple):
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: AnyGemmSpec) -> Kernel:
+def make(spec: MultistageSpec) -> Kernel:
     """Build the kernel of a Spec that is plain, without batches, chunks or guard."""
     return _Grouped(spec).build()
 
 
-class _Grouped(AnyGemm):
+class _Grouped(MultistageGemm):
     """The kernel while it is built."""
 
     def declare(self) -> None:
@@ -126,7 +126,7 @@ class _Grouped(AnyGemm):
         return number
 
 
-def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPlan:
+def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> GroupedPlan:
     """Return the launch that computes all of some products, at least one.
 
     Parameters
@@ -141,8 +141,8 @@ def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPl
         widest_copy(Matrices(group.type, (), math.gcd(MAX_ALIGNMENT, *addresses)), [p.strides[1 + i] for p in problems])
         for i, addresses in enumerate(([p.a for p in problems], [p.b for p in problems]))
     ]
-    unit, tilings = tilings_of(group.type, group.acc, device)
-    spec = AnyGemmSpec(*group, copies[0], copies[1], unit, *tilings[0].cut()[:6])
+    unit, tilings = measured_tiles(group.type, group.acc, device)
+    spec = MultistageSpec(*group, copies[0], copies[1], unit, *tilings[0].cut()[:6])
     legal = [tiling for tiling in tilings if is_legal(spec.in_tiles(tiling.cut()), device)]
     best = min(legal, key=lambda tiling: _seconds(ordered, tiling, device))
     spec = spec.in_tiles(best.cut())
@@ -155,11 +155,11 @@ def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPl
     return GroupedPlan(Plan((launch,)), table)
 
 
-def _num_tiles(problem: Problem, cut: Cut) -> int:
+def _num_tiles(problem: GroupedProblem, cut: TileConfig) -> int:
     return -(-problem.shape[0] // cut.tile_m) * -(-problem.shape[1] // cut.tile_n)
 
 
-def _seconds(problems: Sequence[Problem], tiling: Tiling, device: Device) -> float:
+def _seconds(problems: Sequence[GroupedProblem], tiling: MeasuredTile, device: Device) -> float:
     """Time of all tiles at work on all multiprocessors, and at least of the longest."""
     steps = [-(-problem.shape[2] // tiling.depth) + tiling.num_stages for problem in problems]
     all_steps = sum(count * _num_tiles(problem, tiling.cut()) for count, problem in zip(steps, problems, strict=True))
@@ -167,7 +167,7 @@ def _seconds(problems: Sequence[Problem], tiling: Tiling, device: Device) -> flo
     return once * max(all_steps / device.num_sms, *steps)
 
 
-def _work(group: Group, problems: Sequence[Problem]) -> Work:
+def _work(group: Group, problems: Sequence[GroupedProblem]) -> Work:
     flops = 8 if group.type.is_complex else 2
     nbytes = group.type.nbytes
     return Work(
@@ -176,4 +176,4 @@ def _work(group: Group, problems: Sequence[Problem]) -> Work:
     )
 
 
-__all__ = ["Group", "GroupedPlan", "Problem", "make", "plan"]
+__all__ = ["Group", "GroupedPlan", "GroupedProblem", "make", "plan"]

@@ -5,7 +5,7 @@ other axis of any stride, batches of them anywhere. In shared memory there is a 
 `depth` deep along K, whose rows run along the contiguous axis and are padded so that the lanes of a warp read different
 banks.
 
-Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, as its `Unit` spreads it.
+Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, as its `WarpMma` spreads it.
 All threads copy. Blocks next to each other work on a band of `BAND` tiles along M, so that their operands stay in L2.
 
 Where of a matrix one triangle is stored (`panel.Form`), tiles that lie in the other are skipped or read from their
@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise.chain import Splitter
 from oxinp._kernels.gemm.epilogue import BoundEpilogue
 from oxinp._kernels.gemm.multistage.panel import Panel
-from oxinp._kernels.gemm.multistage.spec import SHAPES, AnyGemmSpec
-from oxinp._kernels.gemm.multistage.warp_mma import UNITS
+from oxinp._kernels.gemm.multistage.spec import MMA_SHAPES, MultistageSpec
+from oxinp._kernels.gemm.multistage.warp_mma import WARP_MMAS
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN
 from oxinp._kernels.plan import NO_WORK, SCRATCH, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
@@ -41,7 +41,7 @@ from oxinp._ptx.types import i32, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.elementwise.chain import Position
-    from oxinp._kernels.gemm.multistage.warp_mma import Unit
+    from oxinp._kernels.gemm.multistage.warp_mma import WarpMma
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -50,17 +50,17 @@ BAND = 8  # tiles along M that are worked on together
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: AnyGemmSpec) -> Kernel:
+def make(spec: MultistageSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return AnyGemm(spec).build()
+    return MultistageGemm(spec).build()
 
 
-class AnyGemm:
+class MultistageGemm:
     """The kernel while it is built."""
 
-    def __init__(self, spec: AnyGemmSpec) -> None:
+    def __init__(self, spec: MultistageSpec) -> None:
         self.spec = spec
-        target = SHAPES[spec.unit].target
+        target = MMA_SHAPES[spec.unit].target
         self.k = Builder("gemm_any", block=spec.num_threads, target=target, min_blocks=1)
         self.guard: Pointer | None = None
         self.epilogue: BoundEpilogue | None = None
@@ -137,11 +137,11 @@ class AnyGemm:
         self.b.start_at(b, column, begin, copies)
         warps_n = spec.tile_n // spec.warp_n
         warp_row, warp_column = k.warp / warps_n * spec.warp_m, k.warp % warps_n * spec.warp_n
-        unit = UNITS[spec.unit](k, spec, self.a, self.b, warp_row, warp_column)
+        unit = WARP_MMAS[spec.unit](k, spec, self.a, self.b, warp_row, warp_column)
         self.run(unit, copies, begin, end)
         self.store(unit, c, indices, row + warp_row, column + warp_column)
 
-    def run(self, unit: Unit, copies: AsyncCopies, begin: Value, end: Value) -> None:
+    def run(self, unit: WarpMma, copies: AsyncCopies, begin: Value, end: Value) -> None:
         """Sum up the products from `begin` to `end` along K."""
         k, spec = self.k, self.spec
         ahead = spec.num_stages - 1
@@ -208,7 +208,7 @@ class AnyGemm:
             moved.append(pointer)
         return moved[0], moved[1], moved[2]
 
-    def store(self, unit: Unit, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
+    def store(self, unit: WarpMma, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
         """Finish and store what is to be computed and inside C."""
         k, spec = self.k, self.spec
         position = self.epilogue.at(indices) if self.epilogue is not None else None
@@ -248,7 +248,7 @@ class AnyGemm:
 
 
 def plan(
-    spec: AnyGemmSpec,
+    spec: MultistageSpec,
     shape: tuple[int, int, int],
     strides: tuple[int, int, int],
     batch: tuple[int, ...] = (),
@@ -263,7 +263,7 @@ def plan(
 
     Parameters
     ----------
-    spec : AnyGemmSpec
+    spec : MultistageSpec
     shape : (m, n, depth)
         At least 1 each.
     strides : tuple of int
@@ -299,7 +299,7 @@ def plan(
 
 
 def _work(
-    spec: AnyGemmSpec,
+    spec: MultistageSpec,
     shape: tuple[int, int, int],
     batch: tuple[int, ...],
     batch_strides: tuple[tuple[int, ...], ...],
@@ -312,4 +312,4 @@ def _work(
     count = math.prod(batch)
     nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * num_chunks * m * n * spec.out.nbytes
     flops = (8 if spec.type.is_complex else 2) * count * m * n * depth
-    return Work(flops // 2 if spec.is_half else flops, nbytes)
+    return Work(flops // 2 if spec.is_triangle_only else flops, nbytes)

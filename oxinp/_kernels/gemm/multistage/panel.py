@@ -13,7 +13,7 @@ from oxinp._ptx.types import Type, i64, pred, u64
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
     from oxinp._kernels.gemm.operand import Form
     from oxinp._ptx import Builder
     from oxinp._ptx.async_copy import AsyncCopies
@@ -26,7 +26,7 @@ class Panel:
     def __init__(
         self,
         k: Builder,
-        spec: AnyGemmSpec,
+        spec: MultistageSpec,
         name: str,
         major: str,
         copy_nbytes: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, WHOLE
 
 if TYPE_CHECKING:
-    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.epilogue import EpilogueSpec
     from oxinp._kernels.gemm.operand import Form
     from oxinp._ptx.types import Type
 
@@ -16,8 +16,8 @@ WARP = 32
 SECTOR_NBYTES = 32  # what global memory is read in
 
 
-class Cut(NamedTuple):
-    """How a product is cut; the first six as in `AnyGemmSpec`, and into how many chunks of K."""
+class TileConfig(NamedTuple):
+    """How a product is cut; the first six as in `MultistageSpec`, and into how many chunks of K."""
 
     tile_m: int
     tile_n: int
@@ -54,7 +54,7 @@ class MmaShape(NamedTuple):
         return self.pad_k_elements * type.nbytes if major == "k" and self.pad_k_elements else self.pad_mn_nbytes
 
 
-SHAPES = {
+MMA_SHAPES = {
     "fma": MmaShape("sm_80", 4, 8, 1),
     # Loads of a half or (16 bytes) a quarter of a warp fill all banks.
     "tensor": MmaShape("sm_90", 16, 8, 8, 4, 32),
@@ -66,7 +66,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class AnyGemmSpec:
+class MultistageSpec:
     """One kernel of the family.
 
     Attributes
@@ -79,7 +79,7 @@ class AnyGemmSpec:
         Bytes that one asynchronous copy takes, 4, 8 or 16: what base, stride and contiguous axis allow. 0: single
         elements, through registers.
     unit : str
-        A key of `SHAPES`: what multiplies.
+        A key of `MMA_SHAPES`: what multiplies.
     tile_m, tile_n : int
         Of C, per block.
     warp_m, warp_n : int
@@ -102,7 +102,7 @@ class AnyGemmSpec:
     is_mirrored_out : bool
     is_turned : bool
         Tiles of operands that are contiguous along K, and stored as a whole, are turned on the way, element by element:
-        those of `FmaUnit`, of 4 or 8 bytes.
+        those of `FmaWarpMma`, of 4 or 8 bytes.
     promotion : int
         Of K, a power of two, after which the sums are added to others in shared memory and begin anew; 0: never.
     """
@@ -124,7 +124,7 @@ class AnyGemmSpec:
     num_batch: int = 0
     is_split: bool = False
     is_guarded: bool = False
-    epilogue: Epilogue | None = None
+    epilogue: EpilogueSpec | None = None
     a_form: Form = WHOLE
     b_form: Form = WHOLE
     c_form: Form = WHOLE
@@ -132,7 +132,7 @@ class AnyGemmSpec:
     is_turned: bool = False
     promotion: int = 0
 
-    def in_tiles(self, cut: Cut) -> AnyGemmSpec:
+    def in_tiles(self, cut: TileConfig) -> MultistageSpec:
         """The Spec with the tiles of a cut."""
         sizes = {name: size for name, size in cut._asdict().items() if name != "num_chunks"}
         return replace(self, **sizes)
@@ -143,7 +143,7 @@ class AnyGemmSpec:
         return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
 
     @property
-    def is_half(self) -> bool:
+    def is_triangle_only(self) -> bool:
         """Whether half of the products are of zeros, or not wanted."""
         return self.c_form.kind != GENERAL or TRIANGULAR in (self.a_form.kind, self.b_form.kind)
 
@@ -173,11 +173,11 @@ class AnyGemmSpec:
         is_turned = self.turns(major, form)
         along = "mn" if is_turned else major
         rows, run = (extent, self.depth) if along == "k" else (self.depth, extent)
-        nbytes = SHAPES[self.unit].pad_nbytes(self.type, along)
+        nbytes = MMA_SHAPES[self.unit].pad_nbytes(self.type, along)
         if is_turned:
             nbytes = max(nbytes, 4 * self.type.nbytes)  # lanes write 32 bytes along K of 4 rows at a time
         pitch = run + nbytes // self.type.nbytes
         return pitch, rows * pitch
 
 
-__all__ = ["SECTOR_NBYTES", "SHAPES", "WARP", "AnyGemmSpec", "Cut", "MmaShape"]
+__all__ = ["MMA_SHAPES", "SECTOR_NBYTES", "WARP", "MmaShape", "MultistageSpec", "TileConfig"]

@@ -5,32 +5,32 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm.multistage.spec import SECTOR_NBYTES, SHAPES, WARP, Cut
-from oxinp._kernels.gemm.multistage.warp_mma import UNITS
+from oxinp._kernels.gemm.multistage.spec import MMA_SHAPES, SECTOR_NBYTES, WARP, TileConfig
+from oxinp._kernels.gemm.multistage.warp_mma import WARP_MMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_THREADS, MAX_REGISTERS, SM_REGISTERS = 1024, 255, 65536
 MAX_UNROLLED = 1024  # multiply-adds of a thread in a tile
 OTHER_REGISTERS = 40  # than those for sums and fragments
 
 
-def cuts() -> Iterator[Cut]:
+def tile_configs() -> Iterator[TileConfig]:
     """Yield what is worth trying, legal or not."""
     tiles, warps = (32, 64, 128, 256), (8, 16, 32, 64)
     for sizes in product(tiles, tiles, warps, warps, (8, 16, 32, 64), (2, 3, 4, 5, 6)):
-        yield Cut(*sizes)
+        yield TileConfig(*sizes)
 
 
-def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
+def is_legal(spec: MultistageSpec, device: Device) -> bool:
     """Whether the kernel of a Spec is right, and fits a multiprocessor without spills as far as arithmetic tells."""
     if min(spec.tile_m, spec.tile_n, spec.warp_m, spec.warp_n, spec.depth) < 1:
         return False
-    shape, threads = SHAPES[spec.unit], spec.num_threads
+    shape, threads = MMA_SHAPES[spec.unit], spec.num_threads
     if spec.tile_m % spec.warp_m or spec.tile_n % spec.warp_n or not WARP <= threads <= MAX_THREADS:
         return False
     if (
@@ -55,16 +55,16 @@ def is_legal(spec: AnyGemmSpec, device: Device) -> bool:
             return False
     sums = spec.warp_m * spec.warp_n // WARP
     words = max(1, spec.acc.nbytes // 4)
-    registers = words * (sums + UNITS[spec.unit].num_held(spec)) + OTHER_REGISTERS
+    registers = words * (sums + WARP_MMAS[spec.unit].num_held(spec)) + OTHER_REGISTERS
     return registers <= min(MAX_REGISTERS, SM_REGISTERS // threads) and spec.shared_nbytes <= device.max_shared_nbytes
 
 
-def is_brief(spec: AnyGemmSpec) -> bool:
+def is_brief(spec: MultistageSpec) -> bool:
     """Whether the code, which has a tile's depth unrolled, is compiled within a quarter of a second (on the H200)."""
     weight = 4.0 if spec.acc.is_complex or (spec.acc.is_integer and spec.acc.bits > 32) else 1.0
-    if SHAPES[spec.unit].step > 1:  # an instruction makes several products
+    if MMA_SHAPES[spec.unit].step > 1:  # an instruction makes several products
         weight /= 2
     return spec.warp_m * spec.warp_n // WARP * spec.depth * weight <= MAX_UNROLLED
 
 
-__all__ = ["cuts", "is_brief", "is_legal"]
+__all__ = ["is_brief", "is_legal", "tile_configs"]

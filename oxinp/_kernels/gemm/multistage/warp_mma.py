@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._kernels.gemm.multistage.spec import SHAPES, WARP
+from oxinp._kernels.gemm.multistage.spec import MMA_SHAPES, WARP
 from oxinp._ptx.mma import load_matrices, multiply, multiply_f64
 from oxinp._ptx.types import u32
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from oxinp._kernels.gemm.multistage.panel import Panel
-    from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
@@ -26,7 +26,7 @@ Row = tuple[Any, list[tuple[Any, list[Any]]]]
 VECTOR_NBYTES, MAX_VECTOR = 16, 4  # of a lane's loads
 
 
-class Unit(Protocol):
+class WarpMma(Protocol):
     """A warp's part of C.
 
     Attributes
@@ -40,7 +40,7 @@ class Unit(Protocol):
     step: int
 
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
+    def num_held(cls, spec: MultistageSpec) -> int:
         """Elements of the operands that a lane holds at a time, about."""
 
     def begin(self, stage: Value) -> None:
@@ -64,7 +64,7 @@ class Unit(Protocol):
 
 
 class _Side:
-    """What a lane holds of one operand of `FmaUnit`: `count` of M or N, from vectors along its contiguous axis.
+    """What a lane holds of one operand of `FmaWarpMma`: `count` of M or N, from vectors along its contiguous axis.
 
     Attributes
     ----------
@@ -101,15 +101,15 @@ class _Side:
         return list(zip(*steps, strict=True))
 
 
-class FmaUnit:
+class FmaWarpMma:
     """Multiply-adds: lanes as 4 x 8, each with vectors of rows and of columns.
 
     Lanes next to each other share their rows, those two apart their columns: the loads of half a warp are one.
     """
 
-    height, width, step = SHAPES["fma"][1:4]
+    height, width, step = MMA_SHAPES["fma"][1:4]
 
-    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+    def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec = k, spec
         num_rows, num_columns = spec.warp_m // self.height, spec.warp_n // self.width
         lane_row, lane_column = (k.lane >> 1) & 3, (k.lane & 1) | (k.lane >> 3 << 1)
@@ -129,7 +129,7 @@ class FmaUnit:
                 self.totals.append((memory.at(k.tid * width + i * spec.num_threads), flat[i : i + width]))
 
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
+    def num_held(cls, spec: MultistageSpec) -> int:
         """Elements of the operands that a lane holds at a time, about."""
         return spec.warp_m // cls.height + spec.warp_n // cls.width
 
@@ -188,15 +188,15 @@ def multiply_add(k: Builder, a: Value, b: Value, c: Value) -> Value:
     return value
 
 
-class TensorUnit:
+class DmmaWarpMma:
     """Tensor cores' f64, 16 x 8 x 8; lane l holds rows l / 4 and columns 2 (l % 4).
 
     Complex numbers are multiplied as four products of their parts.
     """
 
-    height, width, step = SHAPES["tensor"][1:4]
+    height, width, step = MMA_SHAPES["tensor"][1:4]
 
-    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+    def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec, self.panels = k, spec, (a, b)
         self.high, self.low = k.lane >> 2, k.lane & 3
         self.places = a.place(row + self.high, self.low), b.place(column + self.high, self.low)
@@ -206,7 +206,7 @@ class TensorUnit:
         self.sums = [[[k.var(start) for _ in range(num_sums)] for _ in range(num_columns)] for _ in range(num_rows)]
 
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
+    def num_held(cls, spec: MultistageSpec) -> int:
         """Elements of the operands that a lane holds at a time, some more where both run along K: as seen."""
         held = (spec.warp_m * cls.width + spec.warp_n * cls.height) // WARP
         return held + (spec.warp_n // 16 if spec.a_major == spec.b_major == "k" else 0)
@@ -275,29 +275,29 @@ def _terms(left: list[Value]) -> list[tuple[list[Value], int, int]]:
     return [(real, 0, 0), (real, 1, 1), ([-value for value in imag], 1, 0), (imag, 0, 1)]
 
 
-class ShallowTensorUnit(TensorUnit):
+class DmmaK4WarpMma(DmmaWarpMma):
     """The tensor cores' f64, 16 x 8 x 4: half as many registers for what is multiplied."""
 
-    step = SHAPES["tensor_shallow"].step
+    step = MMA_SHAPES["tensor_shallow"].step
 
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
+    def num_held(cls, spec: MultistageSpec) -> int:
         """Elements of the operands that a lane holds at a time."""
         return super().num_held(spec) // 2
 
 
-class SmallTensorUnit(TensorUnit):
+class DmmaSm80WarpMma(DmmaWarpMma):
     """The tensor cores' f64 of sm_80, 8 x 8 x 4."""
 
-    height, width, step = SHAPES["tensor_sm80"][1:4]
+    height, width, step = MMA_SHAPES["tensor_sm80"][1:4]
 
 
-class HalfTensorUnit(TensorUnit):
+class HmmaWarpMma(DmmaWarpMma):
     """The tensor cores' halves with f32 sums, 16 x 8 x 16, from ldmatrix, which takes 16 columns of C at a time."""
 
-    height, width, step = SHAPES["tensor_halves"][1:4]
+    height, width, step = MMA_SHAPES["tensor_halves"][1:4]
 
-    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+    def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         super().__init__(k, spec, a, b, row, column)
         # The row of a matrix that this lane names; lanes 8 to 15 name those below in A, those further along K in B.
         nearby, middle, far = k.lane & 7, (k.lane >> 3 & 1) * 8, (k.lane >> 4) * 8
@@ -329,10 +329,10 @@ class HalfTensorUnit(TensorUnit):
         return multiply(self.k, self.spec.type, left, right, totals)
 
 
-UNITS: dict[str, Any] = {
-    "fma": FmaUnit,
-    "tensor": TensorUnit,
-    "tensor_shallow": ShallowTensorUnit,
-    "tensor_sm80": SmallTensorUnit,
-    "tensor_halves": HalfTensorUnit,
+WARP_MMAS: dict[str, Any] = {
+    "fma": FmaWarpMma,
+    "tensor": DmmaWarpMma,
+    "tensor_shallow": DmmaK4WarpMma,
+    "tensor_sm80": DmmaSm80WarpMma,
+    "tensor_halves": HmmaWarpMma,
 }

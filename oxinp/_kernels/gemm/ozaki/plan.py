@@ -37,7 +37,7 @@ from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki.cost import num_parts
 from oxinp._kernels.gemm.ozaki.crt import Residues
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.gemm.ozaki.residues import ResidueSpec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
@@ -198,7 +198,7 @@ class _Blocks:
     count: Argument
     scratch: Scratch
     device: Device
-    cut: ozaki_cost.Cut
+    cut: ozaki_cost.BlockSizes
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
@@ -224,7 +224,7 @@ class _Blocks:
     def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> tuple[Step, ...]:
         """The products of a block, added to those of the chunks before."""
         type_ = self.lines[0].type
-        spec = ResidueGemmSpec(num_parts=num_parts(type_), is_added=block.start > 0)
+        spec = OzakiSpec(num_parts=num_parts(type_), is_added=block.start > 0)
         product = ozaki_kernel.plan(
             spec,
             (block.rows, self.cut.rows),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupSums
 from oxinp._kernels.gemm.sm90_mma.fragments import ordered
 from oxinp._kernels.gemm.sm90_mma.spec import BOX_LINES, MMA_K, MMA_M, MMA_N, NUM_TERMS, VECTOR, WARP
 from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES
@@ -26,8 +26,8 @@ from oxinp._ptx.types import bf16, f32, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
@@ -56,7 +56,7 @@ def note_least(k: Builder, least: Var, values: Iterable[Value]) -> None:
         least.set(k.min(least, (k.bitcast(x, u32) << 1) - 1))
 
 
-class Side:
+class Bf16x3Operand:
     """What lanes load of an operand's tiles; lines come in eights.
 
     Lane l, r = l / 4 and q = l % 4, has of every eight lines one, and of 16 along K the pairs from 2 q and 2 q + 8 on.
@@ -131,7 +131,7 @@ class Side:
         return [list(zip(*[split(self.builder, *pair) for pair in eight], strict=True))]
 
 
-class ComplexSide(Side):
+class ComplexBf16x3Operand(Bf16x3Operand):
     """What lanes load of tiles of complex numbers that run along N: two eights are one, of numbers.
 
     Of 8 rows, lane l has q and q + 4. What is in one is a pair along K: a part of the number, and one of i times it.
@@ -171,28 +171,28 @@ class ComplexSide(Side):
 
 
 def _ordered(index: Value) -> Value:
-    """The order in which lanes take neighbours; see `Side`."""
+    """The order in which lanes take neighbours; see `Bf16x3Operand`."""
     return ((index & 3) << 1) | (index >> 2)
 
 
-class PartsWarp(CheckedSums):
+class Bf16x3Consumer(FixupSums):
     """A warp's part of C. Groups of warps take every other 16 of K of the same part."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
-        chains: Chains,
+        chains: FixupChains,
     ) -> None:
         super().__init__(k, spec, place, k.tid - (spec.block - spec.num_warps * WARP), chains)
         self.group = group
         a, b = tiles
         self.sides = (
-            Side(k, a, place[0], spec.warp_m),
-            (ComplexSide if spec.is_complex else Side)(k, b, place[1], spec.warp_n),
+            Bf16x3Operand(k, a, place[0], spec.warp_m),
+            (ComplexBf16x3Operand if spec.is_complex else Bf16x3Operand)(k, b, place[1], spec.warp_n),
         )
         self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // MMA_K))
         zero = k.const(0.0, f32)
@@ -287,4 +287,4 @@ class PartsWarp(CheckedSums):
         return [side.least.get() for side in self.sides]
 
 
-__all__ = ["PartsWarp", "Side", "note_least", "split"]
+__all__ = ["Bf16x3Consumer", "Bf16x3Operand", "note_least", "split"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.sm90_mma.bf16x3 import SMALL, Pair, Side, note_least, split
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import SMALL, Bf16x3Operand, Pair, note_least, split
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupSums
 from oxinp._kernels.gemm.sm90_mma.spec import (
     BOX_LINES,
     DEPTH_F32,
@@ -36,9 +36,9 @@ from oxinp._ptx.wgmma import Queue, Totals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
-    from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+    from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Pipeline
     from oxinp._ptx.tile import OperandView
@@ -53,18 +53,18 @@ Fragments = list[list[list["Var"]]]  # of the steps of a tile, of each part, fou
 
 def multiply(
     k: Builder,
-    spec: NativeSpec,
-    tiles: Tiles,
+    spec: MmaSpec,
+    tiles: TileScheduler,
     pipeline: Pipeline,
     operands: tuple[tuple[TensorMap, OperandTile], tuple[TensorMap, OperandTile]],
-    chains: Chains,
+    chains: FixupChains,
     result: tuple[Callable[[Value | None], Pointer], Value, Value],
 ) -> None:
     """Compute this block's tiles; all threads call it. The result is a matrix per slice, and its extents."""
     (a_map, a), (b_map, b) = operands
     matrix_of, m, n = result
     producer, consumer = Producer(pipeline), Consumer(pipeline, k.lane)
-    own = WarpgroupSums(k, spec, (a, b), k.shfl_idx(k.warp, 0), chains)
+    own = WgmmaSums(k, spec, (a, b), k.shfl_idx(k.warp, 0), chains)
     follow(k)
     with tiles.each_sliced() as (number, row, column):
         chains.turn_to(number)
@@ -79,7 +79,7 @@ def multiply(
         own.store(matrix_of(number), row + own.place[0], column + own.place[1], m, n)
 
 
-class TurnedSide(Side):
+class TransposedBf16x3Operand(Bf16x3Operand):
     """What lanes load of tiles of A that run along M, 16 of them: of every eight rows lane l has the one of l / 4."""
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value) -> None:
@@ -109,7 +109,7 @@ class TurnedSide(Side):
         return index + eight * EIGHT
 
 
-class PartsOfB:
+class SplitB:
     """The parts of tiles of B, in shared memory as wgmma reads them.
 
     Where B runs along N, a tile per part. Where it runs along K, the first two parts of a line lie beside each other,
@@ -182,17 +182,19 @@ class PartsOfB:
         return self.parts.rows(buffer * self.num_tiles + tile, first), start
 
 
-class WarpgroupSums(CheckedSums):
+class WgmmaSums(FixupSums):
     """The sums of a warp, as a part of its warpgroup's."""
 
     def __init__(
-        self, k: Builder, spec: NativeSpec, tiles: tuple[OperandTile, OperandTile], warp: Value, chains: Chains
+        self, k: Builder, spec: MmaSpec, tiles: tuple[OperandTile, OperandTile], warp: Value, chains: FixupChains
     ) -> None:
         place = ((warp & 3) * WGMMA_WARP_M, (warp >> 2) * WGMMA_WARP_N)
         super().__init__(k, spec, place, k.tid, chains)
         a, b = tiles
-        self.left = Side(k, a, place[0], WGMMA_WARP_M) if a.major == "k" else TurnedSide(k, a, place[0])
-        self.right = PartsOfB(k, b, warp, is_complex=spec.is_complex)
+        self.left = (
+            Bf16x3Operand(k, a, place[0], WGMMA_WARP_M) if a.major == "k" else TransposedBf16x3Operand(k, a, place[0])
+        )
+        self.right = SplitB(k, b, warp, is_complex=spec.is_complex)
         queue = Queue(k)
         self.queue, self.large, self.small = queue, queue.accumulator(WGMMA_WARP_N), queue.accumulator(WGMMA_WARP_N)
         self.totals = Totals(self.large)
@@ -283,4 +285,4 @@ class WarpgroupSums(CheckedSums):
         return [self.left.least.get(), self.right.least.get()]
 
 
-__all__ = ["PartsOfB", "TurnedSide", "WarpgroupSums", "multiply"]
+__all__ = ["SplitB", "TransposedBf16x3Operand", "WgmmaSums", "multiply"]

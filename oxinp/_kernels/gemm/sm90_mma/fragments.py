@@ -27,7 +27,7 @@ EIGHT_ROWS_NBYTES = 8 * SWIZZLE_NBYTES
 SIGN = 1 << 63  # of f64
 
 
-class Operand:
+class DmmaOperand:
     """What lanes load of an operand's tiles.
 
     Lane l, r = l / 4 and q = l % 4, takes line s(r) of 8 lines, or the 16-byte chunk s(r) of 8 chunks along M or N, and
@@ -109,7 +109,7 @@ class Operand:
         return parts[0]
 
 
-class ComplexOperand(Operand):
+class ComplexDmmaOperand(DmmaOperand):
     """What lanes load of an operand's tiles of complex numbers: of 8 of M or N one of K each, q of 4."""
 
     height, ahead = 8, 1
@@ -141,10 +141,10 @@ class ComplexOperand(Operand):
 
 
 def ordered(index: Value) -> Value:
-    """The order in which lanes take lines; see `Operand`."""
+    """The order in which lanes take lines; see `DmmaOperand`."""
     return (index >> 1) ^ ((index & 1) * 5)
 
 
-OPERANDS: dict[Type, type[Operand]] = {f64: Operand, c128: ComplexOperand}
+DMMA_OPERANDS: dict[Type, type[DmmaOperand]] = {f64: DmmaOperand, c128: ComplexDmmaOperand}
 
-__all__ = ["OPERANDS", "Operand", "ordered"]
+__all__ = ["DMMA_OPERANDS", "DmmaOperand", "ordered"]

@@ -29,7 +29,7 @@ MAX_MULTIPLIES = 128  # instructions of a warp in a round; where operands lie al
 SM_REGISTERS, MAX_REGISTERS, OTHER_REGISTERS = 65536, 255, 32
 
 
-class NativeSpec(NamedTuple):
+class MmaSpec(NamedTuple):
     """One kernel of the family (sm_90a).
 
     Attributes
@@ -49,9 +49,9 @@ class NativeSpec(NamedTuple):
         That registers and shared memory are to allow.
     num_groups : int
         Of f32: of warps that share the products of a part of C, 1 or 2, each along K in its own chain.
-    is_in_parts : bool
+    is_bf16x3 : bool
         Of f32: multiplied by the tensor cores, see `bf16x3`.
-    is_by_warpgroups : bool
+    is_wgmma : bool
         So, and by wgmma: see `bf16x3_wgmma`.
     is_complex : bool
         So, and A, B and C are complex matrices, seen as ones of f32: columns are counted as such, and K is.
@@ -61,7 +61,7 @@ class NativeSpec(NamedTuple):
         The work has slices: matrices, chunks of K, or both.
     is_paired : bool
         Rows of C begin at multiples of 16 bytes.
-    round_length : int
+    unroll_k : int
         Buffers of the ring that every turn of the loop along K is for: they, and tiles along K, are a multiple of it.
     """
 
@@ -76,27 +76,27 @@ class NativeSpec(NamedTuple):
     cluster: int = 2
     blocks_per_sm: int = 1
     num_groups: int = 1
-    is_in_parts: bool = False
-    is_by_warpgroups: bool = False
+    is_bf16x3: bool = False
+    is_wgmma: bool = False
     is_complex: bool = False
     promotion: int = 0
     is_sliced: bool = False
     is_paired: bool = True
-    round_length: int = 1
+    unroll_k: int = 1
 
     @property
     def depth(self) -> int:
         """Of K per tile."""
         return SWIZZLE_NBYTES // self.type.nbytes
 
-    def fitted(self, depth: int) -> NativeSpec:
+    def fitted(self, depth: int) -> MmaSpec:
         """The Spec for so much of K: with the longest rounds that take no longer to compile than kernels may."""
         longest = 1
         if self.type is not f32:  # of which turns are long enough, and registers few
             per_buffer = self.warp_m * self.warp_n * len(self.type.parts) * DEPTH_F64 // (DMMA_M * DMMA_N * DMMA_K)
             longest = max(1, MAX_MULTIPLIES // per_buffer // (2 if self.a_major == self.b_major else 1))
         num_steps = math.gcd(-(-depth // self.depth), self.num_stages)
-        return self._replace(round_length=next(x for x in range(longest, 0, -1) if num_steps % x == 0))
+        return self._replace(unroll_k=next(x for x in range(longest, 0, -1) if num_steps % x == 0))
 
     @property
     def b_depth(self) -> int:
@@ -111,13 +111,13 @@ class NativeSpec(NamedTuple):
     @property
     def block(self) -> int:
         """Threads."""
-        return (self.num_warps + (not self.is_by_warpgroups)) * WARP
+        return (self.num_warps + (not self.is_wgmma)) * WARP
 
     @property
     def words(self) -> int:
         """Registers for sums and fragments, and others."""
         sums = self.warp_m * self.warp_n // WARP * (self.type.nbytes // 4)
-        if self.is_in_parts:
+        if self.is_bf16x3:
             return sums + (self.warp_m + self.warp_n) // 2 + OTHER_REGISTERS
         if self.type is f32:
             return sums + self.warp_m + self.warp_n // 2 + OTHER_REGISTERS
@@ -141,10 +141,10 @@ class NativeSpec(NamedTuple):
         ring = self.num_stages * ((self.tile_m + self.tile_n) * SWIZZLE_NBYTES + 16)
         if self.is_complex:
             ring -= self.num_stages * self.tile_n * SWIZZLE_NBYTES // 2
-        if self.is_by_warpgroups:
-            num_parts = NUM_TERMS if self.b_major == "mn" else 4  # one is not used, see `PartsOfB`
+        if self.is_wgmma:
+            num_parts = NUM_TERMS if self.b_major == "mn" else 4  # one is not used, see `SplitB`
             ring += NUM_BUFFERS * num_parts * self.tile_n * self.depth * bf16.nbytes
-        if self.is_in_parts:
+        if self.is_bf16x3:
             return ring + (self.num_groups * self.tile_m * (self.tile_n + PAD) + 2 * self.num_warps) * f32.nbytes
         return ring + (self.tile_m * self.tile_n * self.num_groups * f32.nbytes if self.type is f32 else 0)
 
@@ -152,10 +152,10 @@ class NativeSpec(NamedTuple):
     def name(self) -> str:
         """Entry name."""
         majors = NAMES[self.a_major] + NAMES[self.b_major]
-        ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_in_parts
-        ways += "_warpgroups" * self.is_by_warpgroups + "_complex" * self.is_complex
+        ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_bf16x3
+        ways += "_warpgroups" * self.is_wgmma + "_complex" * self.is_complex
         ways += "_sliced" * self.is_sliced + "_unpaired" * (not self.is_paired)
-        ways += f"_r{self.round_length}" * (self.round_length > 1)
+        ways += f"_r{self.unroll_k}" * (self.unroll_k > 1)
         return (
             f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"
             f"_s{self.num_stages}_c{self.cluster}_b{self.blocks_per_sm}{ways}"
@@ -170,18 +170,18 @@ class NativeSpec(NamedTuple):
         """Raise ValueError if there is no such kernel."""
         if self.cluster not in (1, 2) or self.num_stages < 3 or self.blocks_per_sm < 1:
             raise ValueError(f"{self}: no such cluster or ring")
-        if self.round_length < 1 or self.num_stages % self.round_length:
+        if self.unroll_k < 1 or self.num_stages % self.unroll_k:
             raise ValueError(f"{self}: a ring is not so many rounds")
         if self.num_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such sums")
-        if self.is_complex and (not self.is_in_parts or (self.a_major, self.b_major) != ("k", "mn")):
+        if self.is_complex and (not self.is_bf16x3 or (self.a_major, self.b_major) != ("k", "mn")):
             raise ValueError(f"{self}: complex numbers are multiplied in parts, of rows of A and of B")
-        if self.is_by_warpgroups:
+        if self.is_wgmma:
             if (*self[3:7], self.num_groups, self.cluster) != WARPGROUPS:
                 raise ValueError(f"{self}: warpgroups do not multiply such tiles")
         elif any(size < unit or size % unit for size, unit in zip(self[3:7], self.units * 2, strict=True)):
             raise ValueError(f"{self}: tiles are multiples of {self.units}")
-        if self.tile_m % self.warp_m or self.tile_n % self.warp_n or (self.is_in_parts and self.num_odd):
+        if self.tile_m % self.warp_m or self.tile_n % self.warp_n or (self.is_bf16x3 and self.num_odd):
             raise ValueError(f"{self}: warps do not make up a tile")
         self.boxes()
         if self.words > self.max_words:
@@ -190,7 +190,7 @@ class NativeSpec(NamedTuple):
     @property
     def units(self) -> tuple[int, int]:
         """What tiles, and warps' parts of them, are multiples of."""
-        if not self.is_in_parts:
+        if not self.is_bf16x3:
             return LINES[self.type], LINES[self.type]
         rows = MMA_M if self.a_major == "k" else BOX_LINES
         return rows, MMA_N if self.b_major == "k" else BOX_LINES
@@ -228,5 +228,5 @@ __all__ = [
     "WGMMA_TILE_N",
     "WGMMA_WARP_M",
     "WGMMA_WARP_N",
-    "NativeSpec",
+    "MmaSpec",
 ]

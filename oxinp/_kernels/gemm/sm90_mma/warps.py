@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._kernels.gemm.sm90_mma.fragments import OPERANDS
+from oxinp._kernels.gemm.sm90_mma.fragments import DMMA_OPERANDS
 from oxinp._kernels.gemm.sm90_mma.spec import DEPTH_F32, DEPTH_F64, DMMA_K, DMMA_M, DMMA_N, VECTOR, WARP
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply_f64
@@ -20,7 +20,7 @@ from oxinp._ptx.types import f32, f64, i64, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
@@ -32,7 +32,7 @@ LANES = (4, 8)  # of multiply-adds, along M and N
 CHUNK_SHIFT = 4  # of 16 bytes
 
 
-class Warp(Protocol):
+class ConsumerWarp(Protocol):
     """A warp's part of C."""
 
     def reset(self) -> None:
@@ -51,20 +51,20 @@ class Warp(Protocol):
         """Store what is inside C, from this row and column on."""
 
 
-class DmmaWarp:
+class DmmaConsumer:
     """A warp's part of C, or of its transpose."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
     ) -> None:
         del group  # there is one
         self.builder, self.spec = k, spec
-        a, b = (OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
+        a, b = (DMMA_OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
         self.sides = ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_turned else ((a, spec.warp_m), (b, spec.warp_n))
         zero = k.const(0.0, f64)
         rows, columns = self.sides[0][1] * len(spec.type.parts) // DMMA_M, self.sides[1][1] // DMMA_N
@@ -210,13 +210,13 @@ class _Lines:
         return self.lane * VECTOR + (number // VECTOR * self.count * VECTOR + number % VECTOR)
 
 
-class FmaWarp:
+class FmaConsumer:
     """A warp's part of C in f32: lanes as 4 x 8. Groups of warps take every other four of K of the same part."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
@@ -314,4 +314,4 @@ class FmaWarp:
         k.barrier(*consumers)
 
 
-__all__ = ["DmmaWarp", "FmaWarp", "Warp"]
+__all__ = ["ConsumerWarp", "DmmaConsumer", "FmaConsumer"]

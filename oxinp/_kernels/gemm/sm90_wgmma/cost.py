@@ -32,8 +32,8 @@ SECONDS_PER_LINE_OUTSIDE = 2.7e-9
 MIN_THINNESS, MIN_THINNESS_DIRECT = 4, 8
 
 
-class Cut(NamedTuple):
-    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K.
+class WgmmaConfig(NamedTuple):
+    """How a product is cut: the fields of `WgmmaSpec`, and into how many chunks of K.
 
     What is turned is computed as the transpose, B.T by A.T. Chunks that are relayed add up in one launch, see
     `split_k`.
@@ -45,10 +45,10 @@ class Cut(NamedTuple):
     num_chunks: int = 1
     shared: str = "b"
     is_turned: bool = False
-    is_relayed: bool = False
+    is_serial_split_k: bool = False
 
 
-class Tiling(NamedTuple):
+class MeasuredWgmma(NamedTuple):
     """A cut, and what was measured of it: bytes of K times elements of C that a multiprocessor takes per second.
 
     `seconds` is what there is beside that: the way to the first product, and from the last one.
@@ -62,16 +62,16 @@ class Tiling(NamedTuple):
     seconds: float
 
 
-TILINGS = (
-    Tiling(256, 4, 2, "b", 6.5e12, 4.2e-6),
-    Tiling(256, 4, 1, "b", 6.5e12, 3.3e-6),
-    Tiling(192, 4, 1, "b", 6.7e12, 3.0e-6),
-    Tiling(192, 4, 2, "c", 5.2e12, 6e-6),
-    Tiling(128, 6, 2, "b", 5.9e12, 3.7e-6),
-    Tiling(128, 6, 1, "b", 6.3e12, 2.9e-6),
-    Tiling(128, 5, 2, "c", 4.8e12, 4.7e-6),
-    Tiling(64, 8, 1, "b", 5.2e12, 2.6e-6),
-    Tiling(64, 8, 2, "c", 4.4e12, 4.2e-6),
+MEASURED = (
+    MeasuredWgmma(256, 4, 2, "b", 6.5e12, 4.2e-6),
+    MeasuredWgmma(256, 4, 1, "b", 6.5e12, 3.3e-6),
+    MeasuredWgmma(192, 4, 1, "b", 6.7e12, 3.0e-6),
+    MeasuredWgmma(192, 4, 2, "c", 5.2e12, 6e-6),
+    MeasuredWgmma(128, 6, 2, "b", 5.9e12, 3.7e-6),
+    MeasuredWgmma(128, 6, 1, "b", 6.3e12, 2.9e-6),
+    MeasuredWgmma(128, 5, 2, "c", 4.8e12, 4.7e-6),
+    MeasuredWgmma(64, 8, 1, "b", 5.2e12, 2.6e-6),
+    MeasuredWgmma(64, 8, 2, "c", 4.4e12, 4.2e-6),
 )
 # Few rows by many columns, turned, and the other way round: one tile is as wide as there are rows, or two side by side
 # are. With the buffers that there is room for: of one block, of two with halves of K, of two side by side.
@@ -89,8 +89,8 @@ _BUFFERS = {
     256: (4, 0, 4),
 }
 MAX_THIN_RATE, MAX_HALVED_RATE = 6.5e12, 5.2e12
-THIN_TILINGS = tuple(
-    Tiling(
+MEASURED_THIN = tuple(
+    MeasuredWgmma(
         tile_n,
         num_stages,
         cluster,
@@ -103,21 +103,21 @@ THIN_TILINGS = tuple(
     if num_stages
 )
 # Turned, too, where there are as many rows as columns: between the widths of the tilings above.
-(TURNED_TILING,) = (x for x in THIN_TILINGS if (x.tile_n, x.cluster) == (160, 1))
+(MEASURED_TRANSPOSED,) = (x for x in MEASURED_THIN if (x.tile_n, x.cluster) == (160, 1))
 # f32 that comes through registers.
-REGISTER_TILINGS = (
-    Tiling(256, 4, 2, "b", 5.6e12, 3.7e-6),
-    Tiling(256, 4, 1, "b", 5.6e12, 3.0e-6),
-    Tiling(192, 4, 2, "b", 5.5e12, 3.7e-6),
-    Tiling(192, 4, 1, "b", 5.5e12, 3.0e-6),
-    Tiling(128, 6, 2, "b", 5.2e12, 3.7e-6),
-    Tiling(128, 6, 1, "b", 5.2e12, 2.9e-6),
-    Tiling(128, 4, 2, "c", 5.2e12, 4.7e-6),
-    Tiling(64, 8, 1, "b", 4.1e12, 2.6e-6),
+MEASURED_REGISTERS = (
+    MeasuredWgmma(256, 4, 2, "b", 5.6e12, 3.7e-6),
+    MeasuredWgmma(256, 4, 1, "b", 5.6e12, 3.0e-6),
+    MeasuredWgmma(192, 4, 2, "b", 5.5e12, 3.7e-6),
+    MeasuredWgmma(192, 4, 1, "b", 5.5e12, 3.0e-6),
+    MeasuredWgmma(128, 6, 2, "b", 5.2e12, 3.7e-6),
+    MeasuredWgmma(128, 6, 1, "b", 5.2e12, 2.9e-6),
+    MeasuredWgmma(128, 4, 2, "c", 5.2e12, 4.7e-6),
+    MeasuredWgmma(64, 8, 1, "b", 4.1e12, 2.6e-6),
 )
 
 
-class Side(NamedTuple):
+class CostOperand(NamedTuple):
     """An operand, as the model knows it.
 
     Attributes
@@ -138,7 +138,7 @@ class Side(NamedTuple):
     is_split: bool
 
 
-class Problem(NamedTuple):
+class CostProblem(NamedTuple):
     """A product, as the model knows it.
 
     Attributes
@@ -154,57 +154,61 @@ class Problem(NamedTuple):
         Rows of what is turned are stored in bulk.
     """
 
-    a: Side
-    b: Side
+    a: CostOperand
+    b: CostOperand
     depth_nbytes: int
     num_matrices: int
     c_nbytes: int
     sums_nbytes: int
     is_bulk: bool
 
-    def turned(self) -> Problem:
+    def turned(self) -> CostProblem:
         """The transpose."""
         return self._replace(a=self.b, b=self.a)
 
 
-def candidates(problem: Problem, num_sms: int, *, is_through_registers: bool) -> Iterator[tuple[float, Cut]]:
+def candidates(
+    problem: CostProblem, num_sms: int, *, is_through_registers: bool
+) -> Iterator[tuple[float, WgmmaConfig]]:
     """Yield cuts with the seconds that the model expects, not all of them legal."""
     fewest = min(problem.a.extent, problem.b.extent)
-    ways: list[tuple[tuple[Tiling, ...], bool]] = [(REGISTER_TILINGS, True)]
+    ways: list[tuple[tuple[MeasuredWgmma, ...], bool]] = [(MEASURED_REGISTERS, True)]
     if not is_through_registers:
         # Turned products are worth it where the other operand is read once.
         thinness = MIN_THINNESS if problem.is_bulk else MIN_THINNESS_DIRECT
         is_thin = fewest * thinness <= max(problem.a.extent, problem.b.extent)
-        thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
-        ways = [(TILINGS, False), (thin, problem.a.extent <= problem.b.extent)]
+        thin = tuple(x for x in MEASURED_THIN if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
+        ways = [(MEASURED, False), (thin, problem.a.extent <= problem.b.extent)]
         if problem.is_bulk and not is_thin:
-            ways.append(((TURNED_TILING,), True))
+            ways.append(((MEASURED_TRANSPOSED,), True))
     for tilings, is_turned in ways:
         seen = problem.turned() if is_turned else problem
         for tiling in tilings:
-            cut = Cut(tiling.tile_n, tiling.num_stages, tiling.cluster, 1, tiling.shared, is_turned)
+            cut = WgmmaConfig(tiling.tile_n, tiling.num_stages, tiling.cluster, 1, tiling.shared, is_turned)
             num_chunks = 1
             while num_chunks <= (MAX_CHUNKS if tiling.cluster == 1 else 1):  # passes over those by clusters were slower
                 yield _seconds(tiling, seen, num_chunks, num_sms), cut._replace(num_chunks=num_chunks)
                 num_chunks *= 2
             most = MAX_RELAYED if tiling.shared != "c" else 1
             for number in range(2, min(num_sms // tiling.cluster // _num_tiles(tiling, seen), most) + 1):
-                seconds = _seconds(tiling, seen, number, num_sms, is_relayed=True)
-                yield seconds, cut._replace(num_chunks=number, is_relayed=True)
+                seconds = _seconds(tiling, seen, number, num_sms, is_serial_split_k=True)
+                yield seconds, cut._replace(num_chunks=number, is_serial_split_k=True)
 
 
-def _tiles(tiling: Tiling, problem: Problem) -> tuple[int, int]:
+def _tiles(tiling: MeasuredWgmma, problem: CostProblem) -> tuple[int, int]:
     """Tiles along M and N of each matrix, those of a cluster as one."""
     above, beside = (tiling.cluster if tiling.shared == x else 1 for x in "ba")
     return -(-problem.a.extent // (TILE_M * above)), -(-problem.b.extent // (tiling.tile_n * beside))
 
 
-def _num_tiles(tiling: Tiling, problem: Problem) -> int:
+def _num_tiles(tiling: MeasuredWgmma, problem: CostProblem) -> int:
     """Of all matrices."""
     return math.prod(_tiles(tiling, problem)) * problem.num_matrices
 
 
-def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int, *, is_relayed: bool = False) -> float:
+def _seconds(
+    tiling: MeasuredWgmma, problem: CostProblem, num_chunks: int, num_sms: int, *, is_serial_split_k: bool = False
+) -> float:
     """What the model expects a cut to take."""
     tile = (TILE_M, tiling.tile_n)
     halves = 2 if tiling.shared == "c" else 1
@@ -230,7 +234,7 @@ def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int, *,
         lines_outside += waves * steps * outside / parts
     bound = max(multiplying, copying, moved / MEMORY_BYTES_PER_SECOND, lines_nbytes / LINES_BYTES_PER_SECOND)
     seconds = tiling.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
-    if is_relayed:
+    if is_serial_split_k:
         sums_nbytes = TILE_M * tiling.tile_n * SUM_NBYTES
         seconds += (num_chunks - 1) * (SECONDS_PER_RELAY + sums_nbytes / RELAYED_BYTES_PER_SECOND)
     elif num_chunks > 1:
@@ -238,4 +242,4 @@ def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int, *,
     return seconds
 
 
-__all__ = ["MAX_CHUNKS", "Cut", "Problem", "Side", "candidates"]
+__all__ = ["MAX_CHUNKS", "CostOperand", "CostProblem", "WgmmaConfig", "candidates"]

@@ -14,7 +14,7 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from oxinp._kernels.elementwise.chain import Position
     from oxinp._kernels.gemm.epilogue import BoundEpilogue
-    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import Joined
+    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import ReducedSums
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.tile import Finish, Pair
@@ -28,7 +28,7 @@ def place_of(thread: Value) -> tuple[Value, Value]:
     return (thread >> 5) * 16 + ((thread >> 2) & 7), (thread & 3) * 2
 
 
-class Finisher:
+class FragmentEpilogue:
     """An epilogue over the sums of a warpgroup.
 
     Parameters
@@ -50,7 +50,7 @@ class Finisher:
         self.epilogue, self.out, self.extents, self.width = epilogue, out, extents, width
         self._row, self._column = place_of(thread)
 
-    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> Finishing:
+    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> FragmentVisitor:
         """The way to finish 64 rows of sums whose first is that of element (`row`, `column`)."""
         k = self.epilogue.k
         last_row, last = self.extents[0] - 1, self.extents[1] - self.width
@@ -58,17 +58,19 @@ class Finisher:
         matrix, loop = self.epilogue.at(outer), len(outer)
         rows = [k.cast(k.min(place, last_row), i64) for place in (own, own + 8)]
         lines = [matrix.moved(loop, place).held() for place in rows]
-        return Finishing(self, lines, loop + 1, column + self._column, last)
+        return FragmentVisitor(self, lines, loop + 1, column + self._column, last)
 
 
-class Finishing:
+class FragmentVisitor:
     """A `tile.Finish` of one tile, its inputs read in two `lines` from a column on, none behind the last.
 
     Inputs are read box by box: the driver's linker ignores setmaxnreg, and more than a box of them beside the sums is
     spilled.
     """
 
-    def __init__(self, finisher: Finisher, lines: list[Position], loop: int, column: Value, last: Value) -> None:
+    def __init__(
+        self, finisher: FragmentEpilogue, lines: list[Position], loop: int, column: Value, last: Value
+    ) -> None:
         self.finisher, self.lines, self.loop, self.column, self.last = finisher, lines, loop, column, last
 
     def __call__(self, pairs: list[Pair]) -> list[Pair]:
@@ -98,14 +100,14 @@ class Finishing:
 class Direct:
     """The way of an accumulator's rows out to matrices in C order, or in that of columns, at any address."""
 
-    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value, *, is_by_columns: bool = False) -> None:
-        self.builder, (self.m, self.n), self.is_by_columns = k, extents, is_by_columns
+    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value, *, is_column_major: bool = False) -> None:
+        self.builder, (self.m, self.n), self.is_column_major = k, extents, is_column_major
         self._row, self._column = place_of(thread)
 
     def store(
         self,
         c: Pointer,
-        accumulator: Accumulator | Totals | Joined,
+        accumulator: Accumulator | Totals | ReducedSums,
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
@@ -115,7 +117,7 @@ class Direct:
         k = self.builder
         m, n = (k.cast(extent, i64) for extent in (self.m, self.n))
         base = c.at(k.cast(outer[0], i64) * m * n) if outer else c
-        row_step, column_step = (1, m) if self.is_by_columns else (n, 1)
+        row_step, column_step = (1, m) if self.is_column_major else (n, 1)
         pairs = accumulator.pairs()
         for half in range(2):
             own_row = row + self._row + 8 * half
@@ -132,4 +134,4 @@ class Direct:
         """Nothing is under way."""
 
 
-__all__ = ["Direct", "Finisher"]
+__all__ = ["Direct", "FragmentEpilogue"]

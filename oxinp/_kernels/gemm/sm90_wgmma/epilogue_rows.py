@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.gemm.epilogue import BoundEpilogue
-    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import Joined
+    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import ReducedSums
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
@@ -29,21 +29,21 @@ ELEMENTS = 2  # that a lane finishes at a time
 NBYTES = (2, 4)  # of elements of C
 
 
-class RowFinisher:
-    """An epilogue over rows of sums; parameters as of `Finisher`."""
+class RowEpilogue:
+    """An epilogue over rows of sums; parameters as of `FragmentEpilogue`."""
 
     def __init__(self, epilogue: BoundEpilogue, out: Type, extents: tuple[Value, ...]) -> None:
         self.epilogue, self.out, self.extents = epilogue, out, extents
 
-    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> RowFinishing:
+    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> RowVisitor:
         """The way to finish rows of sums whose first is that of element (`row`, `column`)."""
-        return RowFinishing(self, row, column, outer)
+        return RowVisitor(self, row, column, outer)
 
 
-class RowFinishing:
+class RowVisitor:
     """How the rows of one tile are finished."""
 
-    def __init__(self, finisher: RowFinisher, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
+    def __init__(self, finisher: RowEpilogue, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
         self.finisher, self.k = finisher, finisher.epilogue.k
         self.row, self.column, self.loop = row, column, len(outer)
         self.matrix = finisher.epilogue.at(outer)
@@ -99,11 +99,11 @@ class RowsTile(ResultTile):
     def store(  # type: ignore[override] # it is finished otherwise
         self,
         tensor_map: TensorMap,
-        accumulator: Accumulator | Totals | Joined,
+        accumulator: Accumulator | Totals | ReducedSums,
         row: Value,
         column: Value,
         outer: tuple[Value, ...],
-        finish: RowFinishing,
+        finish: RowVisitor,
     ) -> None:
         """Finish and convert 64 rows of sums, and store what is inside the array from element (`row`, `column`) on."""
         k, per_box = self.builder, self._columns // 8
@@ -128,7 +128,7 @@ class RowsTile(ResultTile):
                 tensor_map.store(position, self._start)
                 commit_stores(k)
 
-    def _finish_rows(self, first: Value, sums: Type, finish: RowFinishing) -> None:
+    def _finish_rows(self, first: Value, sums: Type, finish: RowVisitor) -> None:
         """Finish this warp's rows in place; a lane's elements begin at column `first` of the box."""
         k, width = self.builder, self._width
         of_warp = (self._thread >> 5) * WARP_ROWS
@@ -161,4 +161,4 @@ class RowsTile(ResultTile):
                     variable.set(value)
 
 
-__all__ = ["NBYTES", "RowFinisher", "RowsTile"]
+__all__ = ["NBYTES", "RowEpilogue", "RowsTile"]

@@ -31,13 +31,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue
+from oxinp._kernels.gemm.epilogue import BoundEpilogue, EpilogueSpec
 from oxinp._kernels.gemm.sm90_wgmma import epilogue_rows
-from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import Halves, Joined
-from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, Finisher
+from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import ClusterSplitK, ReducedSums
+from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, FragmentEpilogue
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import builder_of, consume, divide, produce
-from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, Tiles
-from oxinp._kernels.gemm.sm90_wgmma.split_k import Relay, Runs, parts_of
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, NUM_CONSUMERS, ROWS, TILE_M, TileScheduler
+from oxinp._kernels.gemm.sm90_wgmma.split_k import SerialSplitK, SplitKScheduler, parts_of
 from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Launch, Plan, inputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.fragments import TurnedResultTile
@@ -50,7 +50,7 @@ from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._ptx.wgmma import FORMS
 
 if TYPE_CHECKING:
-    from oxinp._kernels.gemm.operand import Stack
+    from oxinp._kernels.gemm.operand import StridedBatch
     from oxinp._ptx import Kernel
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
@@ -73,7 +73,7 @@ OUTS: dict[Type, tuple[Type, ...]] = {
 }
 
 
-class GemmSpec(NamedTuple):
+class WgmmaSpec(NamedTuple):
     """One matrix multiply kernel (sm_90a).
 
     Attributes
@@ -102,9 +102,9 @@ class GemmSpec(NamedTuple):
         What becomes of the sums. If C lies by rows and is stored by bulk copies, its inputs are read in pairs.
     is_rolled : bool
         The epilogue is a loop over rows (see `epilogue_rows`), of a C of 2 or 4 bytes that is stored by bulk copies.
-    is_in_runs : bool
+    is_serial_split_k : bool
         Blocks have runs of steps of K of all tiles, and add up what they have of one through memory; see `split_k`.
-    is_by_columns : bool
+    is_column_major : bool
         C lies by columns, that is along M; in bulk if A is f32 that lies along M, or C has 2 bytes, else directly.
     """
 
@@ -119,41 +119,41 @@ class GemmSpec(NamedTuple):
     is_bulk: bool = True
     is_promoted: bool = False
     shared: str = "b"
-    epilogue: Epilogue | None = None
-    is_by_columns: bool = False
+    epilogue: EpilogueSpec | None = None
+    is_column_major: bool = False
     is_rolled: bool = False
-    is_in_runs: bool = False
+    is_serial_split_k: bool = False
 
     def check(self) -> None:
         """Raise ValueError if there is no such kernel."""
         if self.type not in OUTS or (self.out not in OUTS[self.type] if self.epilogue is None else self.out.is_complex):
             raise ValueError(f"no kernel multiplies {self.type} into {self.out}")
         if self.tile_n not in TILES_N or (
-            self.is_bulk and not self.is_by_columns and self.tile_n * self.out.nbytes % DEPTH_NBYTES
+            self.is_bulk and not self.is_column_major and self.tile_n * self.out.nbytes % DEPTH_NBYTES
         ):
             raise ValueError(f"tile_n is one of {TILES_N} and rows of it 128 bytes, not {self.tile_n}")
         if self.b_major != "k" and self.type.nbytes != f16.nbytes:
             raise ValueError(f"wgmma reads {self.type} operands K-major only")
-        if self.is_through_registers and not (self.is_by_columns and self.is_bulk and self.tile_n % 64 == 0):
+        if self.is_through_registers and not (self.is_column_major and self.is_bulk and self.tile_n % 64 == 0):
             raise ValueError("operands that come through registers make results by columns, in bulk")
         if self.is_through_registers and self.epilogue is not None:
             raise ValueError("what comes through registers has no epilogue")
-        if self.is_by_columns and self.is_bulk and not self.is_through_registers and self.out.nbytes != f16.nbytes:
+        if self.is_column_major and self.is_bulk and not self.is_through_registers and self.out.nbytes != f16.nbytes:
             raise ValueError(f"results of {self.out} by columns are stored directly")
         if self.is_rolled and (
             self.epilogue is None
             or not self.is_bulk
-            or self.is_by_columns
+            or self.is_column_major
             or self.out.nbytes not in epilogue_rows.NBYTES
         ):
             raise ValueError(f"no epilogue goes over rows of {self.out} that are stored like this")
         if self.is_promoted and self.tile_n > MAX_PROMOTED:
             raise ValueError(f"totals of tiles of {self.tile_n} columns take too many registers")
-        if not self.is_bulk and self.tile_n > (MAX_DIRECT_BY_COLUMNS if self.is_by_columns else MAX_DIRECT):
+        if not self.is_bulk and self.tile_n > (MAX_DIRECT_BY_COLUMNS if self.is_column_major else MAX_DIRECT):
             raise ValueError(f"tiles of {self.tile_n} columns are not stored directly")
         if self.cluster not in (1, 2):
             raise ValueError(f"a cluster is 1 or 2 blocks, not {self.cluster}")
-        if self.is_in_runs and self.shared == "c":
+        if self.is_serial_split_k and self.shared == "c":
             raise ValueError("runs have no halves")
         if self.shared not in ("a", "b", "c") or (self.shared == "c" and self.cluster == 1):
             raise ValueError(f"a cluster shares 'a' or 'b', or if of 2 'c', not {self.shared!r}")
@@ -179,7 +179,7 @@ class GemmSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Shared memory, but for barriers."""
-        are_columns = self.is_by_columns and not self.is_through_registers
+        are_columns = self.is_column_major and not self.is_through_registers
         num_lines = ColumnsTile.columns_box(self.out, self.tile_n)[0] if are_columns else ROWS
         boxes = self.num_storing * ResultTile.NUM_BUFFERS * num_lines * DEPTH_NBYTES if self.is_bulk else 0
         sums = ROWS * self.tile_n * f32.nbytes if self.shared == "c" else 0
@@ -207,17 +207,17 @@ class GemmSpec(NamedTuple):
             + "_direct" * (not self.is_bulk)
             + "_promoted" * self.is_promoted
             + f"_{self.shared}" * (self.shared != "b")
-            + "_columns" * self.is_by_columns
+            + "_columns" * self.is_column_major
             + "_finished" * (self.epilogue is not None)
             + "_rolled" * self.is_rolled
-            + "_runs" * self.is_in_runs
+            + "_runs" * self.is_serial_split_k
         )
         return f"gemm_{self.type}_{self.out}_{majors}_{TILE_M}x{self.tile_n}_s{self.num_stages}_c{self.cluster}{ways}"
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: GemmSpec) -> Kernel:
+def make(spec: WgmmaSpec) -> Kernel:
     """The kernel of a Spec.
 
     Parameters of the kernel: tensor maps of C (if stored directly, a pointer), A and B, of three axes if sliced, the
@@ -231,9 +231,9 @@ def make(spec: GemmSpec) -> Kernel:
     rank = 3 if spec.is_sliced else 2
     c: TensorMap | Pointer = TensorMap(k, "c_map", rank) if spec.is_bulk else k.pointer("c", spec.out, "w")
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
-    memory = (k.pointer("sums", FORMS[spec.type].sums[0]), k.pointer("flags", u32)) if spec.is_in_runs else None
+    memory = (k.pointer("sums", FORMS[spec.type].sums[0]), k.pointer("flags", u32)) if spec.is_serial_split_k else None
     epilogue = BoundEpilogue(k, spec.epilogue) if spec.epilogue is not None else None
-    kind = Runs if spec.is_in_runs else Tiles
+    kind = SplitKScheduler if spec.is_serial_split_k else TileScheduler
     tiles = kind(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, shared=spec.shared)
     a, b = (
         OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, num_parts)
@@ -241,7 +241,7 @@ def make(spec: GemmSpec) -> Kernel:
             (TILE_M, spec.tile_n), (spec.a_major, spec.b_major), spec.parts, strict=True
         )
     )
-    halves = Halves(k, tiles, FORMS[spec.type].sums[0]) if spec.shared == "c" else None
+    halves = ClusterSplitK(k, tiles, FORMS[spec.type].sums[0]) if spec.shared == "c" else None
     pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes, is_shared=halves is None)
     extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
 
@@ -253,24 +253,28 @@ def make(spec: GemmSpec) -> Kernel:
             result = TurnedResultTile(k, spec.num_storing, storing, thread)
         elif spec.is_rolled:
             result = epilogue_rows.RowsTile(k, spec.out, spec.num_storing, storing, thread)
-        elif spec.is_by_columns and spec.is_bulk:
+        elif spec.is_column_major and spec.is_bulk:
             result = ColumnsTile(k, spec.out, spec.tile_n, spec.num_storing, storing, thread)
         elif isinstance(c, TensorMap):
             result = ResultTile(k, spec.out, spec.num_storing, storing, thread)
         else:
-            result = Direct(k, extents, thread, is_by_columns=spec.is_by_columns)
+            result = Direct(k, extents, thread, is_column_major=spec.is_column_major)
         if halves is not None:
             halves.join(number, thread)
-        relay = Relay(k, tiles, *memory, number, thread) if isinstance(tiles, Runs) and memory is not None else None
-        finisher: Finisher | epilogue_rows.RowFinisher | None = None
+        relay = (
+            SerialSplitK(k, tiles, *memory, number, thread)
+            if isinstance(tiles, SplitKScheduler) and memory is not None
+            else None
+        )
+        finisher: FragmentEpilogue | epilogue_rows.RowEpilogue | None = None
         if epilogue is not None and spec.is_rolled:
-            finisher = epilogue_rows.RowFinisher(epilogue, spec.out, extents)
+            finisher = epilogue_rows.RowEpilogue(epilogue, spec.out, extents)
         elif epilogue is not None:
-            are_paired = spec.is_bulk and not spec.is_by_columns
-            finisher = Finisher(epilogue, spec.out, extents, thread, 2 if are_paired else 1)
+            are_paired = spec.is_bulk and not spec.is_column_major
+            finisher = FragmentEpilogue(epilogue, spec.out, extents, thread, 2 if are_paired else 1)
 
         def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
-            def store_all(sums: Accumulator | Totals | Joined) -> None:
+            def store_all(sums: Accumulator | Totals | ReducedSums) -> None:
                 result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
 
             if relay is not None:
@@ -289,13 +293,13 @@ def make(spec: GemmSpec) -> Kernel:
 
 
 def plan(
-    spec: GemmSpec,
+    spec: WgmmaSpec,
     m: int,
     n: int,
     depth: int,
     num_sms: int,
     strides_nbytes: tuple[int, int, int] | None = None,
-    stack: Stack | None = None,
+    stack: StridedBatch | None = None,
     epilogue_constants: tuple[int, ...] = (),
     num_parts: int = 1,
 ) -> Plan:
@@ -332,7 +336,7 @@ def plan(
         for major, extent in ((spec.a_major, m), (spec.b_major, n))
     )
     c_shape, c_box = (m, n), ResultTile.box(spec.out)
-    if spec.is_by_columns:
+    if spec.is_column_major:
         box = TurnedResultTile.box() if spec.is_through_registers else ColumnsTile.columns_box(spec.out, spec.tile_n)
         c_shape, c_box = (n, m), box
     if strides_nbytes is None:
@@ -355,12 +359,12 @@ def plan(
 
     per_tile = spec.cluster if spec.shared == "c" else 1
     num_blocks = num_m * num_n * slices[0] * per_tile
-    relayed_nbytes = 0
-    if spec.is_in_runs:
+    partials_nbytes = 0
+    if spec.is_serial_split_k:
         num_parts, length = parts_of(num_k, num_parts)
         constants += (num_parts, length)
         num_blocks *= num_parts
-        relayed_nbytes = num_blocks * TILE_M * spec.tile_n * f32.nbytes
+        partials_nbytes = num_blocks * TILE_M * spec.tile_n * f32.nbytes
     if shortest < per_tile:
         raise ValueError("one tile of K has no halves")
 
@@ -377,12 +381,12 @@ def plan(
     a_map, b_map = described(1, type, a_shape, a_stride, a_box), described(2, type, b_shape, b_stride, b_box)
     arguments = (
         *(Argument("out0", map=c_map), Argument("in0", map=a_map), Argument("in1", map=b_map)),
-        *((SCRATCH, FLAGS) if spec.is_in_runs else ()),
+        *((SCRATCH, FLAGS) if spec.is_serial_split_k else ()),
         *inputs(len(spec.epilogue.chain.inputs) if spec.epilogue is not None else 0, 2),
     )
     grid = (min(num_sms // spec.cluster * spec.cluster, num_blocks), 1, 1)
     constants = constants if spec.is_bulk and spec.epilogue is None else (*constants, m, n)
-    return Plan((Launch(make(spec), grid, arguments, constants),), relayed_nbytes)
+    return Plan((Launch(make(spec), grid, arguments, constants),), partials_nbytes)
 
 
-__all__ = ["OUTS", "TILE_M", "GemmSpec", "Tiles", "make", "plan"]
+__all__ = ["OUTS", "TILE_M", "TileScheduler", "WgmmaSpec", "make", "plan"]

@@ -17,7 +17,7 @@ from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals, limit_registers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+    from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
     from oxinp._ptx.mbarrier import Consumer, Pipeline
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.tma import TensorMap
@@ -29,8 +29,8 @@ PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 MAX_WHOLE_FRAGMENTS = 192  # columns of tiles beside whose sums there is room for all that a step takes of A, twice
 
 
-class CopiedSpec(Protocol):
-    """What has to be known of a Spec to fill a ring; see `sm90_wgmma.kernel.GemmSpec`."""
+class ProducerSpec(Protocol):
+    """What has to be known of a Spec to fill a ring; see `sm90_wgmma.kernel.WgmmaSpec`."""
 
     @property
     def cluster(self) -> int: ...
@@ -38,7 +38,7 @@ class CopiedSpec(Protocol):
     def parts(self) -> tuple[int, int]: ...
 
 
-class RingSpec(CopiedSpec, Protocol):
+class ConsumerSpec(ProducerSpec, Protocol):
     """What warpgroups have to know of a Spec."""
 
     @property
@@ -53,7 +53,7 @@ class RingSpec(CopiedSpec, Protocol):
     def is_through_registers(self) -> bool: ...
 
 
-def builder_of(spec: RingSpec) -> Builder:
+def builder_of(spec: ConsumerSpec) -> Builder:
     """The builder of a kernel with a warpgroup that copies, and two that multiply."""
     return Builder(
         spec.name,
@@ -79,8 +79,8 @@ def divide(k: Builder, copy: Callable[[], object], multiply: Callable[[Value, Va
 
 def produce(
     k: Builder,
-    spec: CopiedSpec,
-    tiles: Tiles,
+    spec: ProducerSpec,
+    tiles: TileScheduler,
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
@@ -108,8 +108,8 @@ def produce(
 
 def consume(
     k: Builder,
-    spec: RingSpec,
-    tiles: Tiles,
+    spec: ConsumerSpec,
+    tiles: TileScheduler,
     consumer: Consumer,
     a: OperandTile,
     b: OperandTile,
@@ -190,4 +190,4 @@ def consume(
         store(totals or sums, row + first_row, column, outer, *prepared)
 
 
-__all__ = ["RingSpec", "builder_of", "consume", "divide", "produce"]
+__all__ = ["ConsumerSpec", "builder_of", "consume", "divide", "produce"]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.epilogue import MAX_LENGTH, bind, length
-from oxinp._kernels.gemm.operand import Source, Stack
+from oxinp._kernels.gemm.operand import Source, StridedBatch
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.cost import MAX_CHUNKS, Cut, Problem, Side, candidates
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.cost import MAX_CHUNKS, CostOperand, CostProblem, WgmmaConfig, candidates
+from oxinp._kernels.gemm.sm90_wgmma.kernel import WgmmaSpec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, touched_nbytes
 from oxinp._kernels.reduce import plan as reduce
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Epilogue, Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue, EpilogueSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -43,7 +43,7 @@ MAX_ROLLED_LENGTH = 128  # of epilogues in instructions: they are compiled for 1
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
 
-def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None = None) -> Plan | None:
+def plan(a: Source, b: Source, out: Type, device: Device, finish: Epilogue | None = None) -> Plan | None:
     """Launches of C = A @ B in C order; None where others are to be asked.
 
     Parameters
@@ -78,7 +78,7 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
-    readable = Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, finish)
+    readable = WgmmaProduct(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, finish)
     if finish is not None and (
         any(x.is_complex for x in finish.types(readable.acc)) or not readable.is_legal(readable.choose())
     ):
@@ -122,7 +122,7 @@ def _add(k: Builder, a: Value, b: Value) -> Value:
     return a + b
 
 
-class Product:
+class WgmmaProduct:
     """A product of operands that can be read.
 
     Parameters
@@ -142,7 +142,7 @@ class Product:
         sources: tuple[Source, Source],
         shape: tuple[int, int, int, int],
         device: Device,
-        finish: Finish | None = None,
+        finish: Epilogue | None = None,
     ) -> None:
         self.type, self.out, self.sources, self.device = type_, out, sources, device
         self.acc = FORMS[type_].sums[0]
@@ -150,7 +150,9 @@ class Product:
         self.finish = finish
         self.written = out  # the type of C
         self.length = 0  # of the epilogue
-        self._epilogues: dict[bool, tuple[Epilogue | None, tuple[int, ...]]] = {}  # by whether the product is turned
+        self._epilogues: dict[
+            bool, tuple[EpilogueSpec | None, tuple[int, ...]]
+        ] = {}  # by whether the product is turned
         if finish is not None:
             self.length = length(finish, self.acc)
             self.written = finish.types(self.acc)[finish.result]
@@ -159,7 +161,7 @@ class Product:
         """Whether rows of C begin where bulk copies write."""
         return self.n * out.nbytes % ALIGN == 0
 
-    def epilogue(self, cut: Cut) -> tuple[Epilogue | None, tuple[int, ...]]:
+    def epilogue(self, cut: WgmmaConfig) -> tuple[EpilogueSpec | None, tuple[int, ...]]:
         """What a cut's kernel makes of its sums, and its parameters; rows of what is turned are columns of C."""
         if self.finish is None:
             return None, ()
@@ -171,12 +173,12 @@ class Product:
             self._epilogues[cut.is_turned] = bind(self.finish, strides, is_paired=is_paired)
         return self._epilogues[cut.is_turned]
 
-    def spec(self, cut: Cut) -> GemmSpec:
+    def spec(self, cut: WgmmaConfig) -> WgmmaSpec:
         """The kernel of a cut."""
-        is_cut = cut.num_chunks > 1 and not cut.is_relayed
+        is_cut = cut.num_chunks > 1 and not cut.is_serial_split_k
         out = self.acc if is_cut else self.written
         a, b = reversed(self.sources) if cut.is_turned else self.sources
-        spec = GemmSpec(
+        spec = WgmmaSpec(
             self.type,
             out,
             a.major,
@@ -189,8 +191,8 @@ class Product:
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
             shared=cut.shared,
             epilogue=self.epilogue(cut)[0],
-            is_by_columns=cut.is_turned,
-            is_in_runs=cut.is_relayed,
+            is_column_major=cut.is_turned,
+            is_serial_split_k=cut.is_serial_split_k,
         )
         is_bulk = self.is_bulk(out)
         if not cut.is_turned:
@@ -199,13 +201,13 @@ class Product:
             is_bulk &= out.nbytes == f16.nbytes
         return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
 
-    def is_legal(self, cut: Cut) -> bool:
+    def is_legal(self, cut: WgmmaConfig) -> bool:
         """Whether there is a kernel that fits the device."""
         spec = self.spec(cut)
         most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
         if not 1 <= cut.num_chunks <= most:
             return False
-        if self.finish is not None and cut.num_chunks > 1 and not cut.is_relayed:
+        if self.finish is not None and cut.num_chunks > 1 and not cut.is_serial_split_k:
             return False
         if self.length > MAX_ROLLED_LENGTH:
             return False
@@ -219,7 +221,7 @@ class Product:
         m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
         beside, above = spec.parts
         num_tiles = -(-m // (wgmma_kernel.TILE_M * above)) * -(-n // (cut.tile_n * beside)) * self.count
-        if cut.is_relayed:  # a run per block: nobody waits for one that has not begun
+        if cut.is_serial_split_k:  # a run per block: nobody waits for one that has not begun
             return num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
         chunk = -(-num_k // cut.num_chunks)
         is_halved = cut.shared != "c" or (
@@ -229,10 +231,10 @@ class Product:
         )
         return is_halved and (cut.num_chunks == 1 or self.out in (self.acc, f16, bf16))
 
-    def candidates(self) -> Iterator[tuple[float, Cut]]:
+    def candidates(self) -> Iterator[tuple[float, WgmmaConfig]]:
         """Yield what may be chosen, with the seconds that the model expects."""
         a, b = (
-            Side(
+            CostOperand(
                 extent,
                 x.num_matrices * x.lines * x.run * self.type.nbytes,
                 1 if x.major == "k" else SWIZZLE_NBYTES // self.type.nbytes,
@@ -243,40 +245,42 @@ class Product:
         size = self.count * self.m * self.n
         depth_nbytes = self.depth * self.type.nbytes
         is_bulk = self.is_bulk(self.written) and self.written.nbytes == f16.nbytes
-        problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk)
+        problem = CostProblem(
+            a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk
+        )
         is_through_registers = self.type is f32 and self.sources[1].major == "mn"
         for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
             if self.is_legal(cut):
                 yield seconds, cut
 
-    def choose(self) -> Cut:
+    def choose(self) -> WgmmaConfig:
         """The cut that was measured to be best near this problem, or that the model expects to take the least time.
 
         With a finish that of the product without, which need not be legal here.
         """
         if self.finish is not None:
             shape = (self.m, self.n, self.depth, self.count)
-            return Product(self.type, self.out, self.sources, shape, self.device).choose()
+            return WgmmaProduct(self.type, self.out, self.sources, shape, self.device).choose()
         key = (self.type.name, self.out.name)
         layout = (self.sources[0].major, self.sources[1].major)
         shape = (self.count, self.m, self.n, self.depth)
         choice = Choice(
-            "matmul/hopper", key, layout, shape, Cut, self.is_legal, lambda: self.ranked()[0], self.worth_trying
+            "matmul/hopper", key, layout, shape, WgmmaConfig, self.is_legal, lambda: self.ranked()[0], self.worth_trying
         )
-        cut: Cut = decide(choice, self.device)
+        cut: WgmmaConfig = decide(choice, self.device)
         return cut
 
-    def ranked(self) -> list[Cut]:
+    def ranked(self) -> list[WgmmaConfig]:
         """What may be chosen, the most promising first."""
         return [cut for _, cut in sorted(self.candidates())]
 
-    def worth_trying(self) -> Iterator[Cut]:
+    def worth_trying(self) -> Iterator[WgmmaConfig]:
         """Yield these, then every other cut there is."""
         yield from self.ranked()
         chunks = [*((1 << i, False) for i in range(MAX_CHUNKS.bit_length())), (2, True), (3, True), (4, True)]
         sizes = product(wgmma_kernel.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), chunks, "bac", (False, True))
-        for tile_n, num_stages, cluster, (num_chunks, is_relayed), shared, is_turned in sizes:
-            cut = Cut(tile_n, num_stages, cluster, num_chunks, shared, is_turned, is_relayed)
+        for tile_n, num_stages, cluster, (num_chunks, is_serial_split_k), shared, is_turned in sizes:
+            cut = WgmmaConfig(tile_n, num_stages, cluster, num_chunks, shared, is_turned, is_serial_split_k)
             if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
                 yield cut
 
@@ -290,8 +294,8 @@ class Product:
         if cut.is_turned:
             a, b, m, n, operands = b, a, n, m, operands[::-1]
         if spec.is_sliced:
-            num_chunks = 1 if cut.is_relayed else cut.num_chunks
-            stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
+            num_chunks = 1 if cut.is_serial_split_k else cut.num_chunks
+            stack = StridedBatch(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
         product = wgmma_kernel.plan(
             spec,
@@ -304,7 +308,7 @@ class Product:
             self.epilogue(cut)[1],
             cut.num_chunks,
         )
-        is_cut = cut.num_chunks > 1 and not cut.is_relayed
+        is_cut = cut.num_chunks > 1 and not cut.is_serial_split_k
         num_slices = stack.num_slices(-(-self.depth // spec.depth)) if stack is not None else 1
         partial = scratch.take(num_slices * self.m * self.n * self.acc.nbytes) if is_cut else c
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
@@ -328,4 +332,4 @@ class Product:
         yield from joined.on(out0=c, in0=partial, scratch=scratch.take(joined.scratch_nbytes))
 
 
-__all__ = ["ARCHITECTURE", "MULTIPLIED", "Cut", "Product", "plan"]
+__all__ = ["ARCHITECTURE", "MULTIPLIED", "WgmmaConfig", "WgmmaProduct", "plan"]

@@ -21,7 +21,7 @@ STEPS = 4  # wgmmas along that
 SUPERTILE = 16  # tiles along M that are worked on together
 
 
-class Tiles:
+class TileScheduler:
     """The tiles of C, `height` rows and `width` columns each, and this block's share of them.
 
     Attributes
@@ -123,4 +123,4 @@ class Tiles:
         return (matrix * self.a_moves,), (matrix * self.b_moves,)
 
 
-__all__ = ["DEPTH_NBYTES", "NUM_CONSUMERS", "ROWS", "STEPS", "SUPERTILE", "TILE_M", "Tiles"]
+__all__ = ["DEPTH_NBYTES", "NUM_CONSUMERS", "ROWS", "STEPS", "SUPERTILE", "TILE_M", "TileScheduler"]

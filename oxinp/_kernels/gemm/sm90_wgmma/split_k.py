@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, Tiles
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TileScheduler
 from oxinp._ptx.types import i64, u32
 from oxinp._ptx.wgmma import WARPGROUP
 
@@ -31,8 +31,8 @@ def parts_of(num_k: int, num_parts: int) -> tuple[int, int]:
     return -(-num_k // length), length
 
 
-class Runs(Tiles):
-    """Tiles of C of which a block, or a cluster, has runs of steps of K; parameters as of `Tiles`."""
+class SplitKScheduler(TileScheduler):
+    """Tiles of C of which a block, or a cluster, has runs of steps of K; parameters as of `TileScheduler`."""
 
     def __init__(self, k: Builder, cluster: int, width: int, *, is_sliced: bool, shared: str) -> None:
         super().__init__(k, cluster, width, is_sliced=is_sliced, shared=shared)
@@ -40,7 +40,7 @@ class Runs(Tiles):
 
     @contextmanager
     def each_sliced(self) -> Iterator[tuple[Value | None, Value, Value]]:
-        """Run the block for this block's runs, each with its tile; see `Tiles.each_sliced`."""
+        """Run the block for this block's runs, each with its tile; see `TileScheduler.each_sliced`."""
         k = self.builder
         first, total, stride = self.share()
         with k.range(first, total * self.num_parts, stride) as run:
@@ -66,7 +66,7 @@ class Runs(Tiles):
         return self._range[1] < self.num_k
 
 
-class Relay:
+class SerialSplitK:
     """The way of sums from one run to the next, through memory; in the threads with sums.
 
     Parameters
@@ -81,7 +81,9 @@ class Relay:
         This thread's warpgroup, counted from 0, and its number in it.
     """
 
-    def __init__(self, k: Builder, tiles: Runs, sums: Pointer, flags: Pointer, warpgroup: Value, thread: Value) -> None:
+    def __init__(
+        self, k: Builder, tiles: SplitKScheduler, sums: Pointer, flags: Pointer, warpgroup: Value, thread: Value
+    ) -> None:
         self._builder, self._tiles, self._sums, self._flags = k, tiles, sums, flags
         self._thread, self._barrier = thread, warpgroup + 1
         self._own = tiles.rank * NUM_CONSUMERS + warpgroup
@@ -122,4 +124,4 @@ class Relay:
         return sums, self._flags.at(number)
 
 
-__all__ = ["Relay", "Runs", "parts_of"]
+__all__ = ["SerialSplitK", "SplitKScheduler", "parts_of"]

@@ -11,15 +11,15 @@ from asv_benchmarks.kernels import multistage as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.cost import tilings_of
-from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.cost import measured_tiles
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
 from tests.kernels.machine import REQUIRE_GPU, execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
 def spec(type_, acc, unit, a="k", b="mn", copy=(0, 0), batch=0, split=False, tile=(64, 64, 16, 32), depth=16, stages=3):
-    return AnyGemmSpec(type_, acc, acc if split else type_, a, b, *copy, unit, *tile, depth, stages, batch, split)
+    return MultistageSpec(type_, acc, acc if split else type_, a, b, *copy, unit, *tile, depth, stages, batch, split)
 
 
 class Device(NamedTuple):
@@ -66,13 +66,13 @@ SPECS += [
         (u32, ("k", "k"), (4, 4), (64, 64, 16, 32)),
     )
 ]
-SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
+MMA_SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
 
 
 def name_of(x):
     return (
         f"{x.unit}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}{'-turned' * x.is_turned}"
-        if isinstance(x, AnyGemmSpec)
+        if isinstance(x, MultistageSpec)
         else str(x)
     )
 
@@ -130,7 +130,7 @@ def check(spec, result, a, b):
     assert (np.abs(result - exact) <= eps * (np.abs(a).astype(np.longdouble) @ np.abs(b))).all()
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", MMA_SHAPES, ids=str)
 @pytest.mark.parametrize("spec", SPECS, ids=name_of)
 def test_against_higher_precision(spec, shape):
     m, n, depth = shape
@@ -167,7 +167,7 @@ def test_chunks_of_depth_leave_partial_results():
 @pytest.mark.hopper
 @pytest.mark.parametrize("spec", [spec for spec, _ in program.TIMED], ids=name_of)
 def test_tensor_cores_against_higher_precision(spec):
-    for m, n, depth in [*SHAPES, (300, 270, 1001)]:
+    for m, n, depth in [*MMA_SHAPES, (300, 270, 1001)]:
         a, b = draw(spec, m, depth), draw(spec, depth, n)
         check(spec, product(spec, a, b), a, b)
 
@@ -186,7 +186,7 @@ PLANNED = [
     planned
     for type_, acc in ((f64, f64), (f32, f32), (c64, c64), (c128, c128), (f16, f32))
     for majors in (("k", "mn"), ("k", "k"))
-    for tiling in tilings_of(type_, acc, H200)[1]
+    for tiling in measured_tiles(type_, acc, H200)[1]
     for side in (64, 1024, 4096)
     for planned in [
         select._spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), H200).in_tiles(tiling.cut())
@@ -202,7 +202,7 @@ def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
     for side in (32, 64, 96):
         problem = (count, side, side, side)
         cut = select._cut(select._spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200)
-        small = [tiling.cut() for tiling in tilings_of(type_, type_, H200)[1] if tiling.max_side]
+        small = [tiling.cut() for tiling in measured_tiles(type_, type_, H200)[1] if tiling.max_side]
         assert (cut in small) == (count > 1 and side <= 64)
 
 

@@ -18,7 +18,7 @@ from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.plan import Plan
 from oxinp._ptx.types import c128, f64
@@ -123,7 +123,7 @@ ROOMS = {
 @pytest.mark.parametrize("room", ROOMS)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
     cut, num_products, majors = ROOMS[room]
-    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.Cut(*cut))
+    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.BlockSizes(*cut))
     a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
     parts = planned(a, b, majors)
     monkeypatch.undo()
@@ -325,17 +325,17 @@ def test_depth_is_cut_first(shape, workspace_nbytes, cut):
 def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
     gains = [ozaki_cost.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)]
     assert gains == sorted(gains, reverse=True)
-    assert gains[1] > select.MIN_RESIDUE_GAIN > gains[2] > gains[3] == 0
+    assert gains[1] > select.MIN_OZAKI_GAIN > gains[2] > gains[3] == 0
 
 
 @pytest.mark.hopper
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_against_twice_the_precision(case, monkeypatch):
-    monkeypatch.setattr(select, "MIN_RESIDUE_GAIN", 0)
+    monkeypatch.setattr(select, "MIN_OZAKI_GAIN", 0)
     assert program.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
-SPECS = [ResidueGemmSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]
+SPECS = [OzakiSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)

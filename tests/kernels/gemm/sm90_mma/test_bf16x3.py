@@ -13,9 +13,9 @@ from oxinp._kernels.gemm.operand import Matrices, contiguous
 from oxinp._kernels.gemm.select import plan_steps
 from oxinp._kernels.gemm.sm90_mma import bf16x3, bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
-from oxinp._kernels.gemm.sm90_mma.bf16x3 import Side
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Operand
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
 from oxinp._ptx.memory import Pointer
@@ -27,8 +27,8 @@ from tests.kernels.gemm.sm90_mma.test_kernel import boxes, fill, run
 from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
-BY_WARPGROUPS = NativeSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_in_parts=True, is_by_warpgroups=True)
-SMALL = NativeSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_in_parts=True)
+BY_WARPGROUPS = MmaSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_bf16x3=True, is_wgmma=True)
+SMALL = MmaSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_bf16x3=True)
 COMPLEX = SMALL._replace(tile_n=64, is_complex=True)
 
 
@@ -36,7 +36,7 @@ def block_kernel(spec):
     """A product of one tile of K, of operands stored box by box beside their own way."""
     k = Builder("one_block", block=spec.block, target="sm_90")
     c, a_boxes, b_boxes = (k.pointer(name, f32, "w" if name == "c" else "r") for name in ("c", "a_boxes", "b_boxes"))
-    chains = Chains(k, spec)
+    chains = FixupChains(k, spec)
     m, n = (k.scalar(name, u32) for name in "mn")
     tiles = []
     for major, extent, depth, source in (
@@ -50,7 +50,7 @@ def block_kernel(spec):
     warp = k.shfl_idx(k.warp, 0)
     with k.when(warp > 0):
         group, place = mma_kernel.place_of(k, spec, warp - 1)
-        own = bf16x3.PartsWarp(k, spec, tuple(tiles), place, group, chains)
+        own = bf16x3.Bf16x3Consumer(k, spec, tuple(tiles), place, group, chains)
         own.reset()
         buffer = Buffer(k.const(0, u32))
         own.begin(buffer)
@@ -97,7 +97,7 @@ def chain(a, b):
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_products_are_as_exact_as_multiply_adds(majors, groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 62, 60, 32)
-    spec = NativeSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups, is_in_parts=True)
+    spec = MmaSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups, is_bf16x3=True)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
@@ -125,7 +125,7 @@ def test_complex_elements_are_computed_one_by_one(is_paired):
     m, n, depth = 8, 6 if is_paired else 5, 7
     spec = BY_WARPGROUPS._replace(is_complex=True, is_paired=is_paired)
     k = Builder("complex_chains", block=32, target="sm_90")
-    c, chains = k.pointer("c", f32, "w"), Chains(k, spec)
+    c, chains = k.pointer("c", f32, "w"), FixupChains(k, spec)
     row, column = k.tid / 4, k.tid % 4 * 4
     with k.when(column < 2 * n):
         for i, value in enumerate(chains.multiply(row, column, k.const(2 * n, u32))):
@@ -148,7 +148,7 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
     tile = OperandTile(k, f32, bf16x3_wgmma.TILE_N, depth, major, 2)
     fill(k, tile.address(k.const(1, u32)), source, bf16x3_wgmma.TILE_N * depth // 32, SWIZZLE_NBYTES)
     k.barrier()
-    own = bf16x3_wgmma.PartsOfB(k, tile, k.shfl_idx(k.warp, 0), is_complex=is_complex)
+    own = bf16x3_wgmma.SplitB(k, tile, k.shfl_idx(k.warp, 0), is_complex=is_complex)
     own.write(k.const(1, u32), k.const(2, u32))
     k.barrier()
     num_words = own.num_tiles * own.parts.nbytes // 4
@@ -186,7 +186,7 @@ def test_lanes_load_fragments_of_a(major):
     fill(k, tile.address(k.const(0, u32)), source, bf16x3_wgmma.TILE_M, SWIZZLE_NBYTES)
     k.barrier()
     first = k.shfl_idx(k.warp, 0) * bf16x3_wgmma.HEIGHT
-    own = Side(k, tile, first, 16) if major == "k" else bf16x3_wgmma.TurnedSide(k, tile, first)
+    own = Bf16x3Operand(k, tile, first, 16) if major == "k" else bf16x3_wgmma.TransposedBf16x3Operand(k, tile, first)
     for step in range(2):
         for eight, pairs in enumerate(own.load(Buffer(k.const(0, u32)), step)):
             line = to.at((first + own.line(eight, k.lane >> 2)) * 32)

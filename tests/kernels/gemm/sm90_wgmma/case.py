@@ -23,7 +23,7 @@ class GemmCase:
         The product of the operands as the kernel sees them.
     bound : numpy.ndarray, float64
         Largest allowed distance from it.
-    is_by_columns : bool
+    is_column_major : bool
         Whether it is the transpose that goes to `c`.
     """
 
@@ -33,7 +33,7 @@ class GemmCase:
     shape: tuple[int, int, int]
     exact: np.ndarray
     bound: np.ndarray
-    is_by_columns: bool = False
+    is_column_major: bool = False
 
     @property
     def pitches(self):
@@ -48,11 +48,11 @@ class GemmCase:
         AssertionError
             Something was written beside the result.
         """
-        n = self.shape[0 if self.is_by_columns else 1]
+        n = self.shape[0 if self.is_column_major else 1]
         beside = to_float64(result[:, n:], out)
         assert (np.isnan(beside) if out.is_float else beside == FILL).all(), "written beyond the last column"
         got = to_float64(result[:, :n], out)
-        error = np.abs((got.T if self.is_by_columns else got) - self.exact) / self.bound
+        error = np.abs((got.T if self.is_column_major else got) - self.exact) / self.bound
         return float(np.where(np.isnan(error), np.inf, error).max())
 
 
@@ -143,8 +143,8 @@ def draw(spec, m, n, depth, rng, rows=None):
 
 def _case(spec, a, b, shape, exact, bound):
     m, n, _ = shape
-    is_by_columns = getattr(spec, "is_by_columns", False)
+    is_column_major = getattr(spec, "is_by_columns", False)
     a = padded(a if spec.a_major == "k" else a.T, spec.type)
     b = padded(b if spec.b_major == "mn" else b.T, spec.type)
-    c = blank(*((n, m) if is_by_columns else (m, n)), spec.out)
-    return GemmCase(a, b, c, shape, exact, bound, is_by_columns)
+    c = blank(*((n, m) if is_column_major else (m, n)), spec.out)
+    return GemmCase(a, b, c, shape, exact, bound, is_column_major)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.ufunc_table import UFUNCS
-from oxinp._kernels.gemm.epilogue import Finish
+from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import Type, f16, f32, i8, i32
@@ -73,7 +73,7 @@ class Recipe(NamedTuple):
             Instr(converted(type) if name == "cast" else lowering(name, type), type, arguments)
             for name, type, arguments in self.steps
         ]
-        return Finish(tuple(inputs), tuple(instrs), len(inputs) + len(instrs))
+        return Epilogue(tuple(inputs), tuple(instrs), len(inputs) + len(instrs))
 
     def strides(self, kind, n, batch):
         still = (0,) * len(batch)

@@ -16,9 +16,9 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, bind
 from oxinp._kernels.gemm.sm90_wgmma import epilogue_rows
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, Finisher
-from oxinp._kernels.gemm.sm90_wgmma.epilogue_rows import RowFinisher, RowsTile
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, FragmentEpilogue
+from oxinp._kernels.gemm.sm90_wgmma.epilogue_rows import RowEpilogue, RowsTile
+from oxinp._kernels.gemm.sm90_wgmma.kernel import WgmmaSpec
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder, tile
 from oxinp._ptx.memory import Pointer
@@ -86,9 +86,9 @@ def stored(recipe, sums, held, corner, extents, way):
     row, column = (k.scalar(name, u32) for name in ("row", "column"))
     outer = (k.const(1, u32),)
     finisher = (
-        RowFinisher(bound, out, own)
+        RowEpilogue(bound, out, own)
         if way == "rolled"
-        else Finisher(bound, out, own[::-1] if way == "columns" else own, k.tid, 1 + (way == "bulk"))
+        else FragmentEpilogue(bound, out, own[::-1] if way == "columns" else own, k.tid, 1 + (way == "bulk"))
     )
     if way == "columns":
         row, column = column, row
@@ -176,7 +176,7 @@ def kernel_of(name, *, is_bulk=True, **fields):
     strides = [x.strides[::-1] if is_turned else x.strides for x in finish.arrays]
     epilogue, _ = bind(finish, strides, is_paired=is_bulk and not is_turned)
     return wgmma_kernel.make(
-        GemmSpec(recipe.type, recipe.written, b_major="k", epilogue=epilogue, is_bulk=is_bulk)._replace(**fields)
+        WgmmaSpec(recipe.type, recipe.written, b_major="k", epilogue=epilogue, is_bulk=is_bulk)._replace(**fields)
     )
 
 
@@ -240,5 +240,5 @@ def test_where_there_is_no_epilogue():
     finish = recipe.finish(40, 24)
     uneven = finish.along([(7, 1000, 0, 1)])  # the bias's matrices do not follow each other
     even = finish.along([(48, 24, 0, 1)])
-    plans = [select.plan_hopper((3, 2, 40, 24), 80, a, b, f16, H200, each) for each in (even, uneven)]
+    plans = [select.plan_wgmma((3, 2, 40, 24), 80, a, b, f16, H200, each) for each in (even, uneven)]
     assert [plan is None for plan in plans] == [False, True]

@@ -11,9 +11,9 @@ import pytest
 
 from asv_benchmarks.kernels import sm90_wgmma as program
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.spec import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.kernel import WgmmaSpec
 from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
 from tests.kernels.gemm.sm90_wgmma.case import draw
 from tests.kernels.machine import execute, machine
@@ -22,7 +22,7 @@ from tests.ptx.assembler import assemble, sampled
 
 def halves(type, out, a_major, b_major, *tiling):
     """A Spec of `multistage` on tensor cores."""
-    return AnyGemmSpec(type, f32, out, a_major, b_major, 16, 16, "tensor_halves", *tiling)
+    return MultistageSpec(type, f32, out, a_major, b_major, 16, 16, "tensor_halves", *tiling)
 
 
 MMA_SPECS = [
@@ -37,16 +37,16 @@ SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520
 WGMMA_SPECS = [
     *program.CHECKED_SPECS,
     *[spec for spec, _ in program.TIMED],
-    GemmSpec(f16, f16, is_sliced=True),
-    GemmSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
-    GemmSpec(u8, i32, b_major="k", tile_n=192, is_sliced=True, is_bulk=False),
+    WgmmaSpec(f16, f16, is_sliced=True),
+    WgmmaSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
+    WgmmaSpec(u8, i32, b_major="k", tile_n=192, is_sliced=True, is_bulk=False),
 ]
 H200_SHARED_NBYTES = 227 * 1024
 H200_SMS = 132
 
 
 def name_of(spec):
-    if isinstance(spec, AnyGemmSpec):
+    if isinstance(spec, MultistageSpec):
         return f"{spec.type}-{spec.out}-{spec.a_major}{spec.b_major}-{spec.tile_m}x{spec.tile_n}"
     return spec.name
 
@@ -127,10 +127,10 @@ def test_the_clean_check_notices(said):
 @pytest.mark.parametrize(
     ("spec", "waits"),
     [
-        (GemmSpec(f16, f16, tile_n=64, cluster=1), ["0"]),
-        (GemmSpec(bf16, bf16, b_major="k", tile_n=192), ["0", "1", "1"]),
-        (GemmSpec(bf16, bf16), ["1"] * 4),
-        (GemmSpec(bf16, f32), ["1"] * 8),
+        (WgmmaSpec(f16, f16, tile_n=64, cluster=1), ["0"]),
+        (WgmmaSpec(bf16, bf16, b_major="k", tile_n=192), ["0", "1", "1"]),
+        (WgmmaSpec(bf16, bf16), ["1"] * 4),
+        (WgmmaSpec(bf16, f32), ["1"] * 8),
     ],
     ids=str,
 )
@@ -175,23 +175,23 @@ def map_registers(ptx):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: wgmma_kernel.make(GemmSpec(f64, f64)), "multiplies"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, f16)), "multiplies"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, tile_n=100)), "tile_n"),
-        (lambda: wgmma_kernel.make(GemmSpec(i8, i8, "k", "k", 64)), "tile_n"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, cluster=3)), "cluster"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, shared="d")), "shares"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, is_promoted=True)), "registers"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, is_bulk=False)), "directly"),
-        (lambda: wgmma_kernel.make(GemmSpec(i8, i32)), "K-major only"),
-        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
-        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, a_major="mn", b_major="k")), "by columns"),
-        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, "mn", "k", 112, is_by_columns=True)), "through registers"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, b_major="k", is_by_columns=True)), "directly"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, cluster=1, shared="c")), "cluster"),
-        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
-        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132, (32, 16, 32)), "multiples of 16"),
-        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f64, f64)), "multiplies"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(bf16, f16)), "multiplies"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(bf16, bf16, tile_n=100)), "tile_n"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(i8, i8, "k", "k", 64)), "tile_n"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(bf16, bf16, cluster=3)), "cluster"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(bf16, bf16, shared="d")), "shares"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, is_promoted=True)), "registers"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, is_bulk=False)), "directly"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(i8, i32)), "K-major only"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f32, f32, b_major="mn")), "K-major only"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f32, f32, a_major="mn", b_major="k")), "by columns"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f32, f32, "mn", "k", 112, is_column_major=True)), "through registers"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, b_major="k", is_column_major=True)), "directly"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, cluster=1, shared="c")), "cluster"),
+        (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
+        (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 8, 9, 8, 132, (32, 16, 32)), "multiples of 16"),
+        (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
     ],
 )
 def test_what_cannot_be_is_refused(make, message):

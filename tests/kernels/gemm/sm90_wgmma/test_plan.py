@@ -16,7 +16,7 @@ from oxinp._kernels.gemm import int_limbs, select
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
-from oxinp._kernels.gemm.sm90_wgmma.plan import Cut
+from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaConfig
 from oxinp._kernels.plan import Argument, Scratch
 from oxinp._ptx import Builder
 from oxinp._ptx.tile import OperandTile
@@ -121,7 +121,7 @@ def test_stacks_in_another_order_are_copied(monkeypatch):
     # Matrices (i, :, j, :) in the order of i, then j; those of B for all i.
     a = select.Matrices(f16, (20 * 48, 24, 48, 1), 256)
     b = select.Matrices(f16, (0, 24 * 16, 16, 1), 256)
-    plan = select.plan_hopper((3, 2, 20, 16), 24, a, b, f16, H200)
+    plan = select.plan_wgmma((3, 2, 20, 16), 24, a, b, f16, H200)
     step = product_of(plan)
     of_a, of_b = operands_of(step, step.arguments)
     left = run(plan, NOTHING, stored, np.arange(2 * 24 * 16, dtype=np.float16))[0].view(np.float16)
@@ -197,9 +197,9 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
             source(name, type, "mn" if major == "m" else "k", extent, depth, pitch=8192, count=count)
             for name, major, extent in zip(("in0", "in1"), majors, (m, n), strict=True)
         ]
-        product = sm90_wgmma.Product(type, out, tuple(operands), shape, H200)
+        product = sm90_wgmma.WgmmaProduct(type, out, tuple(operands), shape, H200)
         for sizes in draw.sample(every, 2000):
-            cut = Cut(*sizes)
+            cut = WgmmaConfig(*sizes)
             if product.is_legal(cut):
                 num_legal += 1
                 monkeypatch.setattr(product, "choose", lambda cut=cut: cut)
@@ -239,8 +239,8 @@ def test_what_was_measured_is_chosen():
     assert "128x64_s5_c1" in product_of(sm90_wgmma.plan(a, b, f16, device)).kernel.name
     (choice,) = asked
     assert choice.shape == (1, 256, 256, 256)
-    assert not choice.is_legal(Cut(256, 9, 1))
-    assert not choice.is_legal(Cut(100, 2, 1))
+    assert not choice.is_legal(WgmmaConfig(256, 9, 1))
+    assert not choice.is_legal(WgmmaConfig(100, 2, 1))
     assert all(map(choice.is_legal, choice.candidates()))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M
-from oxinp._kernels.gemm.sm90_wgmma.split_k import Relay, Runs, parts_of
+from oxinp._kernels.gemm.sm90_wgmma.split_k import SerialSplitK, SplitKScheduler, parts_of
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, i64, u32
 from oxinp._ptx.wgmma import WARPGROUP
@@ -30,9 +30,9 @@ def kernel_of(*, is_sliced):
     k = Builder("runs", block=NUM_CONSUMERS * WARPGROUP)
     out, left = k.pointer("out", f32, "w"), k.pointer("left", f32)
     flags, scale = k.pointer("flags", u32), k.scalar("scale", f32)
-    tiles = Runs(k, 1, WIDTH, is_sliced=is_sliced, shared="b")
+    tiles = SplitKScheduler(k, 1, WIDTH, is_sliced=is_sliced, shared="b")
     warpgroup, thread = k.tid >> 7, k.tid & (WARPGROUP - 1)
-    relay = Relay(k, tiles, left, flags, warpgroup, thread)
+    relay = SerialSplitK(k, tiles, left, flags, warpgroup, thread)
     sums = Sums(k)
     with tiles.each_sliced() as (number, row, column):
         for register in sums.registers:
