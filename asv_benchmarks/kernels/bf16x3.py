@@ -51,8 +51,8 @@ def measure(backend, size, rng, *, has_peer):
     is_right, lines = True, []
     for num_sets in (8, 1):
         sets = operands(backend, MmaSpec(f32), (size,) * 3, 1, num_sets, rng)
-        cuts = [x.cut for x in sm90_mma.MEASURED[f32] if x.cut.is_bf16x3 or size == 1024]
-        specs = [MmaSpec(f32, "k", "mn", *cut, promotion=0 if cut.is_bf16x3 else 256) for cut in cuts]
+        configs = [x.config for x in sm90_mma.MEASURED[f32] if x.config.is_bf16x3 or size == 1024]
+        specs = [MmaSpec(f32, "k", "mn", *config, promotion=0 if config.is_bf16x3 else 256) for config in configs]
         runs = [Run(backend, spec, (size,) * 3, sets) for spec in specs]
         worst = [run.worst() for run in runs]
         is_right &= max(worst) <= 1
@@ -83,16 +83,18 @@ def main(arguments):
     is_right = True
     for dtype, (number, case) in product((np.float32, np.complex64), enumerate(CASES)):
         # Of complex matrices those in C order.
-        turned = (bool(number & 1), bool(number & 2)) if dtype is np.float32 else (False, False)
+        transposed = (bool(number & 1), bool(number & 2)) if dtype is np.float32 else (False, False)
         shape = SHAPES[dtype][number % 3 == 2]
         try:
-            is_right &= check(backend, case, shape, turned, rng, cupy, dtype, PartsRun)
+            is_right &= check(backend, case, shape, transposed, rng, cupy, dtype, PartsRun)
         except Exception:  # noqa: BLE001
             traceback.print_exc()
             is_right = False
-    for cut in [] if options.check else [tiling.cut for tiling in sm90_mma.MEASURED[f32] if tiling.cut.is_bf16x3]:
+    for config in (
+        [] if options.check else [option.config for option in sm90_mma.MEASURED[f32] if option.config.is_bf16x3]
+    ):
         for majors in MAJORS:
-            spec = MmaSpec(f32, *majors, *cut)
+            spec = MmaSpec(f32, *majors, *config)
             try:
                 spec.check()
             except ValueError:

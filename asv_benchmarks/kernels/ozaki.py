@@ -119,11 +119,11 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
         is_same = np.array_equal(first, result)
         taken = run.launch.scratch.nbytes
         is_right &= is_same and taken <= nbytes
-        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
+        config, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
         verdict = "same bits" if is_same else "OTHER BITS"
         write(
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
-            f"{len(run.launches)} launches, parts of {tuple(cut)}, {taken / nbytes:.3f} taken, {verdict}"
+            f"{len(run.launches)} launches, parts of {tuple(config)}, {taken / nbytes:.3f} taken, {verdict}"
         )
     native = flops / milliseconds(backend, run.launch_native, 2) * 1e-9
     error, other = reference.error(first), reference.error(run.fetch())

@@ -46,12 +46,12 @@ def test_the_planner_asks_for_a_problem():
 
 
 def test_what_was_measured_is_planned():
-    cut = TileConfig(64, 32, 32, 16, 16, 3, 2)
-    launch, second = plan(Device(cut._asdict())).steps
+    config = TileConfig(64, 32, 32, 16, 16, 3, 2)
+    launch, second = plan(Device(config._asdict())).steps
     assert launch.grid == (512 // 64 * 384 // 32, 2, 1)
     assert launch.kernel.num_threads == 128
     assert second is not None
-    assert plan(Device(cut._replace(num_chunks=1)._asdict())).scratch_nbytes == 0
+    assert plan(Device(config._replace(split_k=1)._asdict())).scratch_nbytes == 0
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def sample():
         majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
         spec = select._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
         legal = [
-            cut
-            for cut in tile_config.tile_configs()
-            if tile_config.is_legal(spec.in_tiles(cut), device) and tile_config.is_brief(spec.in_tiles(cut))
+            config
+            for config in tile_config.all_configs()
+            if tile_config.is_legal(spec.with_config(config), device) and tile_config.is_brief(spec.with_config(config))
         ]
-        yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
+        yield from (spec.with_config(config) for config in chosen.sample(legal, 3))
 
 
 @pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")

@@ -296,7 +296,7 @@ class Product:
         if self.planned() is not None:
             plan = self.planned(finish)
             return None if plan is None else (Steps(device(), plan.steps), plan.scratch_nbytes, arguments)
-        variant = importlib.import_module("oxinp._kernels.gemm.variant").Variant(finish=finish, has_plain_sums=True)
+        variant = importlib.import_module("oxinp._kernels.gemm.variant").Variant(epilogue=finish, has_plain_sums=True)
         plan = _planner().plan(
             self.layout.shape,
             self.left.shape[-1],

@@ -33,7 +33,7 @@ def plan_rank_k(
     is_lower: bool,
     is_hermitian: bool = False,
     is_mirrored: bool = False,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan:
     """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
 
@@ -56,16 +56,16 @@ def plan_rank_k(
         What becomes of the sums.
     """
     *batch, rows, columns = a.strides
-    turned = Matrices(a.type, (*batch, columns, rows), a.alignment)
+    transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
     variant = Variant(
         b_form=Form(GENERAL, is_conjugated=is_hermitian and a.type.is_complex),
         c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
         is_mirrored_out=is_mirrored,
-        finish=finish,
+        epilogue=epilogue,
     )
-    product = select.plan(shape, depth, a, turned, a.type, a.type, device, variant)
+    product = select.plan(shape, depth, a, transpose, a.type, a.type, device, variant)
     assert product is not None
-    others = finish.inputs if finish is not None else ()
+    others = epilogue.inputs if epilogue is not None else ()
     places = {f"in{2 + i}": Argument(f"in{1 + i}") for i in range(len(others))}
     return Plan(product.on(in1=Argument("in0"), **places))
 
@@ -78,7 +78,7 @@ def plan_product(
     device: Device,
     *,
     is_left: bool = True,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan:
     """Return the launch of the product of a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix with another.
 
@@ -96,7 +96,7 @@ def plan_product(
     """
     depth = shape[-2] if is_left else shape[-1]
     factors = (square, other) if is_left else (other, square)
-    variant = Variant(a_form=form, finish=finish) if is_left else Variant(b_form=form, finish=finish)
+    variant = Variant(a_form=form, epilogue=epilogue) if is_left else Variant(b_form=form, epilogue=epilogue)
     product = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
     assert product is not None
     return product
@@ -223,7 +223,7 @@ def _reduced(
     conjugated = Form(GENERAL, is_conjugated=system.form.is_conjugated and type.is_complex)
     strides = (*x_batch, system.pitch, 1)
     forms = (conjugated, WHOLE) if system.is_left else (WHOLE, conjugated)
-    variant = Variant(*forms, finish=subtracted(type, strides), c_strides=strides)
+    variant = Variant(*forms, epilogue=subtracted(type, strides), c_strides=strides)
     factors = (block, x) if system.is_left else (x, block)
     plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
     assert plan is not None
@@ -261,9 +261,9 @@ def _aligned(alignment: int, offset: int) -> int:
 def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -> tuple[Matrices, Form]:
     """Return the transpose, or conjugate transpose, of matrices of a form."""
     *batch, rows, columns = matrices.strides
-    turned = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
+    transpose = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
     is_flipped = is_conjugated and matrices.type.is_complex
-    return turned, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
+    return transpose, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
 
 
 __all__ = ["TriangularSystem", "plan_expanded", "plan_product", "plan_rank_k", "plan_solve", "transposed"]

@@ -49,14 +49,14 @@ class TrsmSpec(NamedTuple):
     type : Type
     has_unit_diagonal, is_conjugated : bool
         Of L.
-    is_turned : bool
+    is_column_major : bool
         X lies in memory column by column.
     """
 
     type: Type
     has_unit_diagonal: bool = False
     is_conjugated: bool = False
-    is_turned: bool = False
+    is_column_major: bool = False
 
 
 def length(type: Type) -> int:
@@ -131,7 +131,7 @@ class _Substitution:
         """Where elements of X lie in shared and in global memory, and whether there are such; lanes go along X's."""
         k = self.k
         for number in self.numbers(self.length * WIDTH):
-            if self.spec.is_turned:
+            if self.spec.is_column_major:
                 row, column = number % self.length, number / self.length
             else:
                 row, column = number / WIDTH, number % WIDTH

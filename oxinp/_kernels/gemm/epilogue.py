@@ -70,14 +70,14 @@ class Epilogue(NamedTuple):
 
 
 class EpilogueSpec(NamedTuple):
-    """What a kernel's code depends on of a `Epilogue`: its chain, which has no outputs, and the number of the result."""
+    """What code depends on of an `Epilogue`: its chain, which has no outputs, and the number of the result."""
 
     chain: Chain
     result: int
 
 
 def bind(
-    finish: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False
+    epilogue: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False
 ) -> tuple[EpilogueSpec, tuple[int, ...]]:
     """Return the epilogue, and the values of the parameters that `BoundEpilogue` declares behind its inputs.
 
@@ -92,12 +92,12 @@ def bind(
     moving = iter(strides)
     ndim = len(strides[0]) if strides else 2
     still = (0,) * ndim
-    steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in finish.inputs)
+    steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in epilogue.inputs)
     specs = tuple(
-        OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(finish.inputs, steps, strict=True)
+        OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(epilogue.inputs, steps, strict=True)
     )
-    chain = Chain(specs, finish.instrs, (), ndim, 64)
-    return EpilogueSpec(chain, finish.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
+    chain = Chain(specs, epilogue.instrs, (), ndim, 64)
+    return EpilogueSpec(chain, epilogue.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
 
 
 def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_paired: bool) -> str:
@@ -113,14 +113,14 @@ def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_pair
     return UNIT if any(strides[:-1]) else LINE
 
 
-def length(finish: Epilogue, sums: Type) -> int:
+def length(epilogue: Epilogue, sums: Type) -> int:
     """Return how many instructions a sum goes through, constants and loads aside."""
-    return _num_lines(finish, sums, finish.instrs) - _num_lines(finish, sums, ())
+    return _num_lines(epilogue, sums, epilogue.instrs) - _num_lines(epilogue, sums, ())
 
 
-def _num_lines(finish: Epilogue, sums: Type, instrs: Sequence[Instr]) -> int:
+def _num_lines(epilogue: Epilogue, sums: Type, instrs: Sequence[Instr]) -> int:
     k = Builder("length", block=32)
-    values = [k.scalar(f"value{i}", type) for i, type in enumerate(finish.types(sums)[: 1 + len(finish.inputs)])]
+    values = [k.scalar(f"value{i}", type) for i, type in enumerate(epilogue.types(sums)[: 1 + len(epilogue.inputs)])]
     result = BoundChain(k, Chain((), tuple(instrs), (), 1, 64)).evaluate(values)[-1]
     k.pointer("out", result.type, "w").store(0, [result])
     return k.build().ptx.count("\n")
@@ -142,7 +142,7 @@ class BoundEpilogue:
             position = position.moved(loop, self.k.cast(index, i64))
         return position
 
-    def finished(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
+    def apply(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
         """What is written of sums beside each other, for which a position has `loaded` the inputs."""
         elements = [[total, *(values[i] for values in loaded)] for i, total in enumerate(totals)]
         return [self.k.cast(self._bound.evaluate(element)[self._result], out) for element in elements]

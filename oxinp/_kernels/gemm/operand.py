@@ -166,11 +166,11 @@ class StridedBatch(NamedTuple):
     num_matrices: int
     a_stride: int
     b_stride: int
-    num_chunks: int = 1
+    split_k: int = 1
 
     def num_slices(self, num_k: int) -> int:
         """Return how many slices there are of so many tiles along K; no chunk is empty."""
-        return self.num_matrices * -(-num_k // -(-num_k // self.num_chunks))
+        return self.num_matrices * -(-num_k // -(-num_k // self.split_k))
 
 
 def sources(

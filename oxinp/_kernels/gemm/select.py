@@ -78,7 +78,7 @@ def plan(
     *batch, m, n = shape
     variant = variant or Variant()
     c_strides = variant.c_strides or contiguous(shape)
-    arrays = [x.strides for x in variant.finish.arrays] if variant.finish is not None else []
+    arrays = [x.strides for x in variant.epilogue.arrays] if variant.epilogue is not None else []
     nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
     loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
     steps = nest.strides if loops else ((),) * len(nest.strides)
@@ -90,26 +90,28 @@ def plan(
     spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
     spec, constants = varied(spec, variant, moves)
-    cut = _cut(spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None))
-    is_split = cut.num_chunks > 1
-    if variant.has_plain_sums and variant.finish and (is_split or length(variant.finish, acc) > MAX_LENGTH):
+    config = _config(
+        spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
+    )
+    is_split_k = config.split_k > 1
+    if variant.has_plain_sums and variant.epilogue and (is_split_k or length(variant.epilogue, acc) > MAX_LENGTH):
         return None
-    spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
-    spec = replace(spec, num_batch=len(loops), is_split=is_split)
+    spec = replace(spec.with_config(config), out=acc if is_split_k else out)
+    spec = replace(spec, num_batch=len(loops), is_split_k=is_split_k)
     product = multistage.plan(
         spec,
         (m, n, depth),
         (c_strides[-2], a_stride, b_stride),
         tuple(loops),
         steps[:3],
-        cut.num_chunks,
+        config.split_k,
         constants,
     )
-    if variant.finish is not None:
+    if variant.epilogue is not None:
         work = product.launch.work
-        nbytes = work.nbytes + touched_nbytes(shape, variant.finish.arrays)
+        nbytes = work.nbytes + touched_nbytes(shape, variant.epilogue.arrays)
         product = product.with_work(work._replace(nbytes=nbytes))
-    if not is_split:
+    if not is_split_k:
         return product
     size = math.prod(shape)
     joined = reduce.plan(
@@ -136,11 +138,11 @@ def plan_steps(
     device: Device,
     setting: str,
     workspace_nbytes: int,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan | None:
     """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
 
-    With a `finish` one launch, see `sm90_wgmma.plan`; None also where those units need more.
+    With a `epilogue` one launch, see `sm90_wgmma.plan`; None also where those units need more.
 
     Parameters
     ----------
@@ -152,9 +154,9 @@ def plan_steps(
         ``config.matmul_workspace``.
     finish : Finish, optional
     """
-    if finish is not None:
+    if epilogue is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
-        return plan_wgmma(shape, depth, a, b, out, device, finish) if is_multiplied else None
+        return plan_wgmma(shape, depth, a, b, out, device, epilogue) if is_multiplied else None
     faster = None
     if a.type in (f64, c128):
         faster = None if setting == "native" else plan_ozaki(shape, depth, a, b, device, workspace_nbytes)
@@ -189,24 +191,24 @@ def plan_wgmma(
     b: Matrices,
     out: Type,
     device: Device,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan | None:
     """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
 
-    With a `finish`, see `sm90_wgmma.plan`.
+    With a `epilogue`, see `sm90_wgmma.plan`.
     """
     if a.type is not b.type:
         return None
-    arrays = [x.strides for x in finish.arrays] if finish is not None else []
+    arrays = [x.strides for x in epilogue.arrays] if epilogue is not None else []
     (left, right), nest = sources(shape, depth, a, b, arrays)
-    if finish is None:
+    if epilogue is None:
         plan = int_limbs.plan if a.type in int_limbs.UNSIGNED else sm90_wgmma.plan
         return plan(left, right, out, device)
     moves = nest.strides[3:] if math.prod(nest.shape) > 1 else ((),) * len(arrays)
     if a.type in int_limbs.UNSIGNED or not all(is_regular(own, nest.shape) for own in moves):
         return None
-    finish = finish.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
-    return sm90_wgmma.plan(left, right, out, device, finish)
+    epilogue = epilogue.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
+    return sm90_wgmma.plan(left, right, out, device, epilogue)
 
 
 def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
@@ -279,11 +281,13 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tilings = [
-        t for t in measured_tiles(a.type, a.type, device)[1] if tile_config.is_legal(spec.in_tiles(t.cut()), device)
+    tiles = [
+        t
+        for t in measured_tiles(a.type, a.type, device)[1]
+        if tile_config.is_legal(spec.with_config(t.config()), device)
     ]
-    tiling = min(tilings, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
-    spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
+    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
+    spec = replace(spec.with_config(tile.config()), is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
 
@@ -297,47 +301,49 @@ def _spec(
     device: Device,
 ) -> MultistageSpec:
     """The Spec before it is cut: in the model's first tiling."""
-    unit, tilings = measured_tiles(type, acc, device)
-    spec = MultistageSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
-    if unit != "fma":
+    mma, tiles = measured_tiles(type, acc, device)
+    spec = MultistageSpec(type, acc, out, *majors, *copies, mma, *tiles[0][:6])
+    if mma != "fma":
         return spec
     count, m, n, depth = problem
-    is_turned = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
+    is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
     is_small = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
     promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION and is_small else 0
-    return replace(spec, is_turned=is_turned, promotion=promotion)
+    return replace(spec, is_smem_transposed=is_smem_transposed, promotion=promotion)
 
 
-def _cut(
+def _config(
     spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
 ) -> TileConfig:
     """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
     counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
 
-    def is_legal(cut: TileConfig) -> bool:
-        return tile_config.is_legal(spec.in_tiles(cut), device) and (
-            cut.num_chunks == 1 or (may_split and 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
+    def is_legal(config: TileConfig) -> bool:
+        return tile_config.is_legal(spec.with_config(config), device) and (
+            config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
         )
 
     def ranked() -> list[TileConfig]:
-        _, tilings = measured_tiles(spec.type, spec.acc, device)
-        allowed = [t for t in tilings if is_legal(t.cut()) and is_meant(t, problem, device)]
+        _, tiles = measured_tiles(spec.type, spec.acc, device)
+        allowed = [t for t in tiles if is_legal(t.config()) and is_meant(t, problem, device)]
         ways = [
-            (seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
-            for tiling in allowed
-            for num_chunks in counts
+            (seconds(problem, tile, split_k, spec, device), tile.config(split_k))
+            for tile in allowed
+            for split_k in counts
         ]
-        return [cut for _, cut in sorted(ways, key=lambda way: way[0])]
+        return [config for _, config in sorted(ways, key=lambda way: way[0])]
 
     def candidates() -> Iterator[TileConfig]:
         yield from ranked()
-        tilings = [
-            cut for cut in tile_config.tile_configs() if is_legal(cut) and tile_config.is_brief(spec.in_tiles(cut))
+        tiles = [
+            config
+            for config in tile_config.all_configs()
+            if is_legal(config) and tile_config.is_brief(spec.with_config(config))
         ]
-        for num_chunks in counts:
-            yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
+        for split_k in counts:
+            yield from (config._replace(split_k=split_k) for config in tiles)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
     choice = Choice("matmul/any", key, layout, problem, TileConfig, is_legal, lambda: ranked()[0], candidates)
-    cut: TileConfig = ranked()[0] if spec.is_triangle_only else decide(choice, device)
-    return cut
+    config: TileConfig = ranked()[0] if spec.is_triangle_only else decide(choice, device)
+    return config

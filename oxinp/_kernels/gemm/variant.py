@@ -35,7 +35,7 @@ class Variant(NamedTuple):
     b_form: Form = WHOLE
     c_form: Form = WHOLE
     is_mirrored_out: bool = False
-    finish: Epilogue | None = None
+    epilogue: Epilogue | None = None
     c_strides: tuple[int, ...] | None = None
     has_plain_sums: bool = False
 
@@ -44,7 +44,7 @@ def varied(
     spec: MultistageSpec, variant: Variant, moves: Sequence[Sequence[int]]
 ) -> tuple[MultistageSpec, tuple[int, ...]]:
     """Return the Spec of a variant, and the constants of its epilogue, whose arrays have these strides."""
-    epilogue, constants = (None, ()) if variant.finish is None else bind(variant.finish, moves)
+    bound, constants = (None, ()) if variant.epilogue is None else bind(variant.epilogue, moves)
     spec = replace(
         spec,
         a_copy=copy_nbytes(variant.a_form, spec.type, spec.a_copy),
@@ -53,7 +53,7 @@ def varied(
         b_form=variant.b_form,
         c_form=variant.c_form,
         is_mirrored_out=variant.is_mirrored_out,
-        epilogue=epilogue,
+        epilogue=bound,
     )
     return spec, constants
 

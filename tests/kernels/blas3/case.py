@@ -43,9 +43,9 @@ def full(array, form):
 class Placed:
     """An array on a machine, rows padded with NaN, or stored column by column."""
 
-    def __init__(self, machine, array, *, is_turned=False):
-        self.machine, self.shape, self.is_turned = machine, array.shape, is_turned
-        stored = array.swapaxes(-1, -2) if is_turned else array
+    def __init__(self, machine, array, *, is_column_major=False):
+        self.machine, self.shape, self.is_column_major = machine, array.shape, is_column_major
+        stored = array.swapaxes(-1, -2) if is_column_major else array
         self.stored = np.full((*stored.shape[:-1], stored.shape[-1] + PAD), np.nan, array.dtype)
         self.stored[..., : stored.shape[-1]] = stored
         self.address = machine.upload(self.stored)
@@ -53,7 +53,7 @@ class Placed:
     @property
     def matrices(self):
         strides = [step // self.stored.itemsize for step in self.stored.strides]
-        if self.is_turned:
+        if self.is_column_major:
             strides[-2:] = strides[:-3:-1]
         dtype = self.stored.dtype
         return Matrices(from_dtype(dtype), tuple(strides), dtype.itemsize)
@@ -64,15 +64,15 @@ class Placed:
         found = found.reshape(self.stored.shape)
         assert np.isnan(found[..., -PAD:]).all(), "written beside the matrix"
         found = found[..., :-PAD]
-        return found.swapaxes(-1, -2) if self.is_turned else found
+        return found.swapaxes(-1, -2) if self.is_column_major else found
 
     def close(self):
         self.machine.free(self.address)
 
 
-def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
+def product(machine, device, a, b, form, *, is_left=True, is_column_major=False):
     """C of a product whose matrix of a form is `a`."""
-    placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    placed, other = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
     c = np.full(b.shape, np.nan, b.dtype)
     address = machine.upload(c)
     plan = blas3.plan_product(b.shape, placed.matrices, form, other.matrices, device, is_left=is_left)
@@ -85,9 +85,9 @@ def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
     return result
 
 
-def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=False):
+def product_by_whole(machine, device, a, b, form, *, is_left=True, is_column_major=False):
     """The same by way of the whole matrix."""
-    placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    placed, other = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
     c = np.full(b.shape, np.nan, b.dtype)
     plan = blas3.plan_expanded(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
     factors = (placed, other) if is_left else (other, placed)
@@ -100,13 +100,13 @@ def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=Fal
     return result
 
 
-def rank_k(machine, device, a, *, is_turned=False, finish=None, extras=(), **options):
+def rank_k(machine, device, a, *, is_column_major=False, epilogue=None, extras=(), **options):
     """C of a product with its own transpose; NaN where nothing was written."""
-    placed = Placed(machine, a, is_turned=is_turned)
+    placed = Placed(machine, a, is_column_major=is_column_major)
     shape = (*a.shape[:-1], a.shape[-2])
     c = np.full(shape, np.nan, a.dtype)
     address = machine.upload(c)
-    plan = blas3.plan_rank_k(shape, a.shape[-1], placed.matrices, device, finish=finish, **options)
+    plan = blas3.plan_rank_k(shape, a.shape[-1], placed.matrices, device, epilogue=epilogue, **options)
     execute(machine, plan, [address], [placed.address, *extras])
     result = machine.download(address, c.nbytes).view(c.dtype).reshape(shape)
     placed.close()
@@ -114,9 +114,9 @@ def rank_k(machine, device, a, *, is_turned=False, finish=None, extras=(), **opt
     return result
 
 
-def solution(machine, device, a, b, form, *, is_left=True, is_turned=False):
+def solution(machine, device, a, b, form, *, is_left=True, is_column_major=False):
     """X of a triangular system."""
-    placed, x = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    placed, x = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
     matrices, own = placed.matrices, x.matrices
     batch = math.prod(b.shape[:-2])
     moves = (matrices.strides[0], own.strides[0]) if batch > 1 else (0, 0)

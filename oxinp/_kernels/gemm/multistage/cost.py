@@ -49,9 +49,9 @@ class MeasuredTile(NamedTuple):
     max_side: int = 0
     alone: float = 1.0
 
-    def cut(self, num_chunks: int = 1) -> TileConfig:
+    def config(self, split_k: int = 1) -> TileConfig:
         """The tiling alone."""
-        return TileConfig(*self[:6], num_chunks)
+        return TileConfig(*self[:6], split_k)
 
 
 _TENSOR = (
@@ -99,48 +99,48 @@ def measured_tiles(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Me
     """Return what multiplies, and the tilings that the model knows of it."""
     is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:
-        return ("tensor", _TENSOR) if is_hopper else ("tensor_sm80", _TENSOR_SM80)
+        return ("dmma", _TENSOR) if is_hopper else ("dmma_sm80", _TENSOR_SM80)
     if type in (f16, bf16) and acc is f32:
-        return "tensor_halves", _HALVES
+        return "hmma", _HALVES
     if acc is c128:
-        return "tensor_shallow" if is_hopper else "tensor_sm80", _TENSOR_COMPLEX
+        return "dmma_k4" if is_hopper else "dmma_sm80", _TENSOR_COMPLEX
     return "fma", _FMA[max(4, acc.nbytes)]
 
 
-def is_meant(tiling: MeasuredTile, problem: tuple[int, int, int, int], device: Device) -> bool:
+def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Device) -> bool:
     """Whether a tiling's rate was measured on problems like this one."""
-    if not tiling.max_side:
+    if not tile.max_side:
         return True
     count, m, n, depth = problem
-    tiles = count * -(-m // tiling.tile_m) * -(-n // tiling.tile_n)
-    return max(m, n, depth) <= tiling.max_side and tiles >= device.num_sms * tiling.blocks_per_sm
+    tiles = count * -(-m // tile.tile_m) * -(-n // tile.tile_n)
+    return max(m, n, depth) <= tile.max_side and tiles >= device.num_sms * tile.blocks_per_sm
 
 
 def chunk_counts(depth: int) -> Iterator[int]:
     """Yield the numbers of chunks that are worth a thought."""
-    num_chunks = 1
-    while num_chunks == 1 or (num_chunks <= MAX_CHUNKS and depth >= MIN_CHUNK * num_chunks):
-        yield num_chunks
-        num_chunks *= 2
+    split_k = 1
+    while split_k == 1 or (split_k <= MAX_CHUNKS and depth >= MIN_CHUNK * split_k):
+        yield split_k
+        split_k *= 2
 
 
 def seconds(
-    problem: tuple[int, int, int, int], tiling: MeasuredTile, num_chunks: int, spec: MultistageSpec, device: Device
+    problem: tuple[int, int, int, int], tile: MeasuredTile, split_k: int, spec: MultistageSpec, device: Device
 ) -> float:
     """Return what a product in tiles is expected to take."""
     count, m, n, depth = problem
-    rows, columns = -(-m // tiling.tile_m), -(-n // tiling.tile_n)
+    rows, columns = -(-m // tile.tile_m), -(-n // tile.tile_n)
     # Of a triangle, half of the tiles, and those on the diagonal whole.
     tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_triangle_only else rows * columns
-    tiles *= count * num_chunks
-    slots = device.num_sms * tiling.blocks_per_sm
+    tiles *= count * split_k
+    slots = device.num_sms * tile.blocks_per_sm
     # The last wave runs as fast as its blocks have multiprocessors for themselves.
     full, rest = divmod(tiles, slots)
-    waves = max(full * tiling.blocks_per_sm + -(-rest // device.num_sms), 1 / tiling.alone)
-    steps = -(-depth // (num_chunks * tiling.depth)) + tiling.num_stages
-    time = waves * tiling.tile_m * tiling.tile_n * steps * tiling.depth / tiling.rate
-    if num_chunks > 1:
-        time += SECONDS_PER_PASS + 2 * num_chunks * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
+    waves = max(full * tile.blocks_per_sm + -(-rest // device.num_sms), 1 / tile.alone)
+    steps = -(-depth // (split_k * tile.depth)) + tile.num_stages
+    time = waves * tile.tile_m * tile.tile_n * steps * tile.depth / tile.rate
+    if split_k > 1:
+        time += SECONDS_PER_PASS + 2 * split_k * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
     return time
 
 

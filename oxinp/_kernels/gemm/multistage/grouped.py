@@ -141,12 +141,12 @@ def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> Gr
         widest_copy(Matrices(group.type, (), math.gcd(MAX_ALIGNMENT, *addresses)), [p.strides[1 + i] for p in problems])
         for i, addresses in enumerate(([p.a for p in problems], [p.b for p in problems]))
     ]
-    unit, tilings = measured_tiles(group.type, group.acc, device)
-    spec = MultistageSpec(*group, copies[0], copies[1], unit, *tilings[0].cut()[:6])
-    legal = [tiling for tiling in tilings if is_legal(spec.in_tiles(tiling.cut()), device)]
-    best = min(legal, key=lambda tiling: _seconds(ordered, tiling, device))
-    spec = spec.in_tiles(best.cut())
-    counts = [_num_tiles(problem, best.cut()) for problem in ordered]
+    mma, tiles = measured_tiles(group.type, group.acc, device)
+    spec = MultistageSpec(*group, copies[0], copies[1], mma, *tiles[0].config()[:6])
+    legal = [tile for tile in tiles if is_legal(spec.with_config(tile.config()), device)]
+    best = min(legal, key=lambda tile: _seconds(ordered, tile, device))
+    spec = spec.with_config(best.config())
+    counts = [_num_tiles(problem, best.config()) for problem in ordered]
     firsts = np.cumsum([0, *counts[:-1]]).tolist()
     table = np.array(
         [(*p[:3], *p.shape, *p.strides, first) for p, first in zip(ordered, firsts, strict=True)], np.int64
@@ -155,15 +155,15 @@ def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> Gr
     return GroupedPlan(Plan((launch,)), table)
 
 
-def _num_tiles(problem: GroupedProblem, cut: TileConfig) -> int:
-    return -(-problem.shape[0] // cut.tile_m) * -(-problem.shape[1] // cut.tile_n)
+def _num_tiles(problem: GroupedProblem, config: TileConfig) -> int:
+    return -(-problem.shape[0] // config.tile_m) * -(-problem.shape[1] // config.tile_n)
 
 
-def _seconds(problems: Sequence[GroupedProblem], tiling: MeasuredTile, device: Device) -> float:
+def _seconds(problems: Sequence[GroupedProblem], tile: MeasuredTile, device: Device) -> float:
     """Time of all tiles at work on all multiprocessors, and at least of the longest."""
-    steps = [-(-problem.shape[2] // tiling.depth) + tiling.num_stages for problem in problems]
-    all_steps = sum(count * _num_tiles(problem, tiling.cut()) for count, problem in zip(steps, problems, strict=True))
-    once = tiling.tile_m * tiling.tile_n * tiling.depth / tiling.rate
+    steps = [-(-problem.shape[2] // tile.depth) + tile.num_stages for problem in problems]
+    all_steps = sum(count * _num_tiles(problem, tile.config()) for count, problem in zip(steps, problems, strict=True))
+    once = tile.tile_m * tile.tile_n * tile.depth / tile.rate
     return once * max(all_steps / device.num_sms, *steps)
 
 

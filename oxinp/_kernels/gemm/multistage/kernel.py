@@ -60,7 +60,7 @@ class MultistageGemm:
 
     def __init__(self, spec: MultistageSpec) -> None:
         self.spec = spec
-        target = MMA_SHAPES[spec.unit].target
+        target = MMA_SHAPES[spec.mma].target
         self.k = Builder("gemm_any", block=spec.num_threads, target=target, min_blocks=1)
         self.guard: Pointer | None = None
         self.epilogue: BoundEpilogue | None = None
@@ -71,7 +71,7 @@ class MultistageGemm:
     def declare(self) -> None:
         """Declare the parameters."""
         k, spec = self.k, self.spec
-        if spec.is_split:
+        if spec.is_split_k:
             k.pointer("result", spec.out, "w")  # the second pass's
         self.c = k.pointer("c", spec.out, "w")
         self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form)
@@ -87,7 +87,7 @@ class MultistageGemm:
         self.batch_strides = [
             [k.scalar(f"{name}_batch{loop}", i64) for loop in range(spec.num_batch)] for name in ("c", "a", "b")
         ]
-        self.c_chunk_stride = k.scalar("c_chunk_stride", i64) if spec.is_split else None
+        self.c_chunk_stride = k.scalar("c_chunk_stride", i64) if spec.is_split_k else None
         self.splitter = Splitter(k, "batch", spec.num_batch, i32) if spec.num_batch else None
 
     def build(self) -> Kernel:
@@ -125,7 +125,7 @@ class MultistageGemm:
         indices = self.indices(matrix)
         c, a, b = self.located(indices)
         begin = k.const(0, u32)
-        if spec.is_split:
+        if spec.is_split_k:
             begin = k.ctaid.y * self.chunk
             c = c.at(k.cast(k.ctaid.y, i64) * self.c_chunk_stride)
         end = k.min(begin + self.chunk, self.depth)
@@ -137,11 +137,11 @@ class MultistageGemm:
         self.b.start_at(b, column, begin, copies)
         warps_n = spec.tile_n // spec.warp_n
         warp_row, warp_column = k.warp / warps_n * spec.warp_m, k.warp % warps_n * spec.warp_n
-        unit = WARP_MMAS[spec.unit](k, spec, self.a, self.b, warp_row, warp_column)
-        self.run(unit, copies, begin, end)
-        self.store(unit, c, indices, row + warp_row, column + warp_column)
+        mma = WARP_MMAS[spec.mma](k, spec, self.a, self.b, warp_row, warp_column)
+        self.run(mma, copies, begin, end)
+        self.store(mma, c, indices, row + warp_row, column + warp_column)
 
-    def run(self, unit: WarpMma, copies: AsyncCopies, begin: Value, end: Value) -> None:
+    def run(self, mma: WarpMma, copies: AsyncCopies, begin: Value, end: Value) -> None:
         """Sum up the products from `begin` to `end` along K."""
         k, spec = self.k, self.spec
         ahead = spec.num_stages - 1
@@ -170,16 +170,16 @@ class MultistageGemm:
             arrive(place)
 
         arrive(begin)
-        unit.begin(stage.get())
+        mma.begin(stage.get())
         with k.range(begin, end, spec.depth) as place:
             # Everyone has left the buffer of the tile before this one: it takes the tile `ahead` of this one.
             start(filling.get())
-            unit.multiply(stage, lambda: advance(place + spec.depth))
+            mma.multiply(stage, lambda: advance(place + spec.depth))
             if spec.promotion:
                 with k.when(((place - begin) & (spec.promotion - 1)) == spec.promotion - spec.depth):
-                    unit.promote()
+                    mma.promote()
         if spec.promotion:
-            unit.promote()
+            mma.promote()
         copies.wait()
 
     def tile(self, number: Value) -> tuple[Value, Value]:
@@ -208,11 +208,11 @@ class MultistageGemm:
             moved.append(pointer)
         return moved[0], moved[1], moved[2]
 
-    def store(self, unit: WarpMma, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
+    def store(self, mma: WarpMma, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
         """Finish and store what is to be computed and inside C."""
         k, spec = self.k, self.spec
         position = self.epilogue.at(indices) if self.epilogue is not None else None
-        for line, cells in unit.rows():
+        for line, cells in mma.rows():
             place = row + line
             with k.when(place < self.m):
                 base = c.at(k.cast(place, i64) * self.c_stride)
@@ -221,7 +221,7 @@ class MultistageGemm:
                     for i, value in enumerate(values):
                         at = column + shift + i if i else column + shift
                         with k.when(at < self.n), self.inside(place, place, at, at):
-                            total = self.finished(value, at, beside)
+                            total = self.apply(value, at, beside)
                             if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
                                 real, imag = total.parts
                                 total = k.compound(spec.out, real, k.where(place == at, 0.0, imag))
@@ -229,13 +229,13 @@ class MultistageGemm:
                             if spec.is_mirrored_out:
                                 self.store_image(c, place, at, total)
 
-    def finished(self, total: Value, column: Value, beside: Position | None) -> Value:
+    def apply(self, total: Value, column: Value, beside: Position | None) -> Value:
         """What becomes of a sum, in the type of C."""
         k, out = self.k, self.spec.out
         if beside is None or self.epilogue is None:
             return k.cast(total, out)
         position = beside.moved(self.spec.num_batch + 1, k.cast(column, i64))
-        return self.epilogue.finished([total], position.load(), out)[0]
+        return self.epilogue.apply([total], position.load(), out)[0]
 
     def store_image(self, c: Pointer, row: Value, column: Value, value: Value) -> None:
         """Store the mirror image of an element."""
@@ -253,7 +253,7 @@ def plan(
     strides: tuple[int, int, int],
     batch: tuple[int, ...] = (),
     batch_strides: tuple[tuple[int, ...], ...] = ((), (), ()),
-    num_chunks: int = 1,
+    split_k: int = 1,
     epilogue_constants: tuple[int, ...] = (),
 ) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
@@ -272,7 +272,7 @@ def plan(
         Extents of the loops over matrices.
     batch_strides : tuple of tuples of int
         Of C, A and B along them, in elements.
-    num_chunks : int
+    split_k : int
         Of K; more than one for a Spec that is split. Partial results follow each other, in C order.
     epilogue_constants : tuple of int
         What `epilogue.bind` gives beside the epilogue.
@@ -280,20 +280,20 @@ def plan(
     m, n, depth = shape
     tiles_m, tiles_n = -(-m // spec.tile_m), -(-n // spec.tile_n)
     steps = -(-depth // spec.depth)
-    chunk = -(-steps // num_chunks) * spec.depth
+    chunk = -(-steps // split_k) * spec.depth
     c_stride, a_stride, b_stride = strides
     num_matrices = math.prod(batch)
     constants = (
         *epilogue_constants,
         *(m, n, depth, chunk, c_stride, a_stride, b_stride, tiles_m, tiles_n, tiles_m * tiles_n),
         *(stride for strides in batch_strides for stride in strides),
-        *((num_matrices * m * n,) if spec.is_split else ()),
+        *((num_matrices * m * n,) if spec.is_split_k else ()),
         *(Splitter.constants(batch, 32) if batch else ()),
     )
     grid = (tiles_m * tiles_n * num_matrices, -(-depth // chunk), 1)
     num_inputs = 2 + spec.is_guarded + (len(spec.epilogue.chain.inputs) if spec.epilogue is not None else 0)
-    arguments = (*outputs(1), *((SCRATCH,) if spec.is_split else ()), *inputs(num_inputs))
-    scratch_nbytes = grid[1] * num_matrices * m * n * spec.out.nbytes if spec.is_split else 0
+    arguments = (*outputs(1), *((SCRATCH,) if spec.is_split_k else ()), *inputs(num_inputs))
+    scratch_nbytes = grid[1] * num_matrices * m * n * spec.out.nbytes if spec.is_split_k else 0
     work = _work(spec, shape, batch, batch_strides, grid[1])
     return Plan((Launch(make(spec), grid, arguments, constants, work),), scratch_nbytes)
 
@@ -303,13 +303,13 @@ def _work(
     shape: tuple[int, int, int],
     batch: tuple[int, ...],
     batch_strides: tuple[tuple[int, ...], ...],
-    num_chunks: int,
+    split_k: int,
 ) -> Work:
     if spec.is_guarded:  # a stand-in, which mostly does nothing
         return NO_WORK
     m, n, depth = shape
     num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])
     count = math.prod(batch)
-    nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * num_chunks * m * n * spec.out.nbytes
+    nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * split_k * m * n * spec.out.nbytes
     flops = (8 if spec.type.is_complex else 2) * count * m * n * depth
     return Work(flops // 2 if spec.is_triangle_only else flops, nbytes)

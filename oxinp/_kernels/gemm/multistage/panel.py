@@ -37,11 +37,11 @@ class Panel:
         self.builder, self.spec, self.extent, self.form = k, spec, extent, form
         # Of the source, and of the tiles.
         self.is_source_k_major = major == "k"
-        self.is_turned = spec.turns(major, form)
-        self.is_k_major = self.is_source_k_major and not self.is_turned
+        self.is_smem_transposed = spec.transposes(major, form)
+        self.is_k_major = self.is_source_k_major and not self.is_smem_transposed
         # Elements with indices along K up to that along M or N are stored, and not the others.
         self.has_low_depths = form.is_lower == (name == "a")
-        self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_turned else copy_nbytes
+        self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_smem_transposed else copy_nbytes
         self.source = k.pointer(name, spec.type, "r") if source is None else source
         self.pitch, self.size = spec.pitch_of(major, extent, form)
         self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
@@ -74,9 +74,9 @@ class Panel:
         k, spec = self.builder, self.spec
         self.copies = copies
         run = spec.depth if self.is_source_k_major else self.extent
-        per_row = SECTOR_NBYTES // spec.type.nbytes if self.is_turned else run // self.chunk
+        per_row = SECTOR_NBYTES // spec.type.nbytes if self.is_smem_transposed else run // self.chunk
         # Elements along a row of the source from the first copy of a thread to its others.
-        self.shifts = range(0, run, per_row) if self.is_turned else range(1)
+        self.shifts = range(0, run, per_row) if self.is_smem_transposed else range(1)
         self.rows_at_once = max(1, spec.num_threads // per_row)
         self.num_rows = self.extent if self.is_source_k_major else spec.depth
         own_row, own_column = k.tid / per_row, k.tid % per_row * self.chunk
@@ -98,7 +98,7 @@ class Panel:
 
     def index(self, row: Any, column: Any) -> Any:
         """Where in a tile an element of the source goes."""
-        return column * self.pitch + row if self.is_turned else row * self.pitch + column
+        return column * self.pitch + row if self.is_smem_transposed else row * self.pitch + column
 
     def copy(self, stage: Value) -> None:
         """Start this thread's share of the copies of the next tile."""

@@ -25,7 +25,7 @@ class TileConfig(NamedTuple):
     warp_n: int
     depth: int
     num_stages: int
-    num_chunks: int = 1
+    split_k: int = 1
 
 
 class MmaShape(NamedTuple):
@@ -57,11 +57,11 @@ class MmaShape(NamedTuple):
 MMA_SHAPES = {
     "fma": MmaShape("sm_80", 4, 8, 1),
     # Loads of a half or (16 bytes) a quarter of a warp fill all banks.
-    "tensor": MmaShape("sm_90", 16, 8, 8, 4, 32),
-    "tensor_shallow": MmaShape("sm_90", 16, 8, 4, 4, 32),
-    "tensor_sm80": MmaShape("sm_80", 8, 8, 4, 4, 32),
+    "dmma": MmaShape("sm_90", 16, 8, 8, 4, 32),
+    "dmma_k4": MmaShape("sm_90", 16, 8, 4, 4, 32),
+    "dmma_sm80": MmaShape("sm_80", 8, 8, 4, 4, 32),
     # The 16-byte rows of a matrix that ldmatrix reads lie on different banks.
-    "tensor_halves": MmaShape("sm_80", 16, 16, 16),
+    "hmma": MmaShape("sm_80", 16, 16, 16),
 }
 
 
@@ -89,7 +89,7 @@ class MultistageSpec:
     num_stages : int
     num_batch : int
         Loops over matrices.
-    is_split : bool
+    is_split_k : bool
         Blocks take chunks of K.
     is_guarded : bool
         One more pointer, after those of the matrices, to a u32: where that is 0, nothing is done.
@@ -100,7 +100,7 @@ class MultistageSpec:
     c_form : Form
         What is written: all; or what lies in a triangle, and if it is mirrored (``is_mirrored_out``) its image.
     is_mirrored_out : bool
-    is_turned : bool
+    is_smem_transposed : bool
         Tiles of operands that are contiguous along K, and stored as a whole, are turned on the way, element by element:
         those of `FmaWarpMma`, of 4 or 8 bytes.
     promotion : int
@@ -114,7 +114,7 @@ class MultistageSpec:
     b_major: str
     a_copy: int
     b_copy: int
-    unit: str
+    mma: str
     tile_m: int
     tile_n: int
     warp_m: int
@@ -122,19 +122,19 @@ class MultistageSpec:
     depth: int
     num_stages: int
     num_batch: int = 0
-    is_split: bool = False
+    is_split_k: bool = False
     is_guarded: bool = False
     epilogue: EpilogueSpec | None = None
     a_form: Form = WHOLE
     b_form: Form = WHOLE
     c_form: Form = WHOLE
     is_mirrored_out: bool = False
-    is_turned: bool = False
+    is_smem_transposed: bool = False
     promotion: int = 0
 
-    def in_tiles(self, cut: TileConfig) -> MultistageSpec:
+    def with_config(self, config: TileConfig) -> MultistageSpec:
         """The Spec with the tiles of a cut."""
-        sizes = {name: size for name, size in cut._asdict().items() if name != "num_chunks"}
+        sizes = {name: size for name, size in config._asdict().items() if name != "split_k"}
         return replace(self, **sizes)
 
     @property
@@ -164,17 +164,17 @@ class MultistageSpec:
         )
         return panels + (self.tile_m * self.tile_n * self.acc.nbytes if self.promotion else 0)
 
-    def turns(self, major: str, form: Form) -> bool:
+    def transposes(self, major: str, form: Form) -> bool:
         """Return whether tiles of an operand run along M or N though it is contiguous along K."""
-        return self.is_turned and major == "k" and form == WHOLE
+        return self.is_smem_transposed and major == "k" and form == WHOLE
 
     def pitch_of(self, major: str, extent: int, form: Form) -> tuple[int, int]:
         """Return elements from one row of a tile to the next, and of a tile."""
-        is_turned = self.turns(major, form)
-        along = "mn" if is_turned else major
+        is_smem_transposed = self.transposes(major, form)
+        along = "mn" if is_smem_transposed else major
         rows, run = (extent, self.depth) if along == "k" else (self.depth, extent)
-        nbytes = MMA_SHAPES[self.unit].pad_nbytes(self.type, along)
-        if is_turned:
+        nbytes = MMA_SHAPES[self.mma].pad_nbytes(self.type, along)
+        if is_smem_transposed:
             nbytes = max(nbytes, 4 * self.type.nbytes)  # lanes write 32 bytes along K of 4 rows at a time
         pitch = run + nbytes // self.type.nbytes
         return pitch, rows * pitch

@@ -19,7 +19,7 @@ MAX_UNROLLED = 1024  # multiply-adds of a thread in a tile
 OTHER_REGISTERS = 40  # than those for sums and fragments
 
 
-def tile_configs() -> Iterator[TileConfig]:
+def all_configs() -> Iterator[TileConfig]:
     """Yield what is worth trying, legal or not."""
     tiles, warps = (32, 64, 128, 256), (8, 16, 32, 64)
     for sizes in product(tiles, tiles, warps, warps, (8, 16, 32, 64), (2, 3, 4, 5, 6)):
@@ -30,7 +30,7 @@ def is_legal(spec: MultistageSpec, device: Device) -> bool:
     """Whether the kernel of a Spec is right, and fits a multiprocessor without spills as far as arithmetic tells."""
     if min(spec.tile_m, spec.tile_n, spec.warp_m, spec.warp_n, spec.depth) < 1:
         return False
-    shape, threads = MMA_SHAPES[spec.unit], spec.num_threads
+    shape, threads = MMA_SHAPES[spec.mma], spec.num_threads
     if spec.tile_m % spec.warp_m or spec.tile_n % spec.warp_n or not WARP <= threads <= MAX_THREADS:
         return False
     if (
@@ -47,7 +47,7 @@ def is_legal(spec: MultistageSpec, device: Device) -> bool:
     for major, extent, copy in ((spec.a_major, spec.tile_m, spec.a_copy), (spec.b_major, spec.tile_n, spec.b_copy)):
         # Threads take whole rows of a tile, copy by copy.
         run, chunk = spec.depth if major == "k" else extent, max(1, copy // spec.type.nbytes)
-        if spec.is_turned and major == "k":
+        if spec.is_smem_transposed and major == "k":
             run, chunk = SECTOR_NBYTES // spec.type.nbytes, 1
             if spec.depth % run:
                 return False
@@ -55,16 +55,16 @@ def is_legal(spec: MultistageSpec, device: Device) -> bool:
             return False
     sums = spec.warp_m * spec.warp_n // WARP
     words = max(1, spec.acc.nbytes // 4)
-    registers = words * (sums + WARP_MMAS[spec.unit].num_held(spec)) + OTHER_REGISTERS
+    registers = words * (sums + WARP_MMAS[spec.mma].num_held(spec)) + OTHER_REGISTERS
     return registers <= min(MAX_REGISTERS, SM_REGISTERS // threads) and spec.shared_nbytes <= device.max_shared_nbytes
 
 
 def is_brief(spec: MultistageSpec) -> bool:
     """Whether the code, which has a tile's depth unrolled, is compiled within a quarter of a second (on the H200)."""
     weight = 4.0 if spec.acc.is_complex or (spec.acc.is_integer and spec.acc.bits > 32) else 1.0
-    if MMA_SHAPES[spec.unit].step > 1:  # an instruction makes several products
+    if MMA_SHAPES[spec.mma].step > 1:  # an instruction makes several products
         weight /= 2
     return spec.warp_m * spec.warp_n // WARP * spec.depth * weight <= MAX_UNROLLED
 
 
-__all__ = ["is_brief", "is_legal", "tile_configs"]
+__all__ = ["all_configs", "is_brief", "is_legal"]

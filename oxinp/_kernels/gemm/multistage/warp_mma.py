@@ -194,7 +194,7 @@ class DmmaWarpMma:
     Complex numbers are multiplied as four products of their parts.
     """
 
-    height, width, step = MMA_SHAPES["tensor"][1:4]
+    height, width, step = MMA_SHAPES["dmma"][1:4]
 
     def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec, self.panels = k, spec, (a, b)
@@ -278,7 +278,7 @@ def _terms(left: list[Value]) -> list[tuple[list[Value], int, int]]:
 class DmmaK4WarpMma(DmmaWarpMma):
     """The tensor cores' f64, 16 x 8 x 4: half as many registers for what is multiplied."""
 
-    step = MMA_SHAPES["tensor_shallow"].step
+    step = MMA_SHAPES["dmma_k4"].step
 
     @classmethod
     def num_held(cls, spec: MultistageSpec) -> int:
@@ -289,13 +289,13 @@ class DmmaK4WarpMma(DmmaWarpMma):
 class DmmaSm80WarpMma(DmmaWarpMma):
     """The tensor cores' f64 of sm_80, 8 x 8 x 4."""
 
-    height, width, step = MMA_SHAPES["tensor_sm80"][1:4]
+    height, width, step = MMA_SHAPES["dmma_sm80"][1:4]
 
 
 class HmmaWarpMma(DmmaWarpMma):
     """The tensor cores' halves with f32 sums, 16 x 8 x 16, from ldmatrix, which takes 16 columns of C at a time."""
 
-    height, width, step = MMA_SHAPES["tensor_halves"][1:4]
+    height, width, step = MMA_SHAPES["hmma"][1:4]
 
     def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         super().__init__(k, spec, a, b, row, column)
@@ -331,8 +331,8 @@ class HmmaWarpMma(DmmaWarpMma):
 
 WARP_MMAS: dict[str, Any] = {
     "fma": FmaWarpMma,
-    "tensor": DmmaWarpMma,
-    "tensor_shallow": DmmaK4WarpMma,
-    "tensor_sm80": DmmaSm80WarpMma,
-    "tensor_halves": HmmaWarpMma,
+    "dmma": DmmaWarpMma,
+    "dmma_k4": DmmaK4WarpMma,
+    "dmma_sm80": DmmaSm80WarpMma,
+    "hmma": HmmaWarpMma,
 }

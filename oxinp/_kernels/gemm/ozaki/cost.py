@@ -24,8 +24,10 @@ STEP = 256  # of rows and columns of C that blocks are multiples of
 
 def expected_gain(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> float:
     """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
-    cut = fitting(type, m, n, depth, workspace_nbytes)
-    return 0 if cut is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / cut.seconds(type, m, n, depth)
+    config = fitting(type, m, n, depth, workspace_nbytes)
+    return (
+        0 if config is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / config.seconds(type, m, n, depth)
+    )
 
 
 def num_parts(type: Type) -> int:
@@ -79,12 +81,12 @@ def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> Bl
             if most <= 0:
                 continue
             # As many chunks as there have to be, of the same size.
-            cut = BlockSizes(rows, columns, padded(-(-depth // -(-depth // most))))
-            seconds = cut.seconds(type, m, n, depth)
+            config = BlockSizes(rows, columns, padded(-(-depth // -(-depth // most))))
+            seconds = config.seconds(type, m, n, depth)
             if best is None or seconds < best[0]:
-                best = seconds, cut
-            if cut == (m, n, padded(depth)):
-                return cut
+                best = seconds, config
+            if config == (m, n, padded(depth)):
+                return config
     return None if best is None else best[1]
 
 

@@ -79,7 +79,7 @@ class OzakiSpec:
     is_through_registers: ClassVar[bool] = False
 
     @property
-    def parts(self) -> tuple[int, int]:
+    def multicast(self) -> tuple[int, int]:
         """Of a tile of A and of B: how many blocks copy them."""
         return 1, self.cluster
 

@@ -164,9 +164,9 @@ class SplitB:
             for target, part in zip(targets, zip(*words, strict=True), strict=True):
                 target.offset_bytes(offset).store(0, list(part))
                 if self.is_complex:
-                    turned = [k.emit("prmt", word, word, SWAPPED, types=()) ^ LOW_SIGN for word in part]
+                    transposed = [k.emit("prmt", word, word, SWAPPED, types=()) ^ LOW_SIGN for word in part]
                     beside = Pointer(k, target.base ^ (1 << CHUNK_SHIFT), u32, "shared", "w")
-                    beside.offset_bytes(target.offset + SWIZZLE_NBYTES).store(0, turned)
+                    beside.offset_bytes(target.offset + SWIZZLE_NBYTES).store(0, transposed)
 
     def _targets(self, first: Value) -> list[Pointer]:
         """Where the parts of what a lane reads first are written."""

@@ -202,7 +202,7 @@ def plan(
     constants: tuple[int, ...] = (num_m, num_n, num_k)
     num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
     if stack is not None:
-        chunk = -(-num_k // stack.num_chunks)
+        chunk = -(-num_k // stack.split_k)
         num_slices, moves, count = stack.num_slices(num_k), (stack.a_stride, stack.b_stride), stack.num_matrices
         constants += (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
     if num_k % spec.unroll_k or chunk % spec.unroll_k:

@@ -66,7 +66,7 @@ class MeasuredMma(NamedTuple):
     along K for one buffer.
     """
 
-    cut: MmaConfig
+    config: MmaConfig
     rate: float
     alone: float = 1.0
     stepwise: float = 1.0
@@ -195,92 +195,92 @@ class _Product:
             lambda: self.ranked()[0],
             self.candidates,
         )
-        cut: MmaConfig = decide(choice, self.device)
-        if not self.is_meant(cut):
+        config: MmaConfig = decide(choice, self.device)
+        if not self.is_meant(config):
             return None
-        spec = self.spec(cut)
+        spec = self.spec(config)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
         stack = _stack(a, b) if spec.is_sliced else None
         plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, stack)
         return plan.with_work(_work(a, b, self.shape))
 
-    def spec(self, cut: MmaConfig) -> MmaSpec:
+    def spec(self, config: MmaConfig) -> MmaSpec:
         """The kernel of a cut."""
         a, b = self.sources
         spec = MmaSpec(
             self.type,
             a.major,
             b.major,
-            *cut,
-            promotion=PROMOTION if self.type is f32 and not cut.is_bf16x3 and self.shape[2] > PROMOTION else 0,
+            *config,
+            promotion=PROMOTION if self.type is f32 and not config.is_bf16x3 and self.shape[2] > PROMOTION else 0,
             is_complex=self.is_complex,
             is_sliced=self.count > 1,
             is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
         )
         return spec.fitted(self.shape[2])
 
-    def is_legal(self, cut: MmaConfig) -> bool:
+    def is_legal(self, config: MmaConfig) -> bool:
         """Whether there is a kernel that fits the device, and may be used."""
-        if cut.is_bf16x3 is not self.in_bf16x3:
+        if config.is_bf16x3 is not self.in_bf16x3:
             return False
-        spec = self.spec(cut)
+        spec = self.spec(config)
         try:
             spec.check()
         except ValueError:
             return False
-        nbytes = cut.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
+        nbytes = config.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
         return nbytes <= self.device.max_shared_nbytes + RESERVED_NBYTES
 
-    def is_worth(self, cut: MmaConfig) -> bool:
+    def is_worth(self, config: MmaConfig) -> bool:
         """Whether a product is one of those for which tilings like this were found to be faster than others."""
         m, n, depth = self.shape
         num_products = self.count * m * n * depth
-        if cut.is_bf16x3:
+        if config.is_bf16x3:
             # Beyond, halves are faster.
             num_waves = 1 if self.is_complex else MAX_PARTS_WAVES
-            is_small = self.num_tiles(cut) <= num_waves * self.device.num_sms * cut.blocks_per_sm
+            is_small = self.num_tiles(config) <= num_waves * self.device.num_sms * config.blocks_per_sm
             return is_small and min(self.shape) >= MIN_PARTS_EXTENT and num_products >= MIN_PARTS_PRODUCTS
         is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
         return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
 
-    def is_meant(self, cut: MmaConfig) -> bool:
+    def is_meant(self, config: MmaConfig) -> bool:
         """Whether there are tiles for most multiprocessors, and most of them is of C."""
         m, n, _ = self.shape
-        num_tiles = self.num_tiles(cut)
-        is_full = self.count * m * n >= MIN_FULL * num_tiles * cut.tile_m * cut.tile_n
-        busy = MIN_PARTS_BUSY if cut.is_bf16x3 else MANY if self.type is f32 else MIN_BUSY
+        num_tiles = self.num_tiles(config)
+        is_full = self.count * m * n >= MIN_FULL * num_tiles * config.tile_m * config.tile_n
+        busy = MIN_PARTS_BUSY if config.is_bf16x3 else MANY if self.type is f32 else MIN_BUSY
         return is_full and num_tiles >= busy * self.device.num_sms
 
-    def num_tiles(self, cut: MmaConfig) -> int:
+    def num_tiles(self, config: MmaConfig) -> int:
         """Tiles of C, in whole clusters."""
         m, n, _ = self.shape
-        return self.count * -(-m // (cut.tile_m * cut.cluster)) * cut.cluster * -(-n // cut.tile_n)
+        return self.count * -(-m // (config.tile_m * config.cluster)) * config.cluster * -(-n // config.tile_n)
 
     def ranked(self) -> list[MmaConfig]:
         """What the model knows, the most promising first."""
-        tilings = MEASURED[c64 if self.is_complex else self.type]
-        legal = [tiling for tiling in tilings if self.is_worth(tiling.cut) and self.is_legal(tiling.cut)]
-        legal = [x for x in legal if self.is_busy_stack(x.cut) or self.seconds(x) <= self.seconds_of_chunks()]
-        return [tiling.cut for tiling in sorted(legal, key=lambda x: (not self.is_meant(x.cut), self.seconds(x)))]
+        options = MEASURED[c64 if self.is_complex else self.type]
+        legal = [option for option in options if self.is_worth(option.config) and self.is_legal(option.config)]
+        legal = [x for x in legal if self.is_busy_stack(x.config) or self.seconds(x) <= self.seconds_of_chunks()]
+        return [option.config for option in sorted(legal, key=lambda x: (not self.is_meant(x.config), self.seconds(x)))]
 
-    def is_busy_stack(self, cut: MmaConfig) -> bool:
+    def is_busy_stack(self, config: MmaConfig) -> bool:
         """Whether matrices of a stack have tiles enough: `multistage` does not cut such along K."""
-        return self.count > 1 and not self.in_bf16x3 and self.num_tiles(cut) >= MANY * self.device.num_sms
+        return self.count > 1 and not self.in_bf16x3 and self.num_tiles(config) >= MANY * self.device.num_sms
 
     def seconds_of_chunks(self) -> float:
         """What is expected of `multistage`, which is faster where there are few tiles, and K is long."""
         rate, beside = CHUNKED[self.type]
         return self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
 
-    def seconds(self, tiling: MeasuredMma) -> float:
+    def seconds(self, option: MeasuredMma) -> float:
         """What the model expects: the last wave runs as fast as its blocks have multiprocessors for themselves."""
-        cut, num_sms = tiling.cut, self.device.num_sms // tiling.cut.cluster * tiling.cut.cluster
-        full, rest = divmod(self.num_tiles(cut), num_sms * cut.blocks_per_sm)
-        waves = full * cut.blocks_per_sm + max(-(-rest // num_sms), 1 / tiling.alone if rest else 0)
-        spec = self.spec(cut)
-        rate = tiling.rate * (tiling.stepwise if spec.unroll_k == 1 else 1)
+        config, num_sms = option.config, self.device.num_sms // option.config.cluster * option.config.cluster
+        full, rest = divmod(self.num_tiles(config), num_sms * config.blocks_per_sm)
+        waves = full * config.blocks_per_sm + max(-(-rest // num_sms), 1 / option.alone if rest else 0)
+        spec = self.spec(config)
+        rate = option.rate * (option.stepwise if spec.unroll_k == 1 else 1)
         depth = spec.depth
-        products = cut.tile_m * cut.tile_n * -(-self.shape[2] // depth) * depth
+        products = config.tile_m * config.tile_n * -(-self.shape[2] // depth) * depth
         return waves * products / rate
 
     def candidates(self) -> Iterator[MmaConfig]:
@@ -290,9 +290,9 @@ class _Product:
         groups = (1, 2) if self.type is f32 else (1,)
         for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
             for num_groups in groups:
-                cut = MmaConfig(*sizes, num_groups, self.in_bf16x3)
-                if self.is_legal(cut):
-                    yield cut
+                config = MmaConfig(*sizes, num_groups, self.in_bf16x3)
+                if self.is_legal(config):
+                    yield config
 
 
 __all__ = ["MEASURED", "MeasuredMma", "MmaConfig", "plan"]

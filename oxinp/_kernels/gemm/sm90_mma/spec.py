@@ -121,11 +121,11 @@ class MmaSpec(NamedTuple):
             return sums + (self.warp_m + self.warp_n) // 2 + OTHER_REGISTERS
         if self.type is f32:
             return sums + self.warp_m + self.warp_n // 2 + OTHER_REGISTERS
-        left, right = (self.warp_n, self.warp_m) if self.is_turned else (self.warp_m, self.warp_n)
+        left, right = (self.warp_n, self.warp_m) if self.is_transposed else (self.warp_m, self.warp_n)
         return sums + 2 * (left + DMMA_M + 2 * right) * DMMA_K // WARP + OTHER_REGISTERS
 
     @property
-    def is_turned(self) -> bool:
+    def is_transposed(self) -> bool:
         """Whether the transpose of C is computed."""
         return (self.a_major, self.b_major) != ("mn", "k")
 
@@ -196,13 +196,13 @@ class MmaSpec(NamedTuple):
         return rows, MMA_N if self.b_major == "k" else BOX_LINES
 
     @property
-    def parts(self) -> tuple[int, int]:
+    def multicast(self) -> tuple[int, int]:
         """Of a tile of A and of B: how many blocks copy them."""
         return 1, self.cluster
 
     def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Of the copies of A and of B."""
-        beside, above = self.parts
+        beside, above = self.multicast
         return (
             operand_box(self.type, self.tile_m, self.depth, self.a_major, beside),
             operand_box(self.type, self.tile_n, self.b_depth, self.b_major, above),

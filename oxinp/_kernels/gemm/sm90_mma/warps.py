@@ -65,7 +65,9 @@ class DmmaConsumer:
         del group  # there is one
         self.builder, self.spec = k, spec
         a, b = (DMMA_OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
-        self.sides = ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_turned else ((a, spec.warp_m), (b, spec.warp_n))
+        self.sides = (
+            ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_transposed else ((a, spec.warp_m), (b, spec.warp_n))
+        )
         zero = k.const(0.0, f64)
         rows, columns = self.sides[0][1] * len(spec.type.parts) // DMMA_M, self.sides[1][1] // DMMA_N
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
@@ -124,7 +126,7 @@ class DmmaConsumer:
         """Store what is inside C, from this row and column on."""
         k, spec = self.builder, self.spec
         wide = k.cast(n, i64)
-        paired = spec.is_turned and spec.is_paired and not self.sides[0][0].is_k_major
+        paired = spec.is_transposed and spec.is_paired and not self.sides[0][0].is_k_major
         width = ALIGN // spec.type.nbytes if paired else 1
         for line, cells in self.lines():
             place = row + line
@@ -150,7 +152,7 @@ class DmmaConsumer:
         def total(i: int, halves: tuple[int, ...], j: int, index: int) -> Value:
             return left.total([self.sums[i][j][2 * half + index].get() for half in halves])
 
-        if self.spec.is_turned:
+        if self.spec.is_transposed:
             for column, j, index in columns:
                 yield column, [(row, total(i, halves, j, index)) for row, halves, i in rows]
         else:

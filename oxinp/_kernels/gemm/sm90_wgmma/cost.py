@@ -42,9 +42,9 @@ class WgmmaConfig(NamedTuple):
     tile_n: int
     num_stages: int
     cluster: int
-    num_chunks: int = 1
+    split_k: int = 1
     shared: str = "b"
-    is_turned: bool = False
+    is_transposed: bool = False
     is_serial_split_k: bool = False
 
 
@@ -128,14 +128,14 @@ class CostOperand(NamedTuple):
         Of all its matrices.
     box : int
         Rows or columns that are copied together: 1, or where they lie along a line, those of one.
-    is_split : bool
+    is_split_k : bool
         What is copied of a line lies in two of the cache.
     """
 
     extent: int
     nbytes: int
     box: int
-    is_split: bool
+    is_split_k: bool
 
 
 class CostProblem(NamedTuple):
@@ -162,7 +162,7 @@ class CostProblem(NamedTuple):
     sums_nbytes: int
     is_bulk: bool
 
-    def turned(self) -> CostProblem:
+    def transposed(self) -> CostProblem:
         """The transpose."""
         return self._replace(a=self.b, b=self.a)
 
@@ -181,64 +181,64 @@ def candidates(
         ways = [(MEASURED, False), (thin, problem.a.extent <= problem.b.extent)]
         if problem.is_bulk and not is_thin:
             ways.append(((MEASURED_TRANSPOSED,), True))
-    for tilings, is_turned in ways:
-        seen = problem.turned() if is_turned else problem
-        for tiling in tilings:
-            cut = WgmmaConfig(tiling.tile_n, tiling.num_stages, tiling.cluster, 1, tiling.shared, is_turned)
-            num_chunks = 1
-            while num_chunks <= (MAX_CHUNKS if tiling.cluster == 1 else 1):  # passes over those by clusters were slower
-                yield _seconds(tiling, seen, num_chunks, num_sms), cut._replace(num_chunks=num_chunks)
-                num_chunks *= 2
-            most = MAX_RELAYED if tiling.shared != "c" else 1
-            for number in range(2, min(num_sms // tiling.cluster // _num_tiles(tiling, seen), most) + 1):
-                seconds = _seconds(tiling, seen, number, num_sms, is_serial_split_k=True)
-                yield seconds, cut._replace(num_chunks=number, is_serial_split_k=True)
+    for options, is_transposed in ways:
+        seen = problem.transposed() if is_transposed else problem
+        for option in options:
+            config = WgmmaConfig(option.tile_n, option.num_stages, option.cluster, 1, option.shared, is_transposed)
+            split_k = 1
+            while split_k <= (MAX_CHUNKS if option.cluster == 1 else 1):  # passes over those by clusters were slower
+                yield _seconds(option, seen, split_k, num_sms), config._replace(split_k=split_k)
+                split_k *= 2
+            most = MAX_RELAYED if option.shared != "c" else 1
+            for number in range(2, min(num_sms // option.cluster // _num_tiles(option, seen), most) + 1):
+                seconds = _seconds(option, seen, number, num_sms, is_serial_split_k=True)
+                yield seconds, config._replace(split_k=number, is_serial_split_k=True)
 
 
-def _tiles(tiling: MeasuredWgmma, problem: CostProblem) -> tuple[int, int]:
+def _tiles(option: MeasuredWgmma, problem: CostProblem) -> tuple[int, int]:
     """Tiles along M and N of each matrix, those of a cluster as one."""
-    above, beside = (tiling.cluster if tiling.shared == x else 1 for x in "ba")
-    return -(-problem.a.extent // (TILE_M * above)), -(-problem.b.extent // (tiling.tile_n * beside))
+    above, beside = (option.cluster if option.shared == x else 1 for x in "ba")
+    return -(-problem.a.extent // (TILE_M * above)), -(-problem.b.extent // (option.tile_n * beside))
 
 
-def _num_tiles(tiling: MeasuredWgmma, problem: CostProblem) -> int:
+def _num_tiles(option: MeasuredWgmma, problem: CostProblem) -> int:
     """Of all matrices."""
-    return math.prod(_tiles(tiling, problem)) * problem.num_matrices
+    return math.prod(_tiles(option, problem)) * problem.num_matrices
 
 
 def _seconds(
-    tiling: MeasuredWgmma, problem: CostProblem, num_chunks: int, num_sms: int, *, is_serial_split_k: bool = False
+    option: MeasuredWgmma, problem: CostProblem, split_k: int, num_sms: int, *, is_serial_split_k: bool = False
 ) -> float:
     """What the model expects a cut to take."""
-    tile = (TILE_M, tiling.tile_n)
-    halves = 2 if tiling.shared == "c" else 1
-    together = (tiling.cluster if tiling.shared == "b" else 1, tiling.cluster if tiling.shared == "a" else 1)
-    tiles = _tiles(tiling, problem)
-    num_in_all = _num_tiles(tiling, problem) * num_chunks
-    waves = -(-num_in_all // (num_sms // tiling.cluster))
-    steps = -(-problem.depth_nbytes // (num_chunks * halves * DEPTH_NBYTES))
+    tile = (TILE_M, option.tile_n)
+    halves = 2 if option.shared == "c" else 1
+    together = (option.cluster if option.shared == "b" else 1, option.cluster if option.shared == "a" else 1)
+    tiles = _tiles(option, problem)
+    num_in_all = _num_tiles(option, problem) * split_k
+    waves = -(-num_in_all // (num_sms // option.cluster))
+    steps = -(-problem.depth_nbytes // (split_k * halves * DEPTH_NBYTES))
     if halves > 1 and waves > 1:
         return math.inf  # nothing is multiplied while sums meet
-    multiplying = waves * (SECONDS_PER_TILE + TILE_M * tiling.tile_n * steps * DEPTH_NBYTES / tiling.rate)
+    multiplying = waves * (SECONDS_PER_TILE + TILE_M * option.tile_n * steps * DEPTH_NBYTES / option.rate)
     moved, copying, lines_outside, lines_nbytes = float(problem.c_nbytes), 0.0, 0.0, 0.0
-    num_blocks = min(num_sms, num_in_all * tiling.cluster)
+    num_blocks = min(num_sms, num_in_all * option.cluster)
     sides = zip(problem[:2], tiles, tiles[::-1], tile, together, together[::-1], strict=True)
-    for side, num, others, x, y, parts in sides:
+    for side, num, others, x, y, multicast in sides:
         outside = (num * x * y - side.extent) // side.box * side.box / (num * y)  # of whole boxes, on average
         nbytes = waves * steps * (x - outside) * DEPTH_NBYTES
         is_far = waves > 1 and side.nbytes > NEAR_NBYTES
-        copying += nbytes / parts / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
+        copying += nbytes / multicast / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
         cost = COST_OF_LOW_TILES if x < TILE_M else COST_OF_SHARED_ROWS if side.box == 1 and others > 1 else 1
         moved += side.nbytes * (cost if side.nbytes > NEAR_NBYTES else 1)
-        lines_nbytes += nbytes / parts * (COST_OF_TWO_LINES if side.is_split else 1) * num_blocks
-        lines_outside += waves * steps * outside / parts
+        lines_nbytes += nbytes / multicast * (COST_OF_TWO_LINES if side.is_split_k else 1) * num_blocks
+        lines_outside += waves * steps * outside / multicast
     bound = max(multiplying, copying, moved / MEMORY_BYTES_PER_SECOND, lines_nbytes / LINES_BYTES_PER_SECOND)
-    seconds = tiling.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
+    seconds = option.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
     if is_serial_split_k:
-        sums_nbytes = TILE_M * tiling.tile_n * SUM_NBYTES
-        seconds += (num_chunks - 1) * (SECONDS_PER_RELAY + sums_nbytes / RELAYED_BYTES_PER_SECOND)
-    elif num_chunks > 1:
-        seconds += SECONDS_PER_PASS + 2 * num_chunks * problem.sums_nbytes / PASS_BYTES_PER_SECOND
+        sums_nbytes = TILE_M * option.tile_n * SUM_NBYTES
+        seconds += (split_k - 1) * (SECONDS_PER_RELAY + sums_nbytes / RELAYED_BYTES_PER_SECOND)
+    elif split_k > 1:
+        seconds += SECONDS_PER_PASS + 2 * split_k * problem.sums_nbytes / PASS_BYTES_PER_SECOND
     return seconds
 
 

@@ -78,11 +78,11 @@ class FragmentVisitor:
         epilogue, out = self.finisher.epilogue, self.finisher.out
         read: dict[tuple[int, int], list[Value]] = {}
         loaded = [self._loaded(i, j, read) for i, j, *_ in pairs]
-        finished: list[Pair] = []
+        apply: list[Pair] = []
         for (i, j, *totals), inputs in zip(pairs, loaded, strict=True):
-            first, second = epilogue.finished(totals, inputs, out)
-            finished.append((i, j, first, second))
-        return finished
+            first, second = epilogue.apply(totals, inputs, out)
+            apply.append((i, j, first, second))
+        return apply
 
     def _loaded(self, i: int, j: int, read: dict[tuple[int, int], list[Value]]) -> list[list[Value]]:
         """The inputs of a pair, read at once or one after the other; what both lines share, once."""

@@ -80,9 +80,9 @@ class RowVisitor:
             for number, spot in enumerate(position.inputs)
         ]
 
-    def finished(self, totals: Sequence[Value], loaded: list[Sequence[Value]]) -> list[Value]:
+    def apply(self, totals: Sequence[Value], loaded: list[Sequence[Value]]) -> list[Value]:
         """What is written of sums."""
-        return self.finisher.epilogue.finished(totals, loaded, self.finisher.out)
+        return self.finisher.epilogue.apply(totals, loaded, self.finisher.out)
 
 
 class RowsTile(ResultTile):
@@ -155,7 +155,7 @@ class RowsTile(ResultTile):
             k.warp_sync()  # a row of C takes the place of sums of other lanes
             for row, swizzle, own, inputs in zip(rows, swizzles, totals, loaded, strict=True):
                 address = self._start + row * SWIZZLE_NBYTES + ((first * self.type.nbytes) ^ swizzle)
-                Pointer(k, address, self.type, "shared").store(0, finish.finished(own, inputs))
+                Pointer(k, address, self.type, "shared").store(0, finish.apply(own, inputs))
             for (i, number), variables in held.items():
                 for variable, value in zip(variables, following[i][number], strict=True):
                     variable.set(value)

@@ -186,13 +186,13 @@ class WgmmaSpec(NamedTuple):
         return self.num_stages * (TILE_M + self.tile_n) * DEPTH_NBYTES + boxes + sums
 
     @property
-    def parts(self) -> tuple[int, int]:
+    def multicast(self) -> tuple[int, int]:
         """Of a tile of A and of B: how many blocks copy them."""
         return (self.cluster if self.shared == "a" else 1), (self.cluster if self.shared == "b" else 1)
 
     def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Of the copies of A and of B; raises ValueError where tiles cannot be copied so."""
-        beside, above = self.parts
+        beside, above = self.multicast
         return (
             operand_box(self.type, TILE_M, self.depth, self.a_major, beside),
             operand_box(self.type, self.tile_n, self.depth, self.b_major, above),
@@ -238,11 +238,11 @@ def make(spec: WgmmaSpec) -> Kernel:
     a, b = (
         OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, num_parts)
         for extent, major, num_parts in zip(
-            (TILE_M, spec.tile_n), (spec.a_major, spec.b_major), spec.parts, strict=True
+            (TILE_M, spec.tile_n), (spec.a_major, spec.b_major), spec.multicast, strict=True
         )
     )
-    halves = ClusterSplitK(k, tiles, FORMS[spec.type].sums[0]) if spec.shared == "c" else None
-    pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes, is_shared=halves is None)
+    cluster_reduction = ClusterSplitK(k, tiles, FORMS[spec.type].sums[0]) if spec.shared == "c" else None
+    pipeline = Pipeline(k, spec.num_stages, NUM_CONSUMERS, a.nbytes + b.nbytes, is_shared=cluster_reduction is None)
     extents = () if spec.is_bulk and epilogue is None else tuple(k.scalar(name, u32) for name in ("m", "n"))
 
     def multiply(number: Value, thread: Value) -> None:
@@ -259,28 +259,28 @@ def make(spec: WgmmaSpec) -> Kernel:
             result = ResultTile(k, spec.out, spec.num_storing, storing, thread)
         else:
             result = Direct(k, extents, thread, is_column_major=spec.is_column_major)
-        if halves is not None:
-            halves.join(number, thread)
-        relay = (
+        if cluster_reduction is not None:
+            cluster_reduction.join(number, thread)
+        serial = (
             SerialSplitK(k, tiles, *memory, number, thread)
             if isinstance(tiles, SplitKScheduler) and memory is not None
             else None
         )
-        finisher: FragmentEpilogue | epilogue_rows.RowEpilogue | None = None
+        tile_epilogue: FragmentEpilogue | epilogue_rows.RowEpilogue | None = None
         if epilogue is not None and spec.is_rolled:
-            finisher = epilogue_rows.RowEpilogue(epilogue, spec.out, extents)
+            tile_epilogue = epilogue_rows.RowEpilogue(epilogue, spec.out, extents)
         elif epilogue is not None:
             are_paired = spec.is_bulk and not spec.is_column_major
-            finisher = FragmentEpilogue(epilogue, spec.out, extents, thread, 2 if are_paired else 1)
+            tile_epilogue = FragmentEpilogue(epilogue, spec.out, extents, thread, 2 if are_paired else 1)
 
         def store(own: Accumulator | Totals, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
             def store_all(sums: Accumulator | Totals | ReducedSums) -> None:
-                result.store(c, sums, row, column, outer, finisher and finisher.at(row, column, outer))
+                result.store(c, sums, row, column, outer, tile_epilogue and tile_epilogue.at(row, column, outer))
 
-            if relay is not None:
-                relay.store(own, store_all)
-            elif halves is not None:
-                halves.store(own, store_all)
+            if serial is not None:
+                serial.store(own, store_all)
+            elif cluster_reduction is not None:
+                cluster_reduction.store(own, store_all)
             else:
                 store_all(own)
 
@@ -343,19 +343,19 @@ def plan(
         rows = (c_shape[1] * spec.out.nbytes, *(shape[1] * spec.type.nbytes for shape in (a_shape, b_shape)))
         strides_nbytes = (rows[0], rows[1], rows[2])
     c_stride, a_stride, b_stride = strides_nbytes
-    beside, above = spec.parts
+    beside, above = spec.multicast
     a_box, b_box = spec.boxes()
     num_m, num_n = -(-m // (TILE_M * above)) * above, -(-n // (spec.tile_n * beside)) * beside
     num_k = -(-depth // spec.depth)
     constants: tuple[int, ...] = (*epilogue_constants, num_m, num_n, num_k)
     slices, moves, shortest = (1, 1, 1), (0, 0, 0), num_k  # of C, A and B
     if stack is not None:
-        chunk = -(-num_k // stack.num_chunks)
-        num_chunks = -(-num_k // chunk)
-        shortest = num_k - (num_chunks - 1) * chunk
-        slices = (stack.num_matrices * num_chunks, stack.num_matrices, stack.num_matrices)
+        chunk = -(-num_k // stack.split_k)
+        split_k = -(-num_k // chunk)
+        shortest = num_k - (split_k - 1) * chunk
+        slices = (stack.num_matrices * split_k, stack.num_matrices, stack.num_matrices)
         moves = (c_shape[0] * c_stride, stack.a_stride, stack.b_stride)
-        constants += (slices[0], num_chunks, chunk, *(int(move > 0) for move in moves[1:]))
+        constants += (slices[0], split_k, chunk, *(int(move > 0) for move in moves[1:]))
 
     per_tile = spec.cluster if spec.shared == "c" else 1
     num_blocks = num_m * num_n * slices[0] * per_tile

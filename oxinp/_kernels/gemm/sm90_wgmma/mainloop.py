@@ -35,7 +35,7 @@ class ProducerSpec(Protocol):
     @property
     def cluster(self) -> int: ...
     @property
-    def parts(self) -> tuple[int, int]: ...
+    def multicast(self) -> tuple[int, int]: ...
 
 
 class ConsumerSpec(ProducerSpec, Protocol):
@@ -100,7 +100,7 @@ def produce(
         row, column = tiles.starts(number, row, column)  # noqa: PLW2901
         with k.range(*tiles.depth_range(number)) as step:
             slot = producer.acquire()
-            of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.parts]
+            of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.multicast]
             a_tile.load(a_map, slot, row, step * a_tile.depth, tiles.rank, of_all[0], outer=of_a)
             b_tile.load(b_map, slot, column, step * b_tile.depth, tiles.rank, of_all[1], outer=of_b)
     return producer

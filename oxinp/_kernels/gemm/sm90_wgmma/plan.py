@@ -43,7 +43,7 @@ MAX_ROLLED_LENGTH = 128  # of epilogues in instructions: they are compiled for 1
 MIN_COPIED = 1 << 22  # products from which copies are worth their launches
 
 
-def plan(a: Source, b: Source, out: Type, device: Device, finish: Epilogue | None = None) -> Plan | None:
+def plan(a: Source, b: Source, out: Type, device: Device, epilogue: Epilogue | None = None) -> Plan | None:
     """Launches of C = A @ B in C order; None where others are to be asked.
 
     Parameters
@@ -78,9 +78,9 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Epilogue | Non
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
-    readable = WgmmaProduct(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, finish)
-    if finish is not None and (
-        any(x.is_complex for x in finish.types(readable.acc)) or not readable.is_legal(readable.choose())
+    readable = WgmmaProduct(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, epilogue)
+    if epilogue is not None and (
+        any(x.is_complex for x in epilogue.types(readable.acc)) or not readable.is_legal(readable.choose())
     ):
         return None
     steps += readable.steps((Argument("out0"), pointers[0], pointers[1]), scratch)
@@ -142,72 +142,70 @@ class WgmmaProduct:
         sources: tuple[Source, Source],
         shape: tuple[int, int, int, int],
         device: Device,
-        finish: Epilogue | None = None,
+        epilogue: Epilogue | None = None,
     ) -> None:
         self.type, self.out, self.sources, self.device = type_, out, sources, device
         self.acc = FORMS[type_].sums[0]
         self.m, self.n, self.depth, self.count = shape
-        self.finish = finish
+        self.epilogue = epilogue
         self.written = out  # the type of C
         self.length = 0  # of the epilogue
-        self._epilogues: dict[
-            bool, tuple[EpilogueSpec | None, tuple[int, ...]]
-        ] = {}  # by whether the product is turned
-        if finish is not None:
-            self.length = length(finish, self.acc)
-            self.written = finish.types(self.acc)[finish.result]
+        self._bound: dict[bool, tuple[EpilogueSpec | None, tuple[int, ...]]] = {}  # by whether the product is turned
+        if epilogue is not None:
+            self.length = length(epilogue, self.acc)
+            self.written = epilogue.types(self.acc)[epilogue.result]
 
     def is_bulk(self, out: Type) -> bool:
         """Whether rows of C begin where bulk copies write."""
         return self.n * out.nbytes % ALIGN == 0
 
-    def epilogue(self, cut: WgmmaConfig) -> tuple[EpilogueSpec | None, tuple[int, ...]]:
+    def bound_epilogue(self, config: WgmmaConfig) -> tuple[EpilogueSpec | None, tuple[int, ...]]:
         """What a cut's kernel makes of its sums, and its parameters; rows of what is turned are columns of C."""
-        if self.finish is None:
+        if self.epilogue is None:
             return None, ()
-        if cut.is_turned not in self._epilogues:
-            strides = [x.strides for x in self.finish.arrays]
-            if cut.is_turned:
+        if config.is_transposed not in self._bound:
+            strides = [x.strides for x in self.epilogue.arrays]
+            if config.is_transposed:
                 strides = [(*outer, column, row) for *outer, row, column in strides]
-            is_paired = self.is_bulk(self.written) and not cut.is_turned
-            self._epilogues[cut.is_turned] = bind(self.finish, strides, is_paired=is_paired)
-        return self._epilogues[cut.is_turned]
+            is_paired = self.is_bulk(self.written) and not config.is_transposed
+            self._bound[config.is_transposed] = bind(self.epilogue, strides, is_paired=is_paired)
+        return self._bound[config.is_transposed]
 
-    def spec(self, cut: WgmmaConfig) -> WgmmaSpec:
+    def spec(self, config: WgmmaConfig) -> WgmmaSpec:
         """The kernel of a cut."""
-        is_cut = cut.num_chunks > 1 and not cut.is_serial_split_k
-        out = self.acc if is_cut else self.written
-        a, b = reversed(self.sources) if cut.is_turned else self.sources
+        is_parallel_split_k = config.split_k > 1 and not config.is_serial_split_k
+        out = self.acc if is_parallel_split_k else self.written
+        a, b = reversed(self.sources) if config.is_transposed else self.sources
         spec = WgmmaSpec(
             self.type,
             out,
             a.major,
             b.major,
-            cut.tile_n,
-            cut.num_stages,
-            cut.cluster,
-            is_sliced=self.count > 1 or is_cut,
+            config.tile_n,
+            config.num_stages,
+            config.cluster,
+            is_sliced=self.count > 1 or is_parallel_split_k,
             # As good as chains of f32 multiply-adds.
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
-            shared=cut.shared,
-            epilogue=self.epilogue(cut)[0],
-            is_column_major=cut.is_turned,
-            is_serial_split_k=cut.is_serial_split_k,
+            shared=config.shared,
+            epilogue=self.bound_epilogue(config)[0],
+            is_column_major=config.is_transposed,
+            is_serial_split_k=config.is_serial_split_k,
         )
         is_bulk = self.is_bulk(out)
-        if not cut.is_turned:
-            is_bulk &= cut.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
+        if not config.is_transposed:
+            is_bulk &= config.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
         elif not spec.is_through_registers:
             is_bulk &= out.nbytes == f16.nbytes
         return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
 
-    def is_legal(self, cut: WgmmaConfig) -> bool:
+    def is_legal(self, config: WgmmaConfig) -> bool:
         """Whether there is a kernel that fits the device."""
-        spec = self.spec(cut)
+        spec = self.spec(config)
         most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
-        if not 1 <= cut.num_chunks <= most:
+        if not 1 <= config.split_k <= most:
             return False
-        if self.finish is not None and cut.num_chunks > 1 and not cut.is_serial_split_k:
+        if self.epilogue is not None and config.split_k > 1 and not config.is_serial_split_k:
             return False
         if self.length > MAX_ROLLED_LENGTH:
             return False
@@ -218,18 +216,18 @@ class WgmmaProduct:
         if spec.shared_nbytes + BARRIERS_NBYTES > self.device.max_shared_nbytes:
             return False
         num_k = -(-self.depth // spec.depth)
-        m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
-        beside, above = spec.parts
-        num_tiles = -(-m // (wgmma_kernel.TILE_M * above)) * -(-n // (cut.tile_n * beside)) * self.count
-        if cut.is_serial_split_k:  # a run per block: nobody waits for one that has not begun
-            return num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
-        chunk = -(-num_k // cut.num_chunks)
-        is_halved = cut.shared != "c" or (
+        m, n = (self.n, self.m) if config.is_transposed else (self.m, self.n)
+        beside, above = spec.multicast
+        num_tiles = -(-m // (wgmma_kernel.TILE_M * above)) * -(-n // (config.tile_n * beside)) * self.count
+        if config.is_serial_split_k:  # a run per block: nobody waits for one that has not begun
+            return num_tiles * config.split_k * config.cluster <= self.device.num_sms
+        chunk = -(-num_k // config.split_k)
+        is_halved = config.shared != "c" or (
             num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
             # In one wave: nothing is multiplied while sums meet.
-            and num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
+            and num_tiles * config.split_k * config.cluster <= self.device.num_sms
         )
-        return is_halved and (cut.num_chunks == 1 or self.out in (self.acc, f16, bf16))
+        return is_halved and (config.split_k == 1 or self.out in (self.acc, f16, bf16))
 
     def candidates(self) -> Iterator[tuple[float, WgmmaConfig]]:
         """Yield what may be chosen, with the seconds that the model expects."""
@@ -249,16 +247,16 @@ class WgmmaProduct:
             a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk
         )
         is_through_registers = self.type is f32 and self.sources[1].major == "mn"
-        for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
-            if self.is_legal(cut):
-                yield seconds, cut
+        for seconds, config in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
+            if self.is_legal(config):
+                yield seconds, config
 
     def choose(self) -> WgmmaConfig:
         """The cut that was measured to be best near this problem, or that the model expects to take the least time.
 
         With a finish that of the product without, which need not be legal here.
         """
-        if self.finish is not None:
+        if self.epilogue is not None:
             shape = (self.m, self.n, self.depth, self.count)
             return WgmmaProduct(self.type, self.out, self.sources, shape, self.device).choose()
         key = (self.type.name, self.out.name)
@@ -267,35 +265,35 @@ class WgmmaProduct:
         choice = Choice(
             "matmul/hopper", key, layout, shape, WgmmaConfig, self.is_legal, lambda: self.ranked()[0], self.worth_trying
         )
-        cut: WgmmaConfig = decide(choice, self.device)
-        return cut
+        config: WgmmaConfig = decide(choice, self.device)
+        return config
 
     def ranked(self) -> list[WgmmaConfig]:
         """What may be chosen, the most promising first."""
-        return [cut for _, cut in sorted(self.candidates())]
+        return [config for _, config in sorted(self.candidates())]
 
     def worth_trying(self) -> Iterator[WgmmaConfig]:
         """Yield these, then every other cut there is."""
         yield from self.ranked()
         chunks = [*((1 << i, False) for i in range(MAX_CHUNKS.bit_length())), (2, True), (3, True), (4, True)]
         sizes = product(wgmma_kernel.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), chunks, "bac", (False, True))
-        for tile_n, num_stages, cluster, (num_chunks, is_serial_split_k), shared, is_turned in sizes:
-            cut = WgmmaConfig(tile_n, num_stages, cluster, num_chunks, shared, is_turned, is_serial_split_k)
-            if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
-                yield cut
+        for tile_n, num_stages, cluster, (split_k, is_serial_split_k), shared, is_transposed in sizes:
+            config = WgmmaConfig(tile_n, num_stages, cluster, split_k, shared, is_transposed, is_serial_split_k)
+            if self.is_legal(config) and (config.cluster > 1 or config.shared == "b"):
+                yield config
 
     def steps(self, pointers: tuple[Argument, Argument, Argument], scratch: Scratch) -> Iterator[Step]:
         """Yield the launches, by the addresses of C, A and B."""
-        cut = self.choose()
-        spec = self.spec(cut)
+        config = self.choose()
+        spec = self.spec(config)
         stack = None
         a, b = self.sources
         m, n, (c, *operands), nbytes = self.m, self.n, pointers, self.type.nbytes
-        if cut.is_turned:
+        if config.is_transposed:
             a, b, m, n, operands = b, a, n, m, operands[::-1]
         if spec.is_sliced:
-            num_chunks = 1 if cut.is_serial_split_k else cut.num_chunks
-            stack = StridedBatch(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
+            split_k = 1 if config.is_serial_split_k else config.split_k
+            stack = StridedBatch(self.count, a.distance * nbytes, b.distance * nbytes, split_k)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
         product = wgmma_kernel.plan(
             spec,
@@ -305,29 +303,29 @@ class WgmmaProduct:
             self.device.num_sms,
             strides,
             stack,
-            self.epilogue(cut)[1],
-            cut.num_chunks,
+            self.bound_epilogue(config)[1],
+            config.split_k,
         )
-        is_cut = cut.num_chunks > 1 and not cut.is_serial_split_k
+        is_parallel_split_k = config.split_k > 1 and not config.is_serial_split_k
         num_slices = stack.num_slices(-(-self.depth // spec.depth)) if stack is not None else 1
-        partial = scratch.take(num_slices * self.m * self.n * self.acc.nbytes) if is_cut else c
+        partial = scratch.take(num_slices * self.m * self.n * self.acc.nbytes) if is_parallel_split_k else c
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
-        if self.finish is not None:
+        if self.epilogue is not None:
             shape = (self.count, self.m, self.n) if spec.is_sliced else (self.m, self.n)
-            read += touched_nbytes(shape, self.finish.arrays)
-        written = self.count * (cut.num_chunks if is_cut else 1) * self.m * self.n * spec.out.nbytes
+            read += touched_nbytes(shape, self.epilogue.arrays)
+        written = self.count * (config.split_k if is_parallel_split_k else 1) * self.m * self.n * spec.out.nbytes
         work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
         sums = scratch.take(product.scratch_nbytes)
         yield from product.with_work(work).on(out0=partial, in0=operands[0], in1=operands[1], scratch=sums)
-        if is_cut:
+        if is_parallel_split_k:
             yield from self.joined(num_slices // self.count, partial, c, scratch)
 
-    def joined(self, num_chunks: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
+    def joined(self, split_k: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
         """Yield the launches that sum up the chunks of every matrix."""
         size = self.m * self.n
-        inputs = (Operand(self.acc, (num_chunks * size, size, 1)),)
+        inputs = (Operand(self.acc, (split_k * size, size, 1)),)
         output = Operand(self.out, (size, 1))
-        shape = (self.count, num_chunks, size)
+        shape = (self.count, split_k, size)
         joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
         yield from joined.on(out0=c, in0=partial, scratch=scratch.take(joined.scratch_nbytes))
 

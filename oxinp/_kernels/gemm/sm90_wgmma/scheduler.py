@@ -49,7 +49,7 @@ class TileScheduler:
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
         self.num_slices: Value | None = None
         if is_sliced:
-            self.num_slices, self.num_chunks, self.chunk, self.a_moves, self.b_moves = (
+            self.num_slices, self.split_k, self.chunk, self.a_moves, self.b_moves = (
                 k.scalar(name, u32) for name in ("num_slices", "num_chunks", "chunk", "a_moves", "b_moves")
             )
         self.rank = k.special("cluster_ctarank") if cluster > 1 else k.const(0, u32)
@@ -103,7 +103,7 @@ class TileScheduler:
         k = self.builder
         first, end = k.const(0, u32), self.num_k
         if number is not None:
-            first = number % self.num_chunks * self.chunk
+            first = number % self.split_k * self.chunk
             end = k.min(first + self.chunk, self.num_k)
         if not self.are_halved:
             return first, end
@@ -119,7 +119,7 @@ class TileScheduler:
         """What stands before the rows and columns of A's and B's tiles in a slice."""
         if number is None:
             return (), ()
-        matrix = number / self.num_chunks
+        matrix = number / self.split_k
         return (matrix * self.a_moves,), (matrix * self.b_moves,)
 
 

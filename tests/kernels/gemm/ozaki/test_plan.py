@@ -122,8 +122,8 @@ ROOMS = {
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("room", ROOMS)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
-    cut, num_products, majors = ROOMS[room]
-    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.BlockSizes(*cut))
+    config, num_products, majors = ROOMS[room]
+    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.BlockSizes(*config))
     a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
     parts = planned(a, b, majors)
     monkeypatch.undo()
@@ -302,11 +302,11 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     ]
     plan = ozaki.plan(*sources, Plan(()), DEVICE, workspace_nbytes)
     assert plan.scratch_nbytes <= workspace_nbytes
-    cut = ozaki_cost.fitting(type_, m, n, depth, workspace_nbytes)
-    assert cut.chunk <= ozaki_kernel.MAX_DEPTH
+    config = ozaki_cost.fitting(type_, m, n, depth, workspace_nbytes)
+    assert config.chunk <= ozaki_kernel.MAX_DEPTH
     # The planes take most of it, unless all of them fit.
-    planes = 16 * (3 if type_.is_complex else 1) * sum(cut.sizes)
-    is_whole = cut[:2] == (m, n) and cut.chunk in (residues.padded(depth), ozaki_kernel.MAX_DEPTH)
+    planes = 16 * (3 if type_.is_complex else 1) * sum(config.sizes)
+    is_whole = config[:2] == (m, n) and config.chunk in (residues.padded(depth), ozaki_kernel.MAX_DEPTH)
     assert is_whole or planes >= workspace_nbytes // 3
 
 
@@ -318,8 +318,8 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
         ((2048, 2048, 131072), 8 << 30, (2048, 2048, 65536)),
     ],
 )
-def test_depth_is_cut_first(shape, workspace_nbytes, cut):
-    assert ozaki_cost.fitting(f64, *shape, workspace_nbytes) == cut
+def test_depth_is_cut_first(shape, workspace_nbytes, config):
+    assert ozaki_cost.fitting(f64, *shape, workspace_nbytes) == config
 
 
 def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():

@@ -42,12 +42,12 @@ SHIPPED = [
     MmaSpec(
         f32 if type is c64 else type,
         *majors,
-        *tiling.cut,
+        *option.config,
         is_complex=type is c64,
-        promotion=sm90_mma.PROMOTION if type is f32 and not tiling.cut.is_bf16x3 else 0,
+        promotion=sm90_mma.PROMOTION if type is f32 and not option.config.is_bf16x3 else 0,
     ).fitted(1 << 12)
-    for type, tilings in sm90_mma.MEASURED.items()
-    for tiling in tilings
+    for type, options in sm90_mma.MEASURED.items()
+    for option in options
     for majors in MAJORS
 ]
 
@@ -204,7 +204,7 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
 @pytest.mark.parametrize(
     ("family", "spec"),
     [
-        *[(mma_kernel, MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].cut)) for type in (f64, c128, f32)],
+        *[(mma_kernel, MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)) for type in (f64, c128, f32)],
         *[(wgmma_kernel, WgmmaSpec(f16, f16, tile_n=128, is_bulk=is_bulk)) for is_bulk in (False, True)],
         (ozaki_kernel, OzakiSpec(is_added=True)),
         (stacked, StackedSpec()),
@@ -221,11 +221,11 @@ def test_what_reads_or_writes_waits_for_the_kernel_before(family, spec):
 
 @pytest.mark.parametrize(("type", "depth", "length"), [(f64, 1024, 8), (f64, 1000, 1), (f64, 600, 2), (c128, 72, 1)])
 def test_rounds_are_as_long_as_k_allows(type, depth, length):
-    spec = MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].cut)
+    spec = MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)
     assert spec.fitted(depth).unroll_k == length
     with pytest.raises(ValueError, match="whole rounds"):
         mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
-    sliced, stack = spec._replace(unroll_k=8, is_sliced=True), StridedBatch(1, 0, 0, num_chunks=3)
+    sliced, stack = spec._replace(unroll_k=8, is_sliced=True), StridedBatch(1, 0, 0, split_k=3)
     with pytest.raises(ValueError, match="whole rounds"):
         mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), stack)
 

@@ -136,14 +136,14 @@ def draw(spec, m, n, depth, rng, rows=None):
     num_steps = -(-depth // DEPTH_PER_STEP[spec.type.name])
     # With totals, of those since the last addition.
     num_cut = min(num_steps, 4) if getattr(spec, "is_promoted", False) else num_steps
-    cut = num_cut * CUT.get(spec.type.name, 2.0**-21) + num_steps * 2.0**-23
-    bound = cut * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
+    config = num_cut * CUT.get(spec.type.name, 2.0**-21) + num_steps * 2.0**-23
+    bound = config * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
     return _case(spec, a, b, (m, n, depth), exact, bound)
 
 
 def _case(spec, a, b, shape, exact, bound):
     m, n, _ = shape
-    is_column_major = getattr(spec, "is_by_columns", False)
+    is_column_major = getattr(spec, "is_column_major", False)
     a = padded(a if spec.a_major == "k" else a.T, spec.type)
     b = padded(b if spec.b_major == "mn" else b.T, spec.type)
     c = blank(*((n, m) if is_column_major else (m, n)), spec.out)

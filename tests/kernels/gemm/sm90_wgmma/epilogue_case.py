@@ -64,7 +64,7 @@ class Recipe(NamedTuple):
         """The type of C."""
         return self.steps[-1][1]
 
-    def finish(self, m, n, count=1):
+    def epilogue(self, m, n, count=1):
         """What is asked of the kernel, of matrices of C that follow each other."""
         batch = (m * n,) if count > 1 else ()
         inputs = [Operand(type, self.strides(kind, n, batch)) for type, kind in self.arrays]

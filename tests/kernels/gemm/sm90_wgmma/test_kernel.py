@@ -20,9 +20,9 @@ from tests.kernels.machine import execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
-def halves(type, out, a_major, b_major, *tiling):
+def halves(type, out, a_major, b_major, *measured):
     """A Spec of `multistage` on tensor cores."""
-    return MultistageSpec(type, f32, out, a_major, b_major, 16, 16, "tensor_halves", *tiling)
+    return MultistageSpec(type, f32, out, a_major, b_major, 16, 16, "hmma", *measured)
 
 
 MMA_SPECS = [
@@ -151,7 +151,7 @@ def test_plan_covers_the_result(spec, shape):
     strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
     launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides).launch
     num_m, num_n, num_k = launch.constants[:3]
-    beside, above = spec.parts
+    beside, above = spec.multicast
     assert num_m % above == num_n % beside == launch.grid[0] % spec.cluster == 0
     assert launch.grid[0] <= H200_SMS
     assert (num_m - above) * wgmma_kernel.TILE_M < m <= num_m * wgmma_kernel.TILE_M

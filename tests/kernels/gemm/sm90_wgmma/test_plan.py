@@ -137,10 +137,10 @@ def test_chunks_are_summed_up():
     plan = sm90_wgmma.plan(source("in0", f16, "k", m, depth), source("in1", f16, "mn", n, depth), f16, H200)
     step = product_of(plan)
     assert step.arguments[0].buffer == "scratch"
-    num_chunks = step.constants[4]
-    assert num_chunks > 1
+    split_k = step.constants[4]
+    assert split_k > 1
     here = machine()
-    partial = np.random.default_rng(4).standard_normal((num_chunks, m, n)).astype(np.float32)
+    partial = np.random.default_rng(4).standard_normal((split_k, m, n)).astype(np.float32)
     scratch = np.zeros(plan.scratch_nbytes, np.uint8)
     scratch[: partial.nbytes] = partial.view(np.uint8).ravel()
     addresses = [here.upload(np.zeros((m, n), np.float16)), here.upload(scratch)]
@@ -199,10 +199,10 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
         ]
         product = sm90_wgmma.WgmmaProduct(type, out, tuple(operands), shape, H200)
         for sizes in draw.sample(every, 2000):
-            cut = WgmmaConfig(*sizes)
-            if product.is_legal(cut):
+            config = WgmmaConfig(*sizes)
+            if product.is_legal(config):
                 num_legal += 1
-                monkeypatch.setattr(product, "choose", lambda cut=cut: cut)
+                monkeypatch.setattr(product, "choose", lambda config=config: config)
                 pointers = (Argument("out0"), Argument("in0"), Argument("in1"))
                 assert any(step.kernel.target == "sm_90a" for step in product.steps(pointers, Scratch()))
     assert num_legal > 20
@@ -213,8 +213,8 @@ def checked(spec):
     k = Builder("tiles", block=384, target="sm_90a")
     extents, majors = (wgmma_kernel.TILE_M, spec.tile_n), (spec.a_major, spec.b_major)
     return [
-        OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, parts)
-        for extent, major, parts in zip(extents, majors, spec.parts, strict=True)
+        OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, multicast)
+        for extent, major, multicast in zip(extents, majors, spec.multicast, strict=True)
     ]
 
 
@@ -232,7 +232,7 @@ def test_what_was_measured_is_chosen():
 
     def tuned(choice):
         asked.append(choice)
-        return {"tile_n": 64, "num_stages": 5, "cluster": 1, "num_chunks": 1}
+        return {"tile_n": 64, "num_stages": 5, "cluster": 1, "split_k": 1}
 
     device = type(H200)(**{**vars(H200), "tuned": tuned})
     a, b = source("in0", f16, "k", 256, 256), source("in1", f16, "mn", 256, 256)

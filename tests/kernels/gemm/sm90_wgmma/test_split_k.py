@@ -104,14 +104,14 @@ def test_every_step_is_added_once(num_m, num_n, num_k, num_parts, blocks):
 def test_sums_are_added_in_the_order_of_k():
     # Of the parts of a tile the first one is so large that the order of additions shows.
     own = (np.arange(NUM_CONSUMERS * WARPGROUP)[:, None] + np.arange(REGISTERS)).astype(np.float32)
-    parts = []
+    multicast = []
     for part in range(4):
         total = np.zeros_like(own)
         for step in range(3 * part, 3 * part + 3):
             total = total + np.float32((step + 1) * (BIG if step == 0 else 1)) + own
-        parts.append(total)
-    want = ((parts[0] + parts[1]) + parts[2]) + parts[3]
-    assert not np.array_equal(want, parts[0] + (parts[1] + (parts[2] + parts[3])))
+        multicast.append(total)
+    want = ((multicast[0] + multicast[1]) + multicast[2]) + multicast[3]
+    assert not np.array_equal(want, multicast[0] + (multicast[1] + (multicast[2] + multicast[3])))
     for blocks in (1, 3, 8):
         out, _ = run(1, 2, 12, 4, blocks, scale=BIG)
         np.testing.assert_array_equal(out, np.broadcast_to(want, out.shape))
