@@ -1,6 +1,6 @@
-"""Epilogues: what becomes of the sums of a product before they are written.
+"""Epilogues: elementwise operations on the sums of a product, before they are stored.
 
-An epilogue is a chain of the elementwise families (see `chain`) that begins with the sum: C = alpha A B + beta C, a
+An epilogue is a chain as of the elementwise families (see `chain`) whose value 0 is the sum: C = alpha A B + beta C, a
 bias along rows or columns, an activation, or all of them.
 """
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 MAX_LENGTH = 16
-"""Of finishes, in instructions: a thread has up to 128 sums, and its code is compiled for each."""
+"""Instructions of an epilogue that is unrolled: a thread has up to 128 sums, and the code is compiled for each."""
 
 
 class Epilogue(NamedTuple):
-    """What is asked for: instructions on the sum, which is value 0.
+    """An epilogue as it is asked for: instructions on the sum, which is value 0.
 
     Attributes
     ----------
     inputs : tuple of Operand or ScalarOperand
-        Values 1 and on. Arrays have the strides of C's dimensions, 0 where they are broadcast; C itself may be one.
+        Values 1 and on. Arrays have a stride per dimension of C, 0 where they are broadcast; C itself may be one.
     instrs : tuple of Instr
         The values that follow; none wants the index.
     result : int
@@ -59,18 +59,18 @@ class Epilogue(NamedTuple):
         return [x for x in self.inputs if isinstance(x, Operand)]
 
     def types(self, sums: Type) -> list[Type]:
-        """Of every value; the first one is of the type of the sums."""
+        """Return the type of every value; value 0 has the type of the sums."""
         return [sums, *(x.type for x in self.inputs), *(instr.type for instr in self.instrs)]
 
     def along(self, strides: Sequence[tuple[int, ...]]) -> Epilogue:
-        """The same of arrays with these strides."""
+        """Return the epilogue with other strides of its arrays."""
         moving = iter(strides)
         inputs = [x.replace(strides=next(moving)) if isinstance(x, Operand) else x for x in self.inputs]
         return self._replace(inputs=tuple(inputs))
 
 
 class EpilogueSpec(NamedTuple):
-    """What code depends on of an `Epilogue`: its chain, which has no outputs, and the number of the result."""
+    """What a kernel's code depends on of an `Epilogue`: its chain, without outputs, and the number of the result."""
 
     chain: Chain
     result: int
@@ -79,15 +79,15 @@ class EpilogueSpec(NamedTuple):
 def bind(
     epilogue: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False
 ) -> tuple[EpilogueSpec, tuple[int, ...]]:
-    """Return the epilogue, and the values of the parameters that `BoundEpilogue` declares behind its inputs.
+    """Return the Spec of an epilogue, and the values of the parameters that `BoundEpilogue` declares.
 
     Parameters
     ----------
-    finish : Finish
+    epilogue : Epilogue
     strides : sequence of sequences of int
-        Of every array among the inputs along the loops of C, of which the last two are rows and columns.
+        Per array among the inputs, along the loops of C, of which the last two are rows and columns.
     is_paired : bool
-        Two elements of a row are read at a time, the first of them at an even column.
+        The kernel reads two elements of a row at a time, the first of them at an even column.
     """
     moving = iter(strides)
     ndim = len(strides[0]) if strides else 2
@@ -114,7 +114,7 @@ def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_pair
 
 
 def length(epilogue: Epilogue, sums: Type) -> int:
-    """Return how many instructions a sum goes through, constants and loads aside."""
+    """Return how many instructions the epilogue takes per sum, constants and loads aside."""
     return _num_lines(epilogue, sums, epilogue.instrs) - _num_lines(epilogue, sums, ())
 
 
@@ -127,7 +127,7 @@ def _num_lines(epilogue: Epilogue, sums: Type, instrs: Sequence[Instr]) -> int:
 
 
 class BoundEpilogue:
-    """An epilogue with its kernel parameters: the inputs, then strides."""
+    """An epilogue inside a kernel, with its parameters: the inputs, then strides."""
 
     def __init__(self, k: Builder, epilogue: EpilogueSpec) -> None:
         self.k = k
@@ -136,20 +136,20 @@ class BoundEpilogue:
         self._bound = BoundChain(k, epilogue.chain)
 
     def at(self, indices: Iterable[Value]) -> Position:
-        """The place in C with these indices, outermost first; the last ones may be missing."""
+        """Return the position in C with these indices, outermost first; the last ones may be missing."""
         position = self._bound.origin()
         for loop, index in enumerate(indices):
             position = position.moved(loop, self.k.cast(index, i64))
         return position
 
     def apply(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
-        """What is written of sums beside each other, for which a position has `loaded` the inputs."""
+        """Return the results of neighbouring sums, for which a position has `loaded` the inputs, in the type of C."""
         elements = [[total, *(values[i] for values in loaded)] for i, total in enumerate(totals)]
         return [self.k.cast(self._bound.evaluate(element)[self._result], out) for element in elements]
 
 
 def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Epilogue:
-    """Return what BLAS makes of products: ``alpha * sum``, and where C has strides, ``+ beta * C``.
+    """Return BLAS's epilogue: ``alpha * sum``, and if strides of C are given, ``+ beta * C``.
 
     Inputs are alpha, then beta and C.
     """
@@ -161,7 +161,7 @@ def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Epilogue:
 
 
 def subtracted(type: Type, strides: tuple[int, ...]) -> Epilogue:
-    """Return ``C - sum``; the input is C."""
+    """Return the epilogue ``C - sum``; its input is C."""
     return Epilogue((Operand(type, strides),), (Instr(_subtracted, type, (1, 0)),), 2)
 
 

@@ -1,8 +1,9 @@
-"""Matrix products: which kernel multiplies, in which tiles, over how many chunks of K.
+"""Matrix products: which kernel family computes a product, with which tile config and split-K factor.
 
-A problem is a batch of C = A @ B with C in C order. How it is cut is what was measured to be best for a problem near
-it (see `choice`); elsewhere a model of time decides: waves of tiles over the multiprocessors at the rates that were
-measured, and for chunks of K the pass that joins them.
+A problem is a batch of C = A @ B with C in C order. `plan_steps` returns the plan of a family for the tensor cores of
+Hopper where one of them is faster; `plan` that of the multistage kernels, which take any type and alignment. The tile
+config is the one that was measured to be best for a problem near this one (see `choice`), elsewhere the one that the
+cost model prefers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.cost import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, measured_tiles, seconds
+from oxinp._kernels.gemm.multistage.cost import (
+    MAX_SPLIT_K,
+    MIN_SPLIT_DEPTH,
+    is_meant,
+    measured_tiles,
+    seconds,
+    split_counts,
+)
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
 from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
@@ -38,10 +46,13 @@ if TYPE_CHECKING:
     from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.plan import Plan
 
-MIN_FP16X2_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
-MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
-MIN_OZAKI_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
-# Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
+MIN_FP16X2_PRODUCTS = (
+    5 << 28
+)  # multiply-adds from which fp16x2 is faster: its conversions take as long as small products
+MAX_SMALL_SIDE = 64  # M, N and K up to which copying element by element takes longer than the multiply-adds
+MIN_OZAKI_GAIN = 1.05  # speedup over f64 multiply-adds that the cost model has to expect of the Ozaki scheme
+# Sums of f32 are promoted after so much of K where C is one wave of tiles of this side: cuBLAS splits K there, and so
+# loses as little.
 PROMOTION, PEER_SIDE = 256, 128
 
 
@@ -55,7 +66,7 @@ def plan(
     device: Device,
     variant: Variant | None = None,
 ) -> Plan | None:
-    """Return the plan of a product: one launch, or one of partial products and those that join them.
+    """Return the plan of a product by the multistage kernels: one launch or, with split-K, that and a reduction.
 
     Parameters
     ----------
@@ -73,7 +84,8 @@ def plan(
     Returns
     -------
     Plan or None
-        The inputs are A and B, then those of the variant's finish.
+        The inputs are A and B, then those of the variant's epilogue. None only if the variant has to have the sums of
+        the plain product (``has_plain_sums``) and cannot.
     """
     *batch, m, n = shape
     variant = variant or Variant()
@@ -140,9 +152,9 @@ def plan_steps(
     workspace_nbytes: int,
     epilogue: Epilogue | None = None,
 ) -> Plan | None:
-    """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
+    """Return the plan of a kernel family that is faster than the multistage kernels; None if there is none.
 
-    With a `epilogue` one launch, see `sm90_wgmma.plan`; None also where those units need more.
+    With an `epilogue` the plan is a single launch of `sm90_wgmma`, or None where that family needs several.
 
     Parameters
     ----------
@@ -152,7 +164,7 @@ def plan_steps(
         ``config.matmul``.
     workspace_nbytes : int
         ``config.matmul_workspace``.
-    finish : Finish, optional
+    epilogue : Epilogue, optional
     """
     if epilogue is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
@@ -171,7 +183,7 @@ def plan_steps(
 
 
 def plan_bf16x3(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
-    """Return the launch that multiplies small f32 or c64 matrices on the tensor cores; None where others are faster.
+    """Return the plan of an f32 or c64 product in bf16x3 by warp MMA, for small matrices; None if it is not faster.
 
     Parameters
     ----------
@@ -193,9 +205,9 @@ def plan_wgmma(
     device: Device,
     epilogue: Epilogue | None = None,
 ) -> Plan | None:
-    """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
+    """Return the plan of a product of 16-bit floats, integers, or f32 as tf32 by wgmma; None if there is none.
 
-    With a `epilogue`, see `sm90_wgmma.plan`.
+    With an `epilogue`, see `sm90_wgmma.plan`.
     """
     if a.type is not b.type:
         return None
@@ -212,7 +224,7 @@ def plan_wgmma(
 
 
 def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
-    """Return the launches that multiply f32 or c64 matrices on the tensor cores; None where `plan` is to be asked.
+    """Return the plan of an f32 or c64 product by fp16x2; None if it is not faster.
 
     Parameters
     ----------
@@ -235,14 +247,14 @@ def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, de
 def plan_ozaki(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
 ) -> Plan | None:
-    """Return the launches that multiply f64 or c128 as bytes on the tensor cores; None where `plan` is to be asked.
+    """Return the plan of an f64 or c128 product by the Ozaki scheme; None if it is not faster.
 
     Parameters
     ----------
     shape, depth, a, b, device
         As for `plan`.
     workspace_nbytes : int
-        Memory there is on the way.
+        Largest workspace.
     """
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
@@ -257,7 +269,7 @@ def plan_ozaki(
 
 
 class Emulation(NamedTuple):
-    """Whether faster units stand in for those of the operands' own type."""
+    """Whether an emulation on faster tensor cores (fp16x2, Ozaki) stands in for multiply-adds of the operands' type."""
 
     is_emulated: bool
 
@@ -265,7 +277,7 @@ class Emulation(NamedTuple):
 def _is_emulated(
     type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
 ) -> bool:
-    """Whether that was measured to be faster near this problem; else whether it is expected to be."""
+    """Whether emulation was measured to be faster near this problem; `is_expected` where nothing was measured."""
     ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
     default = Emulation(is_expected)
     choice = Choice(
@@ -276,7 +288,7 @@ def _is_emulated(
 
 
 def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan:
-    """Return the plan of the guarded kernel for large matrices, by multiply-adds; parameters as for `plan`."""
+    """Return the plan of the guarded multistage kernel, the fallback of an emulation; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = both_majors(shape, depth, a, b)
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
@@ -300,7 +312,7 @@ def _spec(
     problem: tuple[int, int, int, int],
     device: Device,
 ) -> MultistageSpec:
-    """The Spec before it is cut: in the model's first tiling."""
+    """The Spec with the first tile config of the cost model."""
     mma, tiles = measured_tiles(type, acc, device)
     spec = MultistageSpec(type, acc, out, *majors, *copies, mma, *tiles[0][:6])
     if mma != "fma":
@@ -315,12 +327,12 @@ def _spec(
 def _config(
     spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
 ) -> TileConfig:
-    """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
-    counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
+    """The tile config that was measured to be best, or that the cost model expects to take the least time."""
+    counts = tuple(split_counts(problem[3])) if may_split else (1,)
 
     def is_legal(config: TileConfig) -> bool:
         return tile_config.is_legal(spec.with_config(config), device) and (
-            config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
+            config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_SPLIT_K, problem[3] // MIN_SPLIT_DEPTH))
         )
 
     def ranked() -> list[TileConfig]:

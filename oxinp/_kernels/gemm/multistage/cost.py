@@ -1,4 +1,4 @@
-"""The model of time that cuts products nobody has measured: waves of tiles over the multiprocessors, at known rates."""
+"""Cost model of the multistage kernels: waves of tiles over the multiprocessors, at measured rates."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
-MAX_CHUNKS = 16  # one pass joins them
-MIN_CHUNK = 128  # of K
-SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
+MAX_SPLIT_K = 16  # ranges of K that one reduction sums up
+MIN_SPLIT_DEPTH = 128  # of K per range
+SECONDS_PER_PASS = 3e-6  # of the reduction of split-K, beside its bytes
 BYTES_PER_SECOND = 3e12
 
 
 class MeasuredTile(NamedTuple):
-    """A shape of `multistage` as the model knows it.
+    """A tile config with its measured rate.
 
     Attributes
     ----------
     tile_m, tile_n, warp_m, warp_n, depth, num_stages : int
     blocks_per_sm : int
     rate : float
-        Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
+        Multiply-adds per second of a multiprocessor that works on `blocks_per_sm` tiles.
     max_side : int
-        Largest M, N and K for which that holds, and only where there are tiles for all multiprocessors; 0: any.
+        Largest M, N and K for which the rate holds, if there are tiles for all multiprocessors; 0: any.
     alone : float
-        Share of the rate that a tile alone on a multiprocessor reaches.
+        Share of the rate that a single tile on a multiprocessor reaches.
 
     Notes
     -----
@@ -50,11 +50,11 @@ class MeasuredTile(NamedTuple):
     alone: float = 1.0
 
     def config(self, split_k: int = 1) -> TileConfig:
-        """The tiling alone."""
+        """Return the tile config."""
         return TileConfig(*self[:6], split_k)
 
 
-_TENSOR = (
+_DMMA = (
     MeasuredTile(128, 128, 64, 32, 16, 4, 1, 0.222e12),  # 32 deep it spills where both operands run along K
     MeasuredTile(128, 64, 32, 32, 32, 4, 1, 0.182e12),
     MeasuredTile(64, 64, 32, 16, 32, 3, 2, 0.178e12),
@@ -64,21 +64,21 @@ _TENSOR = (
     MeasuredTile(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
     MeasuredTile(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
 )
-_TENSOR_SM80 = (MeasuredTile(128, 128, 64, 32, 16, 3, 1, 0.08e12), MeasuredTile(64, 64, 32, 32, 16, 3, 2, 0.07e12))
-_HALVES = (
+_DMMA_SM80 = (MeasuredTile(128, 128, 64, 32, 16, 3, 1, 0.08e12), MeasuredTile(64, 64, 32, 32, 16, 3, 2, 0.07e12))
+_HMMA = (
     MeasuredTile(128, 256, 64, 64, 32, 3, 1, 0.9e12),
     MeasuredTile(128, 128, 64, 32, 32, 4, 1, 0.75e12),
     MeasuredTile(128, 128, 64, 64, 32, 3, 2, 0.8e12),
     MeasuredTile(64, 64, 32, 32, 32, 4, 3, 0.5e12),
     MeasuredTile(32, 32, 16, 16, 64, 4, 4, 0.2e12),
 )
-_TENSOR_COMPLEX = (
+_DMMA_COMPLEX = (
     MeasuredTile(128, 64, 32, 32, 8, 4, 1, 0.055e12),
     MeasuredTile(64, 64, 32, 32, 8, 4, 2, 0.054e12),
     MeasuredTile(64, 32, 32, 16, 8, 4, 2, 0.049e12),
     MeasuredTile(32, 32, 16, 16, 16, 4, 2, 0.046e12),
 )
-# By the bytes of a sum.
+# By the bytes of an accumulator.
 _FMA = {
     4: (
         MeasuredTile(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
@@ -96,19 +96,19 @@ _FMA = {
 
 
 def measured_tiles(type: Type, acc: Type, device: Device) -> tuple[str, tuple[MeasuredTile, ...]]:
-    """Return what multiplies, and the tilings that the model knows of it."""
+    """Return the warp MMA for types of operands and accumulators, and its tiles with measured rates."""
     is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:
-        return ("dmma", _TENSOR) if is_hopper else ("dmma_sm80", _TENSOR_SM80)
+        return ("dmma", _DMMA) if is_hopper else ("dmma_sm80", _DMMA_SM80)
     if type in (f16, bf16) and acc is f32:
-        return "hmma", _HALVES
+        return "hmma", _HMMA
     if acc is c128:
-        return "dmma_k4" if is_hopper else "dmma_sm80", _TENSOR_COMPLEX
+        return "dmma_k4" if is_hopper else "dmma_sm80", _DMMA_COMPLEX
     return "fma", _FMA[max(4, acc.nbytes)]
 
 
 def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Device) -> bool:
-    """Whether a tiling's rate was measured on problems like this one."""
+    """Return whether a tile's rate was measured on problems like this one: count, M, N and K."""
     if not tile.max_side:
         return True
     count, m, n, depth = problem
@@ -116,10 +116,10 @@ def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Dev
     return max(m, n, depth) <= tile.max_side and tiles >= device.num_sms * tile.blocks_per_sm
 
 
-def chunk_counts(depth: int) -> Iterator[int]:
-    """Yield the numbers of chunks that are worth a thought."""
+def split_counts(depth: int) -> Iterator[int]:
+    """Yield the split-K factors that the cost model compares."""
     split_k = 1
-    while split_k == 1 or (split_k <= MAX_CHUNKS and depth >= MIN_CHUNK * split_k):
+    while split_k == 1 or (split_k <= MAX_SPLIT_K and depth >= MIN_SPLIT_DEPTH * split_k):
         yield split_k
         split_k *= 2
 
@@ -127,14 +127,14 @@ def chunk_counts(depth: int) -> Iterator[int]:
 def seconds(
     problem: tuple[int, int, int, int], tile: MeasuredTile, split_k: int, spec: MultistageSpec, device: Device
 ) -> float:
-    """Return what a product in tiles is expected to take."""
+    """Return the expected time of a product in seconds."""
     count, m, n, depth = problem
     rows, columns = -(-m // tile.tile_m), -(-n // tile.tile_n)
-    # Of a triangle, half of the tiles, and those on the diagonal whole.
+    # Of a triangle half of the tiles count, those on the diagonal whole.
     tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_triangle_only else rows * columns
     tiles *= count * split_k
     slots = device.num_sms * tile.blocks_per_sm
-    # The last wave runs as fast as its blocks have multiprocessors for themselves.
+    # In the last wave, blocks that have a multiprocessor for themselves run faster.
     full, rest = divmod(tiles, slots)
     waves = max(full * tile.blocks_per_sm + -(-rest // device.num_sms), 1 / tile.alone)
     steps = -(-depth // (split_k * tile.depth)) + tile.num_stages
@@ -144,4 +144,4 @@ def seconds(
     return time
 
 
-__all__ = ["MAX_CHUNKS", "MIN_CHUNK", "MeasuredTile", "chunk_counts", "is_meant", "measured_tiles", "seconds"]
+__all__ = ["MAX_SPLIT_K", "MIN_SPLIT_DEPTH", "MeasuredTile", "is_meant", "measured_tiles", "seconds", "split_counts"]

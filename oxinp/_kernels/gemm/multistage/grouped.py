@@ -1,9 +1,9 @@
-"""Grouped products: problems of different sizes and places in one launch, by the tiles of `multistage`.
+"""Grouped products: problems of different sizes and addresses in one launch of the multistage kernel.
 
 Data layout: a table in global memory has a row of `ROW` i64 per problem: addresses of C, A and B, then M, N and K, the
-strides of C, A and B in elements, and the number of its first tile. Problems of most K come first.
+strides of C, A and B in elements, and the number of the problem's first tile. Problems are sorted by falling K.
 
-Who owns what: a block has one tile of one problem, which it finds by bisection.
+Who owns what: a block has one tile of one problem, which it finds in the table by bisection.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GroupedProblem(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What the problems of a group have in common.
+    """Types and layouts that the problems of a group have in common.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Group(NamedTuple):
 
 
 class GroupedPlan(NamedTuple):
-    """A plan whose only input is the table, and the table; where results are, it says."""
+    """A plan whose only input is the table, and the table; it holds the addresses of operands and results."""
 
     plan: Plan
     table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -85,7 +85,7 @@ class GroupedPlan(NamedTuple):
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: MultistageSpec) -> Kernel:
-    """Build the kernel of a Spec that is plain, without batches, chunks or guard."""
+    """Return the kernel of a plain Spec, without batch, split-K or guard."""
     return _Grouped(spec).build()
 
 
@@ -93,7 +93,7 @@ class _Grouped(MultistageGemm):
     """The kernel while it is built."""
 
     def declare(self) -> None:
-        """Find this block's problem."""
+        """Declare the parameters, and find this block's problem."""
         k, spec = self.k, self.spec
         table, count = k.pointer("table", i64, "r"), k.scalar("num_problems", u32)
         block = k.cast(k.ctaid + 0, i64)
@@ -121,19 +121,19 @@ class _Grouped(MultistageGemm):
         return Pointer(self.k, self.k.bitcast(address, u64), type, "global", access)
 
     def number(self) -> Value:
-        """Number of this block's tile in its problem."""
+        """Return the number of this block's tile in its problem."""
         number: Value = self.k.ctaid - self.first
         return number
 
 
 def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> GroupedPlan:
-    """Return the launch that computes all of some products, at least one.
+    """Return the plan that computes a group of products, at least one.
 
     Parameters
     ----------
     group : Group
     problems : sequence of Problem
-        None may write what another reads or writes.
+        No problem may write what another one reads or writes.
     device : Device
     """
     ordered = sorted(problems, key=lambda problem: -problem.shape[2])
@@ -160,7 +160,7 @@ def _num_tiles(problem: GroupedProblem, config: TileConfig) -> int:
 
 
 def _seconds(problems: Sequence[GroupedProblem], tile: MeasuredTile, device: Device) -> float:
-    """Time of all tiles at work on all multiprocessors, and at least of the longest."""
+    """Expected time of all tiles over all multiprocessors, at least that of the longest tile."""
     steps = [-(-problem.shape[2] // tile.depth) + tile.num_stages for problem in problems]
     all_steps = sum(count * _num_tiles(problem, tile.config()) for count, problem in zip(steps, problems, strict=True))
     once = tile.tile_m * tile.tile_n * tile.depth / tile.rate

@@ -1,20 +1,19 @@
 """Matrix multiply of any type, at any alignment: C = A @ B, one or many.
 
 Data layout: A is (M, K), B is (K, N), C is (M, N), each with one axis of stride 1 ("k" or "mn" major; C row-major), the
-other axis of any stride, batches of them anywhere. In shared memory there is a ring of `num_stages` pairs of tiles,
-`depth` deep along K, whose rows run along the contiguous axis and are padded so that the lanes of a warp read different
-banks.
+other axis of any stride, batches of any strides. In shared memory there is a ring of `num_stages` pairs of tiles, each
+of a k-block of `depth`, whose rows run along the contiguous axis and are padded against bank conflicts.
 
-Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, as its `WarpMma` spreads it.
-All threads copy. Blocks next to each other work on a band of `BAND` tiles along M, so that their operands stay in L2.
+Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, in the layout of its
+`WarpMma`. All threads copy. Consecutive blocks work on a band of `BAND` tiles along M, so that operands stay in L2.
 
-Where of a matrix one triangle is stored (`panel.Form`), tiles that lie in the other are skipped or read from their
-mirror image, and threads put right what they have copied of those in between. Of C, too, one triangle may be computed.
+Of triangular, symmetric and Hermitian operands (`Form`), tiles in the triangle that is not stored are skipped or read
+from their mirror image; on the diagonal, threads fix what they have copied. Of C, one triangle may be computed.
 
-Algorithm: each thread starts its share of the copies `num_stages` - 1 tiles ahead; per step of the unit it loads the
-fragments of the next step, then makes all products of the warp; a barrier comes before the last step, whose next is the
-first of another tile. Elements outside the operands become zeros on the way. If
-split, blocks take chunks of K and leave partial results, which a reduction joins.
+Algorithm: each thread starts its share of the copies `num_stages` - 1 k-blocks ahead. Per MMA step the warp loads the
+fragments of the next step, then does all MMAs of this one; a barrier comes before the last step of a k-block, whose
+next step is the first of another k-block. Elements outside the operands become zeros on the way. With split-K, blocks
+compute ranges of K and store partial products, which a reduction sums up.
 
 Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are read.
 """
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-BAND = 8  # tiles along M that are worked on together
+BAND = 8  # tiles along M that consecutive blocks work on
 
 
 @lru_cache(MAX_KERNELS)
@@ -72,7 +71,7 @@ class MultistageGemm:
         """Declare the parameters."""
         k, spec = self.k, self.spec
         if spec.is_split_k:
-            k.pointer("result", spec.out, "w")  # the second pass's
+            k.pointer("result", spec.out, "w")  # of the reduction
         self.c = k.pointer("c", spec.out, "w")
         self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form)
         self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.b_form)
@@ -109,18 +108,18 @@ class MultistageGemm:
             self.multiply_tile(matrix, row, column)
 
     def number(self) -> Value:
-        """Number of this block's tile."""
+        """Return the number of this block's tile."""
         number: Value = self.k.ctaid + 0
         return number
 
     def inside(self, first_row: Value, last_row: Value, first: Value, last: Value) -> AbstractContextManager[None]:
-        """Run the block where some element between these corners is to be computed."""
+        """Run what is inside where some element between these corners is in the computed triangle of C."""
         if self.spec.c_form.kind == GENERAL:
             return nullcontext()
         return self.k.when(last_row >= first if self.spec.c_form.is_lower else last >= first_row)
 
     def multiply_tile(self, matrix: Value | None, row: Value, column: Value) -> None:
-        """Compute the tile of C from this row and column on."""
+        """Compute the tile of C that begins at this row and column."""
         k, spec = self.k, self.spec
         indices = self.indices(matrix)
         c, a, b = self.located(indices)
@@ -142,7 +141,7 @@ class MultistageGemm:
         self.store(mma, c, indices, row + warp_row, column + warp_column)
 
     def run(self, mma: WarpMma, copies: AsyncCopies, begin: Value, end: Value) -> None:
-        """Sum up the products from `begin` to `end` along K."""
+        """Run the mainloop from `begin` to `end` along K."""
         k, spec = self.k, self.spec
         ahead = spec.num_stages - 1
 
@@ -163,7 +162,7 @@ class MultistageGemm:
         filling = k.var(k.const(ahead, u32))
 
         def advance(place: Value) -> None:
-            """Let the next tile, which begins here, be the one that is multiplied."""
+            """Move on to the next k-block, which begins at `place`."""
             for ring in (stage, filling):
                 following = ring + 1
                 ring.set(k.where(following == spec.num_stages, 0, following))
@@ -172,7 +171,7 @@ class MultistageGemm:
         arrive(begin)
         mma.begin(stage.get())
         with k.range(begin, end, spec.depth) as place:
-            # Everyone has left the buffer of the tile before this one: it takes the tile `ahead` of this one.
+            # All warps are done with the buffer of the k-block before: the one `ahead` of this one goes there.
             start(filling.get())
             mma.multiply(stage, lambda: advance(place + spec.depth))
             if spec.promotion:
@@ -183,7 +182,7 @@ class MultistageGemm:
         copies.wait()
 
     def tile(self, number: Value) -> tuple[Value, Value]:
-        """Row and column of a tile, in bands of `BAND` rows."""
+        """Return row and column of a tile, by bands of `BAND` rows of tiles."""
         k = self.k
         per_band = self.tiles_n * BAND
         band = number / per_band
@@ -193,13 +192,13 @@ class MultistageGemm:
         return band * BAND + (inside - column * height), column
 
     def indices(self, matrix: Value | None) -> list[Value]:
-        """Where this block's matrix stands in the batch."""
+        """Return the batch indices of this block's matrix."""
         if matrix is None or self.splitter is None:
             return []
         return [self.k.cast(index, i64) for index in self.splitter.split(self.k.cast(matrix, i32))]
 
     def located(self, indices: list[Value]) -> tuple[Pointer, Pointer, Pointer]:
-        """Pointers to the matrices of this block."""
+        """Return pointers to C, A and B of this block."""
         pointers = (self.c, self.a.source, self.b.source)
         moved = []
         for pointer, strides in zip(pointers, self.batch_strides, strict=True):
@@ -209,7 +208,7 @@ class MultistageGemm:
         return moved[0], moved[1], moved[2]
 
     def store(self, mma: WarpMma, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
-        """Finish and store what is to be computed and inside C."""
+        """Apply the epilogue, and store what is inside C and its computed triangle."""
         k, spec = self.k, self.spec
         position = self.epilogue.at(indices) if self.epilogue is not None else None
         for line, cells in mma.rows():
@@ -230,7 +229,7 @@ class MultistageGemm:
                                 self.store_image(c, place, at, total)
 
     def apply(self, total: Value, column: Value, beside: Position | None) -> Value:
-        """What becomes of a sum, in the type of C."""
+        """Return a sum after the epilogue, in the type of C."""
         k, out = self.k, self.spec.out
         if beside is None or self.epilogue is None:
             return k.cast(total, out)
@@ -238,7 +237,7 @@ class MultistageGemm:
         return self.epilogue.apply([total], position.load(), out)[0]
 
     def store_image(self, c: Pointer, row: Value, column: Value, value: Value) -> None:
-        """Store the mirror image of an element."""
+        """Store an element at its mirror image."""
         k, spec = self.k, self.spec
         if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
             real, imag = value.parts
@@ -258,8 +257,8 @@ def plan(
 ) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
 
-    The inputs are A and B, if guarded the guard, then the epilogue's. If split, the partial results are the scratch
-    buffer's, and who launches has them joined to the output.
+    The inputs are A and B, the guard if there is one, then the epilogue's. With split-K, the partial products lie in
+    the scratch buffer, and the caller has to sum them up.
 
     Parameters
     ----------
@@ -269,13 +268,13 @@ def plan(
     strides : tuple of int
         Of C, A and B along the axis that is not contiguous, in elements.
     batch : tuple of int
-        Extents of the loops over matrices.
+        Extents of the batch loops.
     batch_strides : tuple of tuples of int
-        Of C, A and B along them, in elements.
+        Strides of C, A and B along them, in elements.
     split_k : int
-        Of K; more than one for a Spec that is split. Partial results follow each other, in C order.
+        Ranges of K; more than one for a Spec with split-K. Partial products follow each other, in C order.
     epilogue_constants : tuple of int
-        What `epilogue.bind` gives beside the epilogue.
+        The constants that `epilogue.bind` returns.
     """
     m, n, depth = shape
     tiles_m, tiles_n = -(-m // spec.tile_m), -(-n // spec.tile_n)
@@ -305,7 +304,7 @@ def _work(
     batch_strides: tuple[tuple[int, ...], ...],
     split_k: int,
 ) -> Work:
-    if spec.is_guarded:  # a stand-in, which mostly does nothing
+    if spec.is_guarded:  # a fallback, which mostly does nothing
         return NO_WORK
     m, n, depth = shape
     num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])

@@ -1,4 +1,4 @@
-"""The Spec of the multistage kernels: types, layouts, what is stored of the matrices, and the tile config."""
+"""The Spec of the multistage kernels: types, layouts, structure of the matrices, warp MMA and tile config."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 WARP = 32
-SECTOR_NBYTES = 32  # what global memory is read in
+SECTOR_NBYTES = 32  # granularity of reads from global memory
 
 
 class TileConfig(NamedTuple):
-    """How a product is cut; the first six as in `MultistageSpec`, and into how many chunks of K."""
+    """Tile sizes of block and warp, stages of the ring, and the split-K factor; fields as in `MultistageSpec`."""
 
     tile_m: int
     tile_n: int
@@ -29,17 +29,17 @@ class TileConfig(NamedTuple):
 
 
 class MmaShape(NamedTuple):
-    """What one instruction of a warp computes.
+    """Shape of one MMA instruction of a warp (for "fma", of a step of its 4 x 8 lanes).
 
     Attributes
     ----------
     target : str
-        PTX target that it needs.
+        PTX target that the instruction needs.
     height, width, step : int
-        Rows and columns of C, and how far along K.
+        M, N and K of the instruction.
     pad_k_elements, pad_mn_nbytes : int
-        What rows of tiles in shared memory are padded by, so that lanes read different banks: of tiles along K, in
-        elements or, if 0, as those along M or N; of these, in bytes.
+        Padding of rows of tiles in shared memory, against bank conflicts: of rows along K, in elements (0: as the
+        others), and of rows along M or N, in bytes.
     """
 
     target: str
@@ -50,17 +50,17 @@ class MmaShape(NamedTuple):
     pad_mn_nbytes: int = 16
 
     def pad_nbytes(self, type: Type, major: str) -> int:
-        """Return what rows of a tile are padded by."""
+        """Return the padding of rows of a tile."""
         return self.pad_k_elements * type.nbytes if major == "k" and self.pad_k_elements else self.pad_mn_nbytes
 
 
 MMA_SHAPES = {
     "fma": MmaShape("sm_80", 4, 8, 1),
-    # Loads of a half or (16 bytes) a quarter of a warp fill all banks.
+    # With this padding, loads of a half or (16 bytes) a quarter of a warp hit all banks.
     "dmma": MmaShape("sm_90", 16, 8, 8, 4, 32),
     "dmma_k4": MmaShape("sm_90", 16, 8, 4, 4, 32),
     "dmma_sm80": MmaShape("sm_80", 8, 8, 4, 4, 32),
-    # The 16-byte rows of a matrix that ldmatrix reads lie on different banks.
+    # With this one, the 16-byte rows of an ldmatrix lie on different banks.
     "hmma": MmaShape("sm_80", 16, 16, 16),
 }
 
@@ -72,39 +72,40 @@ class MultistageSpec:
     Attributes
     ----------
     type, acc, out : Type
-        Of the operands, of the sums, of what is written; casts are NumPy's.
+        Of the operands, of the accumulators, of C; casts are NumPy's.
     a_major, b_major : str
         The contiguous axis of each: ``"k"`` or ``"mn"``.
     a_copy, b_copy : int
-        Bytes that one asynchronous copy takes, 4, 8 or 16: what base, stride and contiguous axis allow. 0: single
-        elements, through registers.
-    unit : str
-        A key of `MMA_SHAPES`: what multiplies.
+        Bytes of a cp.async, 4, 8 or 16, as base, stride and contiguous axis allow; 0: elements go through registers.
+    mma : str
+        The warp MMA, a key of `MMA_SHAPES`.
     tile_m, tile_n : int
         Of C, per block.
     warp_m, warp_n : int
         Of C, per warp.
     depth : int
-        Of K per tile.
+        Of K per k-block.
     num_stages : int
+        K-blocks in the ring.
     num_batch : int
-        Loops over matrices.
+        Batch loops.
     is_split_k : bool
-        Blocks take chunks of K.
+        Parallel split-K: blocks of a range of K store partial products, which a reduction sums up.
     is_guarded : bool
-        One more pointer, after those of the matrices, to a u32: where that is 0, nothing is done.
-    epilogue : Epilogue, optional
-        What becomes of the sums; its inputs are the last parameters before the constants. Not of a Spec that is split.
+        The kernel takes a pointer to a u32, the guard, after those of the matrices, and does nothing where it is 0.
+    epilogue : EpilogueSpec, optional
+        Its inputs are the last parameters before the constants. Not together with split-K.
     a_form, b_form : Form
-        What is stored of each.
+        Structure of A and B.
     c_form : Form
-        What is written: all; or what lies in a triangle, and if it is mirrored (``is_mirrored_out``) its image.
+        Which triangle of C is computed, if not all of it.
     is_mirrored_out : bool
+        The other triangle of C is stored as well, as the mirror image.
     is_smem_transposed : bool
-        Tiles of operands that are contiguous along K, and stored as a whole, are turned on the way, element by element:
-        those of `FmaWarpMma`, of 4 or 8 bytes.
+        Tiles of general K-major operands of `FmaWarpMma`, of 4 or 8 bytes, are transposed on their way to shared
+        memory, element by element.
     promotion : int
-        Of K, a power of two, after which the sums are added to others in shared memory and begin anew; 0: never.
+        Elements of K, a power of two, after which accumulators are added to totals in shared memory; 0: never.
     """
 
     type: Type
@@ -133,18 +134,18 @@ class MultistageSpec:
     promotion: int = 0
 
     def with_config(self, config: TileConfig) -> MultistageSpec:
-        """The Spec with the tiles of a cut."""
+        """Return the Spec with the sizes of a tile config."""
         sizes = {name: size for name, size in config._asdict().items() if name != "split_k"}
         return replace(self, **sizes)
 
     @property
     def is_plain(self) -> bool:
-        """Whether partial results of chunks of K can simply be added."""
+        """Whether partial products can simply be added up: general matrices, no epilogue."""
         return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
 
     @property
     def is_triangle_only(self) -> bool:
-        """Whether half of the products are of zeros, or not wanted."""
+        """Whether only about half of the multiply-adds are needed: C or an operand is one triangle."""
         return self.c_form.kind != GENERAL or TRIANGULAR in (self.a_form.kind, self.b_form.kind)
 
     @property
@@ -165,16 +166,16 @@ class MultistageSpec:
         return panels + (self.tile_m * self.tile_n * self.acc.nbytes if self.promotion else 0)
 
     def transposes(self, major: str, form: Form) -> bool:
-        """Return whether tiles of an operand run along M or N though it is contiguous along K."""
+        """Return whether tiles of an operand are transposed on their way to shared memory."""
         return self.is_smem_transposed and major == "k" and form == WHOLE
 
     def pitch_of(self, major: str, extent: int, form: Form) -> tuple[int, int]:
-        """Return elements from one row of a tile to the next, and of a tile."""
-        is_smem_transposed = self.transposes(major, form)
-        along = "mn" if is_smem_transposed else major
+        """Return the pitch of a tile in shared memory, and its size, in elements."""
+        is_transposed = self.transposes(major, form)
+        along = "mn" if is_transposed else major
         rows, run = (extent, self.depth) if along == "k" else (self.depth, extent)
         nbytes = MMA_SHAPES[self.mma].pad_nbytes(self.type, along)
-        if is_smem_transposed:
+        if is_transposed:
             nbytes = max(nbytes, 4 * self.type.nbytes)  # lanes write 32 bytes along K of 4 rows at a time
         pitch = run + nbytes // self.type.nbytes
         return pitch, rows * pitch

@@ -1,4 +1,4 @@
-"""How products can be cut: the tiles of blocks and of warps, what of them is legal, and what is worth compiling."""
+"""Tile configs of the multistage kernels: which are legal on a device, and which compile fast enough to be tried."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_THREADS, MAX_REGISTERS, SM_REGISTERS = 1024, 255, 65536
-MAX_UNROLLED = 1024  # multiply-adds of a thread in a tile
-OTHER_REGISTERS = 40  # than those for sums and fragments
+MAX_UNROLLED = 1024  # multiply-adds of a thread per k-block, which is unrolled
+OTHER_REGISTERS = 40  # beside accumulators and fragments
 
 
 def all_configs() -> Iterator[TileConfig]:
-    """Yield what is worth trying, legal or not."""
+    """Yield the tile configs that tuning tries, legal or not."""
     tiles, warps = (32, 64, 128, 256), (8, 16, 32, 64)
     for sizes in product(tiles, tiles, warps, warps, (8, 16, 32, 64), (2, 3, 4, 5, 6)):
         yield TileConfig(*sizes)
 
 
 def is_legal(spec: MultistageSpec, device: Device) -> bool:
-    """Whether the kernel of a Spec is right, and fits a multiprocessor without spills as far as arithmetic tells."""
+    """Return whether a Spec has a kernel, and that fits a multiprocessor without spills as far as can be told."""
     if min(spec.tile_m, spec.tile_n, spec.warp_m, spec.warp_n, spec.depth) < 1:
         return False
     shape, threads = MMA_SHAPES[spec.mma], spec.num_threads
@@ -45,7 +45,7 @@ def is_legal(spec: MultistageSpec, device: Device) -> bool:
     ):
         return False
     for major, extent, copy in ((spec.a_major, spec.tile_m, spec.a_copy), (spec.b_major, spec.tile_n, spec.b_copy)):
-        # Threads take whole rows of a tile, copy by copy.
+        # A row of a tile is copied by consecutive threads.
         run, chunk = spec.depth if major == "k" else extent, max(1, copy // spec.type.nbytes)
         if spec.is_smem_transposed and major == "k":
             run, chunk = SECTOR_NBYTES // spec.type.nbytes, 1
@@ -60,9 +60,9 @@ def is_legal(spec: MultistageSpec, device: Device) -> bool:
 
 
 def is_brief(spec: MultistageSpec) -> bool:
-    """Whether the code, which has a tile's depth unrolled, is compiled within a quarter of a second (on the H200)."""
+    """Return whether the kernel, whose k-block is unrolled, compiles within a quarter of a second (on the H200)."""
     weight = 4.0 if spec.acc.is_complex or (spec.acc.is_integer and spec.acc.bits > 32) else 1.0
-    if MMA_SHAPES[spec.mma].step > 1:  # an instruction makes several products
+    if MMA_SHAPES[spec.mma].step > 1:  # an instruction does several multiply-adds of a thread
         weight /= 2
     return spec.warp_m * spec.warp_n // WARP * spec.depth * weight <= MAX_UNROLLED
 
