@@ -103,7 +103,7 @@ def main(arguments):
                 Run(backend, here, shape, operands(backend, here, shape, count, 1, rng)).worst()
                 for shape in native_gpu.CHECKED_SHAPES
                 for count in (1, 3)
-                for here in [spec._replace(is_sliced=count > 1, is_paired=shape[1] % 4 == 0)]
+                for here in [spec._replace(is_batched=count > 1, is_paired=shape[1] % 4 == 0)]
             ]
             found = [native_gpu.repeated(backend, spec, shape) for shape in native_gpu.REPEATED_SHAPES]
             is_right &= max(worst) <= 1 and all(x <= 1 and not others for x, others in found)

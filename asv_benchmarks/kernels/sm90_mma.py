@@ -92,7 +92,7 @@ C128_SQUARES = {
     768: [COMPLEX._replace(tile_m=48, tile_n=96, warp_m=24, warp_n=16)],
     1024: [COMPLEX._replace(tile_m=64, warp_m=32, warp_n=16), COMPLEX._replace(tile_m=64, warp_n=16)],
 }
-SMALL = MmaSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_sliced=True)
+SMALL = MmaSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_batched=True)
 HALF = SMALL._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
 F32_SQUARES = {
     512: [
@@ -162,7 +162,7 @@ class Run:
         self.launches = []
         for (c, a, b), buffers in sets:
             is_small = isinstance(spec, StackedSpec)
-            stack = StridedBatch(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_sliced else None
+            stack = StridedBatch(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_batched else None
             plan = (stacked if is_small else mma_kernel).plan(
                 spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
             )
@@ -361,7 +361,7 @@ def main(arguments):
         errors = []
         for shape in CHECKED_SHAPES:
             for count in (1, 3):
-                here = spec._replace(is_sliced=count > 1, is_paired=shape[1] * spec.type.nbytes % 16 == 0)
+                here = spec._replace(is_batched=count > 1, is_paired=shape[1] * spec.type.nbytes % 16 == 0)
                 errors.append(Run(backend, here, shape, operands(backend, here, shape, count, 1, rng)).worst())
         is_right &= max(errors) <= 1
         write(f"{spec.name:45s} errors / bound: {' '.join(f'{error:.3f}' for error in errors)}")

@@ -16,7 +16,10 @@ import numpy as np
 from _driver.launch import Launcher
 from _driver.module import Module
 from asv_benchmarks.kernels.plans import milliseconds, write
-from oxinp._kernels.gemm.sm90_wgmma.kernel import WgmmaSpec, plan
+from oxinp._kernels.gemm.sm90_wgmma.kernel import plan
+from oxinp._kernels.gemm.sm90_wgmma.sharing import ClusterSplitK, MulticastA, Single
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkColumns16, BulkColumns32, BulkRows, DirectColumns, DirectRows
 from oxinp._ptx.types import bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm.sm90_wgmma.case import draw
@@ -38,55 +41,55 @@ CHECKED_SPECS = [
     WgmmaSpec(bf16, bf16),
     WgmmaSpec(bf16, f32, b_major="k"),
     WgmmaSpec(f16, f16, a_major="mn"),
-    WgmmaSpec(f16, f32, cluster=1),
+    WgmmaSpec(f16, f32, sharing=Single),
     WgmmaSpec(bf16, bf16, tile_n=128, num_stages=6),
-    WgmmaSpec(f16, f32, a_major="mn", b_major="k", tile_n=192, cluster=1),
-    WgmmaSpec(f16, f16, tile_n=64, num_stages=8, cluster=1),
+    WgmmaSpec(f16, f32, a_major="mn", b_major="k", tile_n=192, sharing=Single),
+    WgmmaSpec(f16, f16, tile_n=64, num_stages=8, sharing=Single),
     WgmmaSpec(bf16, bf16, b_major="k", tile_n=192),
     WgmmaSpec(f16, f32, b_major="k", tile_n=64, num_stages=8),
     WgmmaSpec(f32, f32, b_major="k"),
-    WgmmaSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
+    WgmmaSpec(f32, f32, b_major="k", tile_n=128, sharing=Single),
     WgmmaSpec(f16, f32, tile_n=128, num_stages=6, is_promoted=True),
-    WgmmaSpec(f16, f16, tile_n=64, num_stages=8, shared="a"),
-    WgmmaSpec(bf16, f32, a_major="mn", b_major="k", tile_n=128, num_stages=6, shared="a"),
+    WgmmaSpec(f16, f16, tile_n=64, num_stages=8, sharing=MulticastA),
+    WgmmaSpec(bf16, f32, a_major="mn", b_major="k", tile_n=128, num_stages=6, sharing=MulticastA),
     WgmmaSpec(e4m3, f32, b_major="k", tile_n=128, num_stages=6, is_promoted=True),
     WgmmaSpec(e4m3, f16, b_major="k"),
-    WgmmaSpec(e5m2, bf16, b_major="k", tile_n=128, cluster=1),
+    WgmmaSpec(e5m2, bf16, b_major="k", tile_n=128, sharing=Single),
     WgmmaSpec(i8, i32, b_major="k"),
     WgmmaSpec(i8, i8, b_major="k"),
-    WgmmaSpec(u8, i32, b_major="k", tile_n=128, cluster=1),
+    WgmmaSpec(u8, i32, b_major="k", tile_n=128, sharing=Single),
     WgmmaSpec(u8, u8, b_major="k", tile_n=128),
-    WgmmaSpec(u8, pred, b_major="k", tile_n=128, cluster=1),
+    WgmmaSpec(u8, pred, b_major="k", tile_n=128, sharing=Single),
     # Halves of K that meet in a cluster.
-    WgmmaSpec(f16, f16, tile_n=128, shared="c"),
-    WgmmaSpec(f16, f32, "mn", "k", tile_n=64, shared="c", is_promoted=True),
-    WgmmaSpec(bf16, bf16, b_major="k", tile_n=64, num_stages=8, shared="c", is_bulk=False),
-    WgmmaSpec(i8, i32, b_major="k", tile_n=128, shared="c"),
+    WgmmaSpec(f16, f16, tile_n=128, sharing=ClusterSplitK),
+    WgmmaSpec(f16, f32, "mn", "k", tile_n=64, is_promoted=True, sharing=ClusterSplitK),
+    WgmmaSpec(bf16, bf16, b_major="k", tile_n=64, num_stages=8, sharing=ClusterSplitK, store=DirectRows),
+    WgmmaSpec(i8, i32, b_major="k", tile_n=128, sharing=ClusterSplitK),
     # Few columns, stored as rows.
-    WgmmaSpec(f16, f16, "mn", "k", 16, 11, shared="c", is_bulk=False, is_column_major=True),
+    WgmmaSpec(f16, f16, "mn", "k", 16, 11, sharing=ClusterSplitK, store=DirectColumns),
     WgmmaSpec(f16, f16, "mn", "mn", 64, 8),
-    WgmmaSpec(bf16, f32, "k", "k", 32, 8, is_bulk=False, is_promoted=True, is_column_major=True),
-    WgmmaSpec(u8, i32, "k", "k", 32, 9, shared="c", is_bulk=False, is_column_major=True),
+    WgmmaSpec(bf16, f32, "k", "k", 32, 8, is_promoted=True, store=DirectColumns),
+    WgmmaSpec(u8, i32, "k", "k", 32, 9, sharing=ClusterSplitK, store=DirectColumns),
     # f32 that comes through registers.
-    WgmmaSpec(f32, f32, "mn", "k", 192, is_column_major=True),
-    WgmmaSpec(f32, f32, "mn", "k", 256, cluster=1, is_column_major=True),
-    WgmmaSpec(f32, f32, "mn", "k", 128, shared="c", is_column_major=True),
-    WgmmaSpec(f32, f32, "mn", "k", 64, 8, 2, shared="a", is_column_major=True),
+    WgmmaSpec(f32, f32, "mn", "k", 192, store=BulkColumns32),
+    WgmmaSpec(f32, f32, "mn", "k", 256, sharing=Single, store=BulkColumns32),
+    WgmmaSpec(f32, f32, "mn", "k", 128, sharing=ClusterSplitK, store=BulkColumns32),
+    WgmmaSpec(f32, f32, "mn", "k", 64, 8, sharing=MulticastA, store=BulkColumns32),
     # Few columns, stored as rows in bulk.
-    WgmmaSpec(f16, f16, "mn", "k", 16, 12, shared="c", is_column_major=True),
-    WgmmaSpec(bf16, bf16, "k", "mn", 64, 8, 1, is_column_major=True),
+    WgmmaSpec(f16, f16, "mn", "k", 16, 12, sharing=ClusterSplitK, store=BulkColumns16),
+    WgmmaSpec(bf16, bf16, "k", "mn", 64, 8, sharing=Single, store=BulkColumns16),
     # Runs of K whose parts are added up through memory.
     WgmmaSpec(f16, f16, tile_n=128, num_stages=6, is_serial_split_k=True),
-    WgmmaSpec(bf16, bf16, "mn", "k", 160, 5, shared="a", is_column_major=True, is_serial_split_k=True),
-    WgmmaSpec(f16, f16, "mn", "k", 256, 4, 1, is_column_major=True, is_serial_split_k=True),
-    WgmmaSpec(f16, f32, "k", "k", 128, 6, 1, is_promoted=True, is_bulk=False, is_serial_split_k=True),
-    WgmmaSpec(i8, i32, b_major="k", tile_n=64, num_stages=8, cluster=1, is_serial_split_k=True),
-    WgmmaSpec(f32, f32, "mn", "k", 128, 6, is_column_major=True, is_serial_split_k=True),
+    WgmmaSpec(bf16, bf16, "mn", "k", 160, 5, is_serial_split_k=True, sharing=MulticastA, store=BulkColumns16),
+    WgmmaSpec(f16, f16, "mn", "k", 256, 4, is_serial_split_k=True, sharing=Single, store=BulkColumns16),
+    WgmmaSpec(f16, f32, "k", "k", 128, 6, is_promoted=True, is_serial_split_k=True, sharing=Single, store=DirectRows),
+    WgmmaSpec(i8, i32, b_major="k", tile_n=64, num_stages=8, is_serial_split_k=True, sharing=Single),
+    WgmmaSpec(f32, f32, "mn", "k", 128, 6, is_serial_split_k=True, store=BulkColumns32),
 ]
 TIMED = [
     (WgmmaSpec(bf16, bf16), 8192),
     (WgmmaSpec(bf16, bf16, b_major="k"), 8192),
-    (WgmmaSpec(bf16, bf16, cluster=1), 8192),
+    (WgmmaSpec(bf16, bf16, sharing=Single), 8192),
     (WgmmaSpec(bf16, bf16), 4096),
     (WgmmaSpec(bf16, bf16, tile_n=128, num_stages=6), 4096),
     (WgmmaSpec(f16, f16), 8192),
@@ -101,10 +104,8 @@ TIMED = [
 
 def shapes_of(spec):
     """Shapes to check a kernel with: the axes along which operands run have to be multiples of 16 bytes."""
-    shapes = CHECKED_SHAPES + (
-        CHECKED_ROWS if spec.a_major == "k" and spec.is_bulk and not spec.is_column_major else []
-    )
-    shapes = [shape for shape in shapes if spec.shared != "c" or shape[2] > spec.depth]
+    shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" and spec.store is BulkRows else [])
+    shapes = [shape for shape in shapes if spec.sharing is not ClusterSplitK or shape[2] > spec.depth]
     if spec.type.nbytes > 1:
         return shapes
     return [(m, n if spec.out.nbytes > 1 else 2 * n, 2 * depth) for m, n, depth in shapes]

@@ -42,7 +42,7 @@ def test_the_planner_asks_for_a_problem():
     device = Device()
     plan(device, turned=True)
     (choice,) = device.asked
-    assert choice[:4] == ("matmul/any", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
+    assert choice[:4] == ("matmul/multistage", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
 
 
 def test_what_was_measured_is_planned():
@@ -90,7 +90,7 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
 
     device = Device()
     default = is_emulated(steps(device))
-    asked = [choice for choice in device.asked if choice.family == "matmul/way"]
+    asked = [choice for choice in device.asked if choice.family == "matmul/emulation"]
     assert [choice[1:4] for choice in asked] == [((type_.name,), ("k", "mn"), (side,) * 3)]
     assert list(asked[0].candidates()) == [Emulation(True), Emulation(False)]
     assert asked[0].default() == Emulation(default)
@@ -126,7 +126,7 @@ def sample():
         yield from (spec.with_config(config) for config in chosen.sample(legal, 3))
 
 
-@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
+@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.mma}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
 def test_candidates_assemble_without_spills(spec, request, tmp_path):
     cache = getattr(request.config, "cache", None)
     log = assemble([multistage.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)

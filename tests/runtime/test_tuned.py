@@ -21,14 +21,14 @@ from oxinp._runtime.tuned import Database, Row, TuningWarning
 
 
 class Question(NamedTuple):
-    family: str = "matmul/any"
+    family: str = "matmul/multistage"
     key: tuple = ("f64", "f64")
     layout: tuple = ("k", "mn")
     shape: tuple = (1, 1024, 1024, 1024)
 
 
 def row(shape=(1, 1024, 1024, 1024), layout=("k", "mn"), key=("f64", "f64"), **answer):
-    return Row("matmul/any", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
+    return Row("matmul/multistage", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
 
 
 @pytest.fixture

@@ -281,7 +281,7 @@ def _is_emulated(
     ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
     default = Emulation(is_expected)
     choice = Choice(
-        "matmul/way", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
+        "matmul/emulation", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
     )
     way: Emulation = decide(choice, device)
     return way.is_emulated
@@ -356,6 +356,6 @@ def _config(
             yield from (config._replace(split_k=split_k) for config in tiles)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    choice = Choice("matmul/any", key, layout, problem, TileConfig, is_legal, lambda: ranked()[0], candidates)
+    choice = Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, lambda: ranked()[0], candidates)
     config: TileConfig = ranked()[0] if spec.is_triangle_only else decide(choice, device)
     return config

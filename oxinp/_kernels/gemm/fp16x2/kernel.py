@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.fp16x2.convert import padded
 from oxinp._kernels.gemm.fp16x2.scaling import scaled, unscaling_exponent
-from oxinp._kernels.gemm.sm90_wgmma.kernel import NAMES
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, ROWS, STEPS, TILE_M, TileScheduler
+from oxinp._kernels.gemm.sm90_wgmma.spec import NAMES
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable

@@ -39,7 +39,7 @@ class FixupChains:
         self.majors = spec.a_major, spec.b_major
         self.matrices = [k.pointer(name, f32, "r") for name in "ab"]
         self.depth, *self.pitches = (k.scalar(name, u32) for name in ("depth", "a_pitch", "b_pitch"))
-        self.distances = [k.scalar(name, i64) for name in ("a_distance", "b_distance")] if spec.is_sliced else []
+        self.distances = [k.scalar(name, i64) for name in ("a_distance", "b_distance")] if spec.is_batched else []
         self.of_slice = self.matrices
 
     def turn_to(self, number: Value | None) -> None:

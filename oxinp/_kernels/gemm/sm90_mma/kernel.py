@@ -66,10 +66,10 @@ def make(spec: MmaSpec) -> Kernel:
         cluster=spec.cluster if spec.cluster > 1 else None,
     )
     c = k.pointer("c", spec.type, "w")
-    rank = 3 if spec.is_sliced else 2
+    rank = 3 if spec.is_batched else 2
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
     chains = FixupChains(k, spec) if spec.is_bf16x3 else None
-    tiles = TileScheduler(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, height=spec.tile_m)
+    tiles = TileScheduler(k, spec.cluster, spec.tile_n, is_batched=spec.is_batched, height=spec.tile_m)
     a = OperandTile(k, spec.type, spec.tile_m, spec.depth, spec.a_major, spec.num_stages)
     b = OperandTile(k, spec.type, spec.tile_n, spec.b_depth, spec.b_major, spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, spec.num_warps, a.nbytes + b.nbytes)
@@ -219,7 +219,7 @@ def plan(
     places = num_sms * spec.blocks_per_sm * (1 if spec.blocks_per_sm == 1 else NUM_TURNS)
     blocks = min(num_m * num_n * num_slices, places // spec.cluster * spec.cluster)
     if spec.is_bf16x3:
-        steps = (*strides, *(moves if spec.is_sliced else ()))
+        steps = (*strides, *(moves if spec.is_batched else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
     pointers = inputs(2)
     operands = [x._replace(map=each) for x, each in zip(pointers, maps, strict=True)]

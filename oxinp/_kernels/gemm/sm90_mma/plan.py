@@ -186,8 +186,8 @@ class _Product:
         if not self.ranked():
             return None
         choice = Choice(
-            "matmul/native",
-            (self.type.name, *("parts",) * self.in_bf16x3, *("complex",) * self.is_complex),
+            "matmul/mma",
+            (self.type.name, *("bf16x3",) * self.in_bf16x3, *("complex",) * self.is_complex),
             (a.major, b.major),
             (self.count, *self.shape),
             MmaConfig,
@@ -200,7 +200,7 @@ class _Product:
             return None
         spec = self.spec(config)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
-        stack = _stack(a, b) if spec.is_sliced else None
+        stack = _stack(a, b) if spec.is_batched else None
         plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, stack)
         return plan.with_work(_work(a, b, self.shape))
 
@@ -214,7 +214,7 @@ class _Product:
             *config,
             promotion=PROMOTION if self.type is f32 and not config.is_bf16x3 and self.shape[2] > PROMOTION else 0,
             is_complex=self.is_complex,
-            is_sliced=self.count > 1,
+            is_batched=self.count > 1,
             is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
         )
         return spec.fitted(self.shape[2])

@@ -57,7 +57,7 @@ class MmaSpec(NamedTuple):
         So, and A, B and C are complex matrices, seen as ones of f32: columns are counted as such, and K is.
     promotion : int
         Of multiply-adds: of K, after which sums are added to others, and begin anew; 0: never.
-    is_sliced : bool
+    is_batched : bool
         The work has slices: matrices, chunks of K, or both.
     is_paired : bool
         Rows of C begin at multiples of 16 bytes.
@@ -80,7 +80,7 @@ class MmaSpec(NamedTuple):
     is_wgmma: bool = False
     is_complex: bool = False
     promotion: int = 0
-    is_sliced: bool = False
+    is_batched: bool = False
     is_paired: bool = True
     unroll_k: int = 1
 
@@ -154,7 +154,7 @@ class MmaSpec(NamedTuple):
         majors = NAMES[self.a_major] + NAMES[self.b_major]
         ways = f"_g{self.num_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_bf16x3
         ways += "_warpgroups" * self.is_wgmma + "_complex" * self.is_complex
-        ways += "_sliced" * self.is_sliced + "_unpaired" * (not self.is_paired)
+        ways += "_sliced" * self.is_batched + "_unpaired" * (not self.is_paired)
         ways += f"_r{self.unroll_k}" * (self.unroll_k > 1)
         return (
             f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"

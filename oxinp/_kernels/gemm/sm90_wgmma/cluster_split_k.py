@@ -1,4 +1,4 @@
-"""Halves of K in the kernels for Hopper: the two blocks of a cluster have one each, and add up their sums of a tile."""
+"""Split-K over a cluster: its two blocks compute half of K each of one tile, and add up their sums by shared memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ReducedSums:
-    """Sums that were added up."""
+    """Sums after the reduction over the cluster."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         self._pairs = pairs
@@ -28,11 +28,11 @@ class ReducedSums:
         return self._pairs
 
 
-class ClusterSplitK:
-    """The two blocks of a cluster that work on a tile: of each, one warpgroup adds up and stores its rows.
+class ClusterReduction:
+    """The reduction of a tile over the two blocks of a cluster.
 
-    The other one hands its sums to the same warpgroup of the other block. Made in all threads of the block, before the
-    `Pipeline`.
+    In each block, one consumer warpgroup adds up and stores its rows; the other one sends its sums to the same
+    warpgroup of the other block. To be made in all threads of the block, before the `Pipeline`.
     """
 
     def __init__(self, k: Builder, tiles: TileScheduler, type: Type) -> None:
@@ -40,12 +40,12 @@ class ClusterSplitK:
         self._exchange = Exchange(k, type, tiles.width // 8)
 
     def join(self, warpgroup: Value, thread: Value) -> None:
-        """Say which warpgroup, counted from 0, and which thread of it this is; once, in the threads with sums."""
+        """Set this thread's consumer warpgroup, from 0, and its number there; once, in the threads of consumers."""
         self._stores = warpgroup == self._rank
         self._exchange.join(warpgroup, thread, self._rank ^ 1)
 
     def store(self, sums: Accumulator | Totals, store: Callable[[ReducedSums], None]) -> None:
-        """Hand the sums of both blocks to `store`, in the warpgroup that has these rows."""
+        """Call `store` with the sums of both blocks, in the warpgroup that stores these rows."""
         k, pairs = self._builder, sums.pairs()
         with k.when(self._stores):
             received = [value for unit in self._exchange.receive() for value in unit]
@@ -63,4 +63,4 @@ class ClusterSplitK:
             self._exchange.send([values[i : i + UNIT] for i in range(0, len(values), UNIT)])
 
 
-__all__ = ["ClusterSplitK", "ReducedSums"]
+__all__ = ["ClusterReduction", "ReducedSums"]

@@ -1,6 +1,6 @@
-"""What the warpgroups of the kernels for Hopper do: one fills a ring of buffers, the others multiply what is in it.
+"""The warp-specialised mainloop of kernels on Hopper: a producer thread fills the ring by TMA, consumers issue wgmma.
 
-`produce` serves whatever Spec has tiles of A and B copied for it.
+`produce` also serves the kernels of `sm90_mma`, whose consumers issue mma.sync.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-# 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
+# 384 threads begin with 168 registers each; the producer warpgroup gives registers to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-MAX_WHOLE_FRAGMENTS = 192  # columns of tiles beside whose sums there is room for all that a step takes of A, twice
+MAX_WHOLE_FRAGMENTS = 192  # tile_n up to which registers hold the fragments of A of a whole k-block, twice
 
 
 class ProducerSpec(Protocol):
-    """What has to be known of a Spec to fill a ring; see `sm90_wgmma.kernel.WgmmaSpec`."""
+    """The fields of a Spec that the producer needs; see `WgmmaSpec`."""
 
     @property
     def cluster(self) -> int: ...
@@ -39,7 +39,7 @@ class ProducerSpec(Protocol):
 
 
 class ConsumerSpec(ProducerSpec, Protocol):
-    """What warpgroups have to know of a Spec."""
+    """The fields of a Spec that the consumers need; see `WgmmaSpec`."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +54,7 @@ class ConsumerSpec(ProducerSpec, Protocol):
 
 
 def builder_of(spec: ConsumerSpec) -> Builder:
-    """The builder of a kernel with a warpgroup that copies, and two that multiply."""
+    """Return the builder of a kernel with a producer and two consumer warpgroups."""
     return Builder(
         spec.name,
         block=(1 + NUM_CONSUMERS) * WARPGROUP,
@@ -65,7 +65,7 @@ def builder_of(spec: ConsumerSpec) -> Builder:
 
 
 def divide(k: Builder, copy: Callable[[], object], multiply: Callable[[Value, Value], None]) -> None:
-    """Let one thread run `copy`, and all of the consumers `multiply(warpgroup, thread)`."""
+    """Specialise warpgroups: one thread runs `copy`, the consumers run `multiply(warpgroup, thread)`."""
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warpgroup = k.shfl_idx(k.tid >> 7, 0)
     with k.when(warpgroup == 0):
@@ -85,9 +85,9 @@ def produce(
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
 ) -> Producer:
-    """Copy the tiles of A and B into the ring, once the kernel before has ended; one thread calls it.
+    """Load the k-blocks of A and B into the ring, once the kernel before has ended; one thread calls it.
 
-    Returns what has filled the ring.
+    Returns the producer's end of the pipeline.
     """
     (a_map, a_tile), (b_map, b_tile) = a, b
     a_map.prefetch()
@@ -117,9 +117,9 @@ def consume(
     number: Value,
     prepare: Callable[..., Any] | None = None,
 ) -> None:
-    """Multiply what comes, and hand 64 rows of sums to `store`; the threads of warpgroup `number` call it.
+    """Multiply the k-blocks of the ring, and call `store` with 64 rows of sums; for the threads of consumer `number`.
 
-    What `prepare` returns, which is called before anything of a tile is multiplied, is `store`'s last argument.
+    `prepare` is called before the mainloop of a tile; what it returns is the last argument of `store`.
     """
     queue = Queue(k)
     sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
@@ -155,7 +155,7 @@ def consume(
 
         multiply_next(fragments, is_first=True)
         with k.loop():
-            # In turn, for what is multiplied must not be written.
+            # Two sets of fragments in turn: a wgmma in flight still reads the other one.
             for own in (fragments[1:], fragments) if num_parts == 1 else (fragments,):
                 left.set(left - 1)
                 k.break_if(left == 0)

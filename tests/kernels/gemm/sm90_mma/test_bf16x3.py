@@ -15,7 +15,7 @@ from oxinp._kernels.gemm.sm90_mma import bf16x3, bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Operand
 from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
-from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+from oxinp._kernels.gemm.sm90_mma.spec import WGMMA_TILE_M, WGMMA_TILE_N, WGMMA_WARP_M, MmaSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
 from oxinp._ptx.memory import Pointer
@@ -145,8 +145,8 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
     depth = 16 if is_complex else 32
     k = Builder("parts_of_b", block=256, target="sm_90")
     to, source = k.pointer("to", u32, "w"), k.pointer("source", f32, "r")
-    tile = OperandTile(k, f32, bf16x3_wgmma.TILE_N, depth, major, 2)
-    fill(k, tile.address(k.const(1, u32)), source, bf16x3_wgmma.TILE_N * depth // 32, SWIZZLE_NBYTES)
+    tile = OperandTile(k, f32, WGMMA_TILE_N, depth, major, 2)
+    fill(k, tile.address(k.const(1, u32)), source, WGMMA_TILE_N * depth // 32, SWIZZLE_NBYTES)
     k.barrier()
     own = bf16x3_wgmma.SplitB(k, tile, k.shfl_idx(k.warp, 0), is_complex=is_complex)
     own.write(k.const(1, u32), k.const(2, u32))
@@ -159,7 +159,7 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
         )  # of lines along K, beside the third part
         with k.when(~is_unused if major == "k" else i >= 0):
             to[i] = written[i]
-    b = np.random.default_rng(3).standard_normal((bf16x3_wgmma.TILE_N, depth)).astype(np.float32)
+    b = np.random.default_rng(3).standard_normal((WGMMA_TILE_N, depth)).astype(np.float32)
     stored = np.ascontiguousarray(b if major == "k" else b.T.reshape(depth, -1, 32).transpose(1, 0, 2))
     words = run(k.build(), [np.zeros(num_words, np.uint32), stored], ())
     if is_complex:
@@ -182,17 +182,17 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
 def test_lanes_load_fragments_of_a(major):
     k = Builder("fragments_of_a", block=128, target="sm_90")
     to, source = k.pointer("to", f32, "w"), k.pointer("source", f32, "r")
-    tile = OperandTile(k, f32, bf16x3_wgmma.TILE_M, 32, major, 1)
-    fill(k, tile.address(k.const(0, u32)), source, bf16x3_wgmma.TILE_M, SWIZZLE_NBYTES)
+    tile = OperandTile(k, f32, WGMMA_TILE_M, 32, major, 1)
+    fill(k, tile.address(k.const(0, u32)), source, WGMMA_TILE_M, SWIZZLE_NBYTES)
     k.barrier()
-    first = k.shfl_idx(k.warp, 0) * bf16x3_wgmma.HEIGHT
+    first = k.shfl_idx(k.warp, 0) * WGMMA_WARP_M
     own = Bf16x3Operand(k, tile, first, 16) if major == "k" else bf16x3_wgmma.TransposedBf16x3Operand(k, tile, first)
     for step in range(2):
         for eight, pairs in enumerate(own.load(Buffer(k.const(0, u32)), step)):
             line = to.at((first + own.line(eight, k.lane >> 2)) * 32)
             for half, pair in enumerate(pairs):
                 line.at(2 * (k.lane & 3)).store(16 * step + 8 * half, list(pair))
-    a = np.random.default_rng(3).standard_normal((bf16x3_wgmma.TILE_M, 32)).astype(np.float32)
+    a = np.random.default_rng(3).standard_normal((WGMMA_TILE_M, 32)).astype(np.float32)
     np.testing.assert_array_equal(run(k.build(), [np.zeros_like(a), boxes(a, major)], ()), a)
 
 
@@ -207,8 +207,8 @@ def planned(shape, depth, setting="auto", type=f32):
 
 
 @pytest.mark.parametrize("is_sliced", [False, True])
-def test_complex_products_assemble_without_spills(is_sliced, tmp_path):
-    spec = BY_WARPGROUPS._replace(is_complex=True, is_sliced=is_sliced, is_paired=not is_sliced)
+def test_complex_products_assemble_without_spills(is_batched, tmp_path):
+    spec = BY_WARPGROUPS._replace(is_complex=True, is_batched=is_batched, is_paired=not is_batched)
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in assemble(
         [mma_kernel.make(spec)], tmp_path
     )

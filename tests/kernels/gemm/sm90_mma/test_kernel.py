@@ -25,7 +25,8 @@ from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import StackedSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.kernel import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkRows, DirectRows
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
@@ -205,7 +206,7 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
     ("family", "spec"),
     [
         *[(mma_kernel, MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)) for type in (f64, c128, f32)],
-        *[(wgmma_kernel, WgmmaSpec(f16, f16, tile_n=128, is_bulk=is_bulk)) for is_bulk in (False, True)],
+        *[(wgmma_kernel, WgmmaSpec(f16, f16, tile_n=128, store=store)) for store in (DirectRows, BulkRows)],
         (ozaki_kernel, OzakiSpec(is_added=True)),
         (stacked, StackedSpec()),
         (fp16x2_kernel, Fp16x2Spec("k", "mn", has_pairs=True)),
@@ -225,7 +226,7 @@ def test_rounds_are_as_long_as_k_allows(type, depth, length):
     assert spec.fitted(depth).unroll_k == length
     with pytest.raises(ValueError, match="whole rounds"):
         mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
-    sliced, stack = spec._replace(unroll_k=8, is_sliced=True), StridedBatch(1, 0, 0, split_k=3)
+    sliced, stack = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
     with pytest.raises(ValueError, match="whole rounds"):
         mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), stack)
 

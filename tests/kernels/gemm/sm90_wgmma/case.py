@@ -143,7 +143,7 @@ def draw(spec, m, n, depth, rng, rows=None):
 
 def _case(spec, a, b, shape, exact, bound):
     m, n, _ = shape
-    is_column_major = getattr(spec, "is_column_major", False)
+    is_column_major = hasattr(spec, "store") and spec.store.is_column_major
     a = padded(a if spec.a_major == "k" else a.T, spec.type)
     b = padded(b if spec.b_major == "mn" else b.T, spec.type)
     c = blank(*((n, m) if is_column_major else (m, n)), spec.out)

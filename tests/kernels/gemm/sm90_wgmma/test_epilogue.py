@@ -16,9 +16,11 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, bind
 from oxinp._kernels.gemm.sm90_wgmma import epilogue_rows
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, FragmentEpilogue
+from oxinp._kernels.gemm.sm90_wgmma.epilogue import DirectTile, FragmentEpilogue
 from oxinp._kernels.gemm.sm90_wgmma.epilogue_rows import RowEpilogue, RowsTile
-from oxinp._kernels.gemm.sm90_wgmma.kernel import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.sharing import Single
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkColumns16, BulkRows, DirectRows, RolledRows
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder, tile
 from oxinp._ptx.memory import Pointer
@@ -95,7 +97,7 @@ def stored(recipe, sums, held, corner, extents, way):
     visitor = tile_epilogue.at(row, column, outer)
     accumulator = Sums(k, source, sums.shape[1], k.tid)
     if way == "direct":
-        Direct(k, own, k.tid).store(c, accumulator, row, column, outer, visitor)
+        DirectTile(k, own, k.tid).store(c, accumulator, row, column, outer, visitor)
     elif way == "columns":
         width = sums.shape[1]
         engine = CopyEngine(k, c, own, ColumnsTile.columns_box(out, width)[0])
@@ -168,32 +170,30 @@ def test_products_with_epilogues(name):
         assert error is None or error <= RECIPES[name].ulp, shape
 
 
-def kernel_of(name, *, is_bulk=True, **fields):
+def kernel_of(name, *, store=BulkRows, **fields):
     """The kernel of a recipe in the tiles of a Spec."""
     recipe = RECIPES[name]
     epilogue = recipe.epilogue(512, 512)
-    is_transposed = fields.get("is_column_major", False)
-    strides = [x.strides[::-1] if is_transposed else x.strides for x in epilogue.arrays]
-    spec, _ = bind(epilogue, strides, is_paired=is_bulk and not is_transposed)
-    return wgmma_kernel.make(
-        WgmmaSpec(recipe.type, recipe.written, b_major="k", epilogue=spec, is_bulk=is_bulk)._replace(**fields)
-    )
+    strides = [x.strides[::-1] if store.is_column_major else x.strides for x in epilogue.arrays]
+    bound, _ = bind(epilogue, strides, is_paired=store in {BulkRows, RolledRows})
+    spec = WgmmaSpec(recipe.type, recipe.written, b_major="k", epilogue=bound, store=store)
+    return wgmma_kernel.make(spec._replace(**fields))
 
 
 KERNELS = [
     *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh", "tanh of halves"}],
     ("in f32", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
-    ("bias and relu", {"is_bulk": False, "tile_n": 192}),
-    ("bytes that wrap around", {"is_bulk": False, "tile_n": 128, "num_stages": 6, "is_sliced": True}),
-    ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_sliced": True}),
-    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "is_rolled": True}),
-    ("tanh of halves", {"is_rolled": True}),
+    ("bias and relu", {"store": DirectRows, "tile_n": 192}),
+    ("bytes that wrap around", {"store": DirectRows, "tile_n": 128, "num_stages": 6, "is_batched": True}),
+    ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_batched": True}),
+    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "store": RolledRows}),
+    ("tanh of halves", {"store": RolledRows}),
     (
         "bias and relu",
-        {"a_major": "mn", "tile_n": 160, "num_stages": 5, "is_column_major": True, "is_serial_split_k": True},
+        {"a_major": "mn", "tile_n": 160, "num_stages": 5, "store": BulkColumns16, "is_serial_split_k": True},
     ),
-    ("alpha and beta", {"a_major": "mn", "tile_n": 256, "cluster": 1, "is_column_major": True}),
-    ("alpha, beta and bias along columns", {"is_rolled": True, "is_sliced": True}),
+    ("alpha and beta", {"a_major": "mn", "tile_n": 256, "sharing": Single, "store": BulkColumns16}),
+    ("alpha, beta and bias along columns", {"store": RolledRows, "is_batched": True}),
 ]
 
 

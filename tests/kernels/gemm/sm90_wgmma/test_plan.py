@@ -17,6 +17,8 @@ from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
 from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaConfig
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import TILE_M
+from oxinp._kernels.gemm.sm90_wgmma.spec import OUTS
 from oxinp._kernels.plan import Argument, Scratch
 from oxinp._ptx import Builder
 from oxinp._ptx.tile import OperandTile
@@ -95,7 +97,7 @@ def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, m
     rng = np.random.default_rng(3)
     stored = (rng.standard_normal((count, a.lines, a.run)) * 50).astype(dtype)
     unit = 16 // dtype.itemsize
-    out = wgmma_kernel.OUTS[sm90_wgmma.MULTIPLIED[type]][0]
+    out = OUTS[sm90_wgmma.MULTIPLIED[type]][0]
     b = source("in1", type, "k", 64, depth, pitch=-(-depth // unit) * unit, count=count, moves=False)
     b = b._replace(run=b.pitch) if depth % unit else b
     plan = sm90_wgmma.plan(a, b, out, H200)
@@ -211,7 +213,7 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
 def checked(spec):
     """Tiles as the kernel makes them."""
     k = Builder("tiles", block=384, target="sm_90a")
-    extents, majors = (wgmma_kernel.TILE_M, spec.tile_n), (spec.a_major, spec.b_major)
+    extents, majors = (TILE_M, spec.tile_n), (spec.a_major, spec.b_major)
     return [
         OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, multicast)
         for extent, major, multicast in zip(extents, majors, spec.multicast, strict=True)

@@ -25,12 +25,12 @@ class Sums:
         self.registers = [k.var(0, f32) for _ in range(REGISTERS)]
 
 
-def kernel_of(*, is_sliced):
+def kernel_of(*, is_batched):
     """For every step of K a thread adds the step's number plus its own, times `scale` if the step is the first."""
     k = Builder("runs", block=NUM_CONSUMERS * WARPGROUP)
     out, left = k.pointer("out", f32, "w"), k.pointer("left", f32)
     flags, scale = k.pointer("flags", u32), k.scalar("scale", f32)
-    tiles = SplitKScheduler(k, 1, WIDTH, is_sliced=is_sliced, shared="b")
+    tiles = SplitKScheduler(k, 1, WIDTH, is_batched=is_batched, shared="b")
     warpgroup, thread = k.tid >> 7, k.tid & (WARPGROUP - 1)
     relay = SerialSplitK(k, tiles, left, flags, warpgroup, thread)
     sums = Sums(k)
@@ -64,7 +64,7 @@ def run(num_m, num_n, num_k, num_parts, blocks, *, num_slices=1, scale=1.0):
     flags = np.zeros(NUM_CONSUMERS * num_runs, np.uint32)
     slices = () if num_slices == 1 else (num_slices, 1, num_k, 1, 1)
     launch(
-        kernel_of(is_sliced=num_slices > 1),
+        kernel_of(is_batched=num_slices > 1),
         out,
         left,
         flags,
