@@ -71,7 +71,7 @@ MMA_SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
 
 def name_of(x):
     return (
-        f"{x.mma}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}{'-turned' * x.is_smem_transposed}"
+        f"{x.mma}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}{'-transposed' * x.is_smem_transposed}"
         if isinstance(x, MultistageSpec)
         else str(x)
     )
@@ -174,7 +174,7 @@ def test_tensor_cores_against_higher_precision(spec):
 
 @pytest.mark.skipif(REQUIRE_GPU, reason="the instruction is run by the hardware there")
 @pytest.mark.parametrize("type_", [f64, c128], ids=str)
-@pytest.mark.parametrize("unit", ["dmma", "dmma_k4"])
+@pytest.mark.parametrize("mma", ["dmma", "dmma_k4"])
 def test_hoppers_instruction_on_the_emulator(type_, mma):
     chosen = spec(type_, type_, mma, "k", "mn", (16, 16), tile=TENSOR, depth=8)
     a, b = draw(chosen, 70, 40), draw(chosen, 40, 66)

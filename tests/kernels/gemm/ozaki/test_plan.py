@@ -311,7 +311,7 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
 
 
 @pytest.mark.parametrize(
-    ("shape", "workspace_nbytes", "cut"),
+    ("shape", "workspace_nbytes", "config"),
     [
         ((8192, 8192, 8192), 4 << 30, (8192, 8192, 8192)),
         ((2048, 2048, 131072), 4 << 30, (2048, 2048, 43776)),

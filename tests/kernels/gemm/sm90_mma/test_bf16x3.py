@@ -206,7 +206,7 @@ def planned(shape, depth, setting="auto", type=f32):
     return plan_steps(shape, depth, *operands, type, H200, setting, 1 << 30)
 
 
-@pytest.mark.parametrize("is_sliced", [False, True])
+@pytest.mark.parametrize("is_batched", [False, True])
 def test_complex_products_assemble_without_spills(is_batched, tmp_path):
     spec = BY_WARPGROUPS._replace(is_complex=True, is_batched=is_batched, is_paired=not is_batched)
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in assemble(

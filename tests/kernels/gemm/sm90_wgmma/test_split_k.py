@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M
-from oxinp._kernels.gemm.sm90_wgmma.split_k import SerialSplitK, SplitKScheduler, parts_of
+from oxinp._kernels.gemm.sm90_wgmma.split_k import SerialSplitK, SplitKScheduler, split_ranges
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, i64, u32
 from oxinp._ptx.wgmma import WARPGROUP
@@ -57,7 +57,7 @@ def kernel_of(*, is_batched):
 def run(num_m, num_n, num_k, num_parts, blocks, *, num_slices=1, scale=1.0):
     """What every thread stored of every tile, and the flags after."""
     num_tiles = num_m * num_n * num_slices
-    num_parts, length = parts_of(num_k, num_parts)
+    num_parts, length = split_ranges(num_k, num_parts)
     num_runs = num_tiles * num_parts
     out = np.full((num_tiles, NUM_CONSUMERS * WARPGROUP, REGISTERS), np.nan, np.float32)
     left = np.full((num_runs, TILE_M * WIDTH), np.nan, np.float32)
@@ -120,6 +120,6 @@ def test_sums_are_added_in_the_order_of_k():
 @pytest.mark.parametrize("num_k", [1, 2, 4, 63, 172])
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 4, 7])
 def test_all_parts_have_steps(num_k, num_parts):
-    num, length = parts_of(num_k, num_parts)
+    num, length = split_ranges(num_k, num_parts)
     assert num <= num_parts
     assert (num - 1) * length < num_k <= num * length
