@@ -35,7 +35,7 @@ class ResidueRun(Run):
     """One product on the device, its launches prepared."""
 
     def __init__(self, backend, a, b, transposed=(False, False), workspace_nbytes=4 << 30):
-        self.plan = partial(select.plan_residues, workspace_nbytes=workspace_nbytes)
+        self.plan = partial(select.plan_ozaki, workspace_nbytes=workspace_nbytes)
         super().__init__(backend, a, b, transposed)
 
 
@@ -119,11 +119,11 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
         is_same = np.array_equal(first, result)
         taken = run.launch.scratch.nbytes
         is_right &= is_same and taken <= nbytes
-        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
+        config, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
         verdict = "same bits" if is_same else "OTHER BITS"
         write(
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
-            f"{len(run.launches)} launches, parts of {tuple(cut)}, {taken / nbytes:.3f} taken, {verdict}"
+            f"{len(run.launches)} launches, parts of {tuple(config)}, {taken / nbytes:.3f} taken, {verdict}"
         )
     native = flops / milliseconds(backend, run.launch_native, 2) * 1e-9
     error, other = reference.error(first), reference.error(run.fetch())
@@ -181,7 +181,7 @@ def main(arguments):
     backend, rng = open_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
-    select.MIN_RESIDUE_GAIN = 0
+    select.MIN_OZAKI_GAIN = 0
     is_right = True
     if options.workspaces:
         is_right &= check_deep(backend, rng)

@@ -14,21 +14,21 @@ from typing import NamedTuple
 import pytest
 
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._ptx.types import f64
 from oxinp._runtime import tuned
 from oxinp._runtime.tuned import Database, Row, TuningWarning
 
 
 class Question(NamedTuple):
-    family: str = "matmul/any"
+    family: str = "matmul/multistage"
     key: tuple = ("f64", "f64")
     layout: tuple = ("k", "mn")
     shape: tuple = (1, 1024, 1024, 1024)
 
 
 def row(shape=(1, 1024, 1024, 1024), layout=("k", "mn"), key=("f64", "f64"), **answer):
-    return Row("matmul/any", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
+    return Row("matmul/multistage", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
 
 
 @pytest.fixture
@@ -200,14 +200,14 @@ def test_hoppers_choices_are_shipped(config):
     data = Database((9, 0))
     near = Question(shape=(1, 500, 512, 530))
     answer = data(near)
-    assert Cut(**answer).tile_m * Cut(**answer).tile_n == 32 * 64
+    assert TileConfig(**answer).tile_m * TileConfig(**answer).tile_n == 32 * 64
     asked = []
     device = SimpleNamespace(
         num_sms=132, cc=(9, 0), max_shared_nbytes=227 << 10, tuned=lambda c: asked.append(c) or data(c)
     )
     a, b = (select.Matrices(f64, (512, 1), 256) for _ in range(2))
     plan = select.plan((512, 512), 512, a, b, f64, f64, device)
-    assert asked[0].is_legal(Cut(**answer))
+    assert asked[0].is_legal(TileConfig(**answer))
     assert plan.steps[0].grid == (512 // 32 * 512 // 64, 1, 1)
 
 

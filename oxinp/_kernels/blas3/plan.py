@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import symmetrize, trsm
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Matrices, contiguous
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.plan import Step
 
 
@@ -34,7 +33,7 @@ def plan_rank_k(
     is_lower: bool,
     is_hermitian: bool = False,
     is_mirrored: bool = False,
-    finish: Finish | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan:
     """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
 
@@ -57,16 +56,16 @@ def plan_rank_k(
         What becomes of the sums.
     """
     *batch, rows, columns = a.strides
-    turned = Matrices(a.type, (*batch, columns, rows), a.alignment)
+    transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
     variant = Variant(
         b_form=Form(GENERAL, is_conjugated=is_hermitian and a.type.is_complex),
         c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
         is_mirrored_out=is_mirrored,
-        finish=finish,
+        epilogue=epilogue,
     )
-    product = select.plan(shape, depth, a, turned, a.type, a.type, device, variant)
+    product = select.plan(shape, depth, a, transpose, a.type, a.type, device, variant)
     assert product is not None
-    others = finish.inputs if finish is not None else ()
+    others = epilogue.inputs if epilogue is not None else ()
     places = {f"in{2 + i}": Argument(f"in{1 + i}") for i in range(len(others))}
     return Plan(product.on(in1=Argument("in0"), **places))
 
@@ -79,7 +78,7 @@ def plan_product(
     device: Device,
     *,
     is_left: bool = True,
-    finish: Finish | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan:
     """Return the launch of the product of a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix with another.
 
@@ -97,13 +96,13 @@ def plan_product(
     """
     depth = shape[-2] if is_left else shape[-1]
     factors = (square, other) if is_left else (other, square)
-    variant = Variant(a_form=form, finish=finish) if is_left else Variant(b_form=form, finish=finish)
+    variant = Variant(a_form=form, epilogue=epilogue) if is_left else Variant(b_form=form, epilogue=epilogue)
     product = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
     assert product is not None
     return product
 
 
-def plan_by_whole(
+def plan_expanded(
     shape: tuple[int, ...],
     square: Matrices,
     form: Form,
@@ -131,7 +130,7 @@ def plan_by_whole(
     matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
     factors = (matrices, other) if is_left else (other, matrices)
     plan = select.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
-    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.TILINGS or setting == "tf32")
+    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.MEASURED or setting == "tf32")
     if form.kind == TRIANGULAR and not is_faster:
         return plan_product(shape, square, form, other, device, is_left=is_left)
     if plan is None:
@@ -144,7 +143,7 @@ def plan_by_whole(
     return scratch.plan((*expanded, *plan.on(**{name: whole, "scratch": more})))
 
 
-class System(NamedTuple):
+class TriangularSystem(NamedTuple):
     """A X = B, or X A = B, with A triangular, of which X takes the place of B.
 
     Attributes
@@ -182,14 +181,14 @@ class System(NamedTuple):
         return self.shape[0] if self.is_left else self.shape[1]
 
 
-def plan_solve(system: System, device: Device) -> Plan:
+def plan_solve(system: TriangularSystem, device: Device) -> Plan:
     """Return the launches that solve a triangular system (trsm): the input is A, the output B that becomes X."""
     steps: list[Step] = []
     _solve(system, 0, system.order, device, steps)
     return Plan(tuple(steps))
 
 
-def _solve(system: System, low: int, high: int, device: Device, steps: list[Step]) -> None:
+def _solve(system: TriangularSystem, low: int, high: int, device: Device, steps: list[Step]) -> None:
     """Append what solves for the block of X that belongs to rows `low` to `high` of A."""
     length = trsm.length(system.a.type)
     if high - low <= length:
@@ -205,7 +204,9 @@ def _solve(system: System, low: int, high: int, device: Device, steps: list[Step
     _solve(system, *rest, device, steps)
 
 
-def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], device: Device) -> tuple[Step, ...]:
+def _reduced(
+    system: TriangularSystem, known: tuple[int, int], rest: tuple[int, int], device: Device
+) -> tuple[Step, ...]:
     """Take the products with the part of X that is known off the rest."""
     a, type = system.a, system.a.type
     batch = (system.num_systems,) if system.num_systems > 1 else ()
@@ -222,7 +223,7 @@ def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], devi
     conjugated = Form(GENERAL, is_conjugated=system.form.is_conjugated and type.is_complex)
     strides = (*x_batch, system.pitch, 1)
     forms = (conjugated, WHOLE) if system.is_left else (WHOLE, conjugated)
-    variant = Variant(*forms, finish=subtracted(type, strides), c_strides=strides)
+    variant = Variant(*forms, epilogue=subtracted(type, strides), c_strides=strides)
     factors = (block, x) if system.is_left else (x, block)
     plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
     assert plan is not None
@@ -231,7 +232,7 @@ def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], devi
     return plan.on(out0=target, in0=left, in1=right, in2=target)
 
 
-def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
+def _substituted(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
     """Solve with a block on the diagonal: always as if it were lower and on the left."""
     rows, columns = system.a.strides[-2:]
     along, across = system.pitch, 1
@@ -239,9 +240,7 @@ def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
         rows, columns, along, across = columns, rows, across, along
     is_forward = system.is_left == system.form.is_lower
     first, sign = (low, 1) if is_forward else (high - 1, -1)
-    spec = trsm.SubstitutionSpec(
-        system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left
-    )
+    spec = trsm.TrsmSpec(system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left)
     plan = trsm.plan(
         spec,
         (high - low, system.shape[1] if system.is_left else system.shape[0]),
@@ -262,9 +261,9 @@ def _aligned(alignment: int, offset: int) -> int:
 def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -> tuple[Matrices, Form]:
     """Return the transpose, or conjugate transpose, of matrices of a form."""
     *batch, rows, columns = matrices.strides
-    turned = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
+    transpose = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
     is_flipped = is_conjugated and matrices.type.is_complex
-    return turned, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
+    return transpose, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
 
 
-__all__ = ["System", "plan_by_whole", "plan_product", "plan_rank_k", "plan_solve", "transposed"]
+__all__ = ["TriangularSystem", "plan_expanded", "plan_product", "plan_rank_k", "plan_solve", "transposed"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.units import multiply_add
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
@@ -41,7 +41,7 @@ VECTOR_NBYTES = 16
 NUM_PANELS, UNROLL = 2, 8
 
 
-class SubstitutionSpec(NamedTuple):
+class TrsmSpec(NamedTuple):
     """One kernel of the family.
 
     Attributes
@@ -49,14 +49,14 @@ class SubstitutionSpec(NamedTuple):
     type : Type
     has_unit_diagonal, is_conjugated : bool
         Of L.
-    is_turned : bool
+    is_column_major : bool
         X lies in memory column by column.
     """
 
     type: Type
     has_unit_diagonal: bool = False
     is_conjugated: bool = False
-    is_turned: bool = False
+    is_column_major: bool = False
 
 
 def length(type: Type) -> int:
@@ -66,7 +66,7 @@ def length(type: Type) -> int:
 
 @cache
 @retraceable
-def make(spec: SubstitutionSpec) -> Kernel:
+def make(spec: TrsmSpec) -> Kernel:
     """The kernel of a Spec; see `plan`."""
     return _Substitution(spec).build()
 
@@ -74,7 +74,7 @@ def make(spec: SubstitutionSpec) -> Kernel:
 class _Substitution:
     """The kernel while it is built."""
 
-    def __init__(self, spec: SubstitutionSpec) -> None:
+    def __init__(self, spec: TrsmSpec) -> None:
         self.spec = spec
         self.height, self.length = HEIGHTS[spec.type.nbytes], length(spec.type)
         self.k = k = Builder("substitution", block=NUM_WARPS * WIDTH, target="sm_80", min_blocks=1)
@@ -131,7 +131,7 @@ class _Substitution:
         """Where elements of X lie in shared and in global memory, and whether there are such; lanes go along X's."""
         k = self.k
         for number in self.numbers(self.length * WIDTH):
-            if self.spec.is_turned:
+            if self.spec.is_column_major:
                 row, column = number % self.length, number / self.length
             else:
                 row, column = number / WIDTH, number % WIDTH
@@ -210,7 +210,7 @@ class _Substitution:
 
 
 def plan(
-    spec: SubstitutionSpec,
+    spec: TrsmSpec,
     shape: tuple[int, int],
     a_strides: tuple[int, int],
     x_strides: tuple[int, int],
@@ -220,7 +220,7 @@ def plan(
 
     Parameters
     ----------
-    spec : SubstitutionSpec
+    spec : TrsmSpec
     shape : (order, columns)
         Of X, at least 1 each, the order at most `length`.
     a_strides, x_strides : (int, int)
@@ -239,4 +239,4 @@ def plan(
     return Plan((Launch(make(spec), (strips * count, 1, 1), (*outputs(1), *inputs(1)), constants, work),))
 
 
-__all__ = ["SubstitutionSpec", "length", "make", "plan"]
+__all__ = ["TrsmSpec", "length", "make", "plan"]

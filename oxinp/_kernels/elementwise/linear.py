@@ -69,14 +69,14 @@ def make(spec: LinearSpec) -> Kernel:
             positions = [at(first + BLOCK * i if i else first) for i in range(unroll)]
         loaded = [position.load(vector) for position in positions]
         for position, values in zip(positions, loaded, strict=True):
-            position.finish(values, vector)
+            position.compute(values, vector)
     with k.otherwise(), k.range(first, num_units, BLOCK) as unit:
         position = at(unit)
-        position.finish(position.load(vector), vector)
+        position.compute(position.load(vector), vector)
     if vector > 1 and chain.ndim == 1:
         with k.when((k.ctaid == 0) & (tid < num_rest)):
             position = bound.origin().moved(0, num_units * vector + tid)
-            position.finish(position.load())
+            position.compute(position.load())
     return k.build()
 
 

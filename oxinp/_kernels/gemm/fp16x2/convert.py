@@ -37,7 +37,7 @@ WIDTH = WARP * CHUNK  # columns of a block
 
 
 @dataclass(frozen=True, slots=True)
-class HalvesSpec:
+class ConvertSpec:
     """One kernel of the family.
 
     Attributes
@@ -60,7 +60,7 @@ def padded(run: int) -> int:
     return -(-run // 8) * 8
 
 
-def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Plan:
+def plan(spec: ConvertSpec, lines: int, run: int, pitch: int) -> Plan:
     """Return the plan over `lines` lines, `pitch` elements apart: one launch.
 
     The outputs are hi, lo, the largest magnitudes (if scales do not belong to lines, they are read) and the counts
@@ -78,7 +78,7 @@ def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Plan:
 
 
 @functools.cache
-def make(spec: HalvesSpec) -> Kernel:
+def make(spec: ConvertSpec) -> Kernel:
     """The kernel of a Spec; for its parameters see `plan`."""
     return (_ByLine if spec.is_by_line else _ByColumn)(spec).build()
 
@@ -91,7 +91,7 @@ def largest(k: Builder, x: Value) -> Value:
 class _Halves:
     """What both kinds of kernels have."""
 
-    def __init__(self, spec: HalvesSpec, num_threads: int) -> None:
+    def __init__(self, spec: ConvertSpec, num_threads: int) -> None:
         self.spec = spec
         self.k = k = Builder("halves", block=num_threads)
         self.halves = [k.pointer(name, f16, "w") for name in ("hi", "lo")]
@@ -146,7 +146,7 @@ class _Halves:
 class _ByLine(_Halves):
     """A block has a line."""
 
-    def __init__(self, spec: HalvesSpec) -> None:
+    def __init__(self, spec: ConvertSpec) -> None:
         super().__init__(spec, LINE_THREADS)
 
     def build(self) -> Kernel:
@@ -183,7 +183,7 @@ class _ByLine(_Halves):
 class _ByColumn(_Halves):
     """A block has pieces of lines below each other."""
 
-    def __init__(self, spec: HalvesSpec) -> None:
+    def __init__(self, spec: ConvertSpec) -> None:
         super().__init__(spec, WARPS * WARP)
 
     def build(self) -> Kernel:
@@ -223,4 +223,4 @@ class _ByColumn(_Halves):
                 self.counts.atomic("add", k.cast(column, i64), count)
 
 
-__all__ = ["SMALL", "TINY", "HalvesSpec", "largest", "make", "padded", "plan"]
+__all__ = ["SMALL", "TINY", "ConvertSpec", "largest", "make", "padded", "plan"]

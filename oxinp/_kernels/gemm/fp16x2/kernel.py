@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.fp16x2.convert import padded
 from oxinp._kernels.gemm.fp16x2.scaling import scaled, unscaling_exponent
-from oxinp._kernels.gemm.sm90_wgmma.kernel import NAMES
-from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, ROWS, STEPS, TILE_M, Tiles
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, ROWS, STEPS, TILE_M, TileScheduler
+from oxinp._kernels.gemm.sm90_wgmma.spec import NAMES
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -53,7 +53,7 @@ TERMS = (("lo", "hi"), ("hi", "lo"), ("hi", "hi"))  # the smallest first
 
 
 @dataclass(frozen=True, slots=True)
-class SplitGemmSpec:
+class Fp16x2Spec:
     """One kernel of the family (sm_90a).
 
     Attributes
@@ -104,7 +104,7 @@ class SplitGemmSpec:
         return self.a_major if name.startswith("a") else self.b_major
 
 
-def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> Plan:
+def plan(spec: Fp16x2Spec, m: int, n: int, depth: int, num_sms: int) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n): one launch.
 
     The inputs are the largest magnitudes of A's rows and of B's columns (i32 bits), the guard, then the halves of A, hi
@@ -132,7 +132,7 @@ def plan(spec: SplitGemmSpec, m: int, n: int, depth: int, num_sms: int) -> Plan:
 
 @cache
 @retraceable
-def make(spec: SplitGemmSpec) -> Kernel:
+def make(spec: Fp16x2Spec) -> Kernel:
     """The kernel of a Spec; for its parameters see `plan`."""
     k = Builder(
         spec.name,
@@ -145,7 +145,7 @@ def make(spec: SplitGemmSpec) -> Kernel:
     maxima = [k.pointer(name, i32, "r") for name in ("a_max", "b_max")]
     guard = k.pointer("guard", u32, "r")
     maps = {name: TensorMap(k, name, 2) for name in ("a_hi", "a_lo", "b_hi", "b_lo")}
-    tiles = Tiles(k, spec.cluster, spec.num_columns)
+    tiles = TileScheduler(k, spec.cluster, spec.num_columns)
     extents = (k.scalar("m", u32), k.scalar("n", u32))
     planes = {name: k.scalar(f"{name}_plane", u32) for name in "ab"} if spec.num_parts > 1 else {}
     operands = {
@@ -173,14 +173,14 @@ class _Production:
     def __init__(
         self,
         k: Builder,
-        spec: SplitGemmSpec,
+        spec: Fp16x2Spec,
         maps: dict[str, TensorMap],
         operands: dict[str, OperandTile],
         planes: dict[str, Value],
     ) -> None:
         self.k, self.spec, self.maps, self.operands, self.planes = k, spec, maps, operands, planes
 
-    def run(self, tiles: Tiles, producer: Producer) -> None:
+    def run(self, tiles: TileScheduler, producer: Producer) -> None:
         """Load this block's tiles."""
         k = self.k
         for tensor_map in self.maps.values():
@@ -211,8 +211,8 @@ class _Consumption:
     def __init__(
         self,
         k: Builder,
-        spec: SplitGemmSpec,
-        tiles: Tiles,
+        spec: Fp16x2Spec,
+        tiles: TileScheduler,
         operands: dict[str, OperandTile],
         number: Value,
         consumer: Consumer,
@@ -261,7 +261,7 @@ class _Unscaling:
     """The way of totals out to C."""
 
     def __init__(
-        self, k: Builder, spec: SplitGemmSpec, c: Pointer, maxima: list[Pointer], extents: tuple[Value, Value]
+        self, k: Builder, spec: Fp16x2Spec, c: Pointer, maxima: list[Pointer], extents: tuple[Value, Value]
     ) -> None:
         self.k, self.spec, self.c, self.maxima = k, spec, c, maxima
         self.m, self.n = extents
@@ -304,4 +304,4 @@ class _Unscaling:
                 line.at(k.cast(at, i64)).store(0, [value])
 
 
-__all__ = ["DEPTH", "WIDTH", "SplitGemmSpec", "make", "plan"]
+__all__ = ["DEPTH", "WIDTH", "Fp16x2Spec", "make", "plan"]

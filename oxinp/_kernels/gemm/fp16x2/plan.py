@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.fp16x2 import convert
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
-from oxinp._kernels.gemm.fp16x2.convert import HalvesSpec, largest, padded
-from oxinp._kernels.gemm.fp16x2.kernel import SplitGemmSpec
+from oxinp._kernels.gemm.fp16x2.convert import ConvertSpec, largest, padded
+from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
@@ -93,7 +93,7 @@ def plan(a: Source, b: Source, native: Plan, device: Device) -> Plan:
     counted = [argument for each in passes for argument in (each.maxima, each.counts)]
     m, n, depth, parts = a.extent, b.extent, a.depth, len(a.type.parts)
     steps.append(Launch(make_guard(), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
-    product = fp16x2_kernel.plan(SplitGemmSpec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
+    product = fp16x2_kernel.plan(Fp16x2Spec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
     places = (*(each.maxima for each in passes), flag, *(half for each in passes for half in each.halves))
     nbytes = 2 * half_nbytes(a) + 2 * half_nbytes(b) + m * n * a.type.nbytes
     work = Work((2 if parts == 1 else 8) * m * n * depth, nbytes)
@@ -129,7 +129,7 @@ class _Passes:
             zeros = Output(0, Operand(i64, (1,), ALIGNMENT))
             yield from elementwise.plan((source.extent,), (), (_ZERO,), (zeros,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
-        spec = HalvesSpec(source.type, source.major == "k", is_vector)
+        spec = ConvertSpec(source.type, source.major == "k", is_vector)
         high, low = self.halves
         yield from convert.plan(spec, source.lines, source.run, source.pitch).on(
             out0=high, out1=low, out2=self.maxima, out3=self.counts, in0=x

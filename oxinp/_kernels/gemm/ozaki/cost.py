@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.ozaki.kernel import MAX_DEPTH, ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import MAX_DEPTH, OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI
 from oxinp._kernels.gemm.ozaki.residues import GROUP, SPAN, padded
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import TILE_M
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 NATIVE_RATE, BYTES_RATE = 28e12, 0.8e15
 SECONDS_PER_NUMBER, SECONDS_PER_RESULT, SECONDS_TO_LAUNCH = 13e-12, 18e-12, 40e-6
 SECONDS_PER_SUM, SECONDS_PER_PART = 10e-12, 20e-6  # for a number of C to be added to; for the launches of a part
-NUM_SMS, TILE = 132, (TILE_M, ResidueGemmSpec().tile_n)
+NUM_SMS, TILE = 132, (TILE_M, OzakiSpec().tile_n)
 STEP = 256  # of rows and columns of C that blocks are multiples of
 
 
 def expected_gain(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> float:
     """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
-    cut = fitting(type, m, n, depth, workspace_nbytes)
-    return 0 if cut is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / cut.seconds(type, m, n, depth)
+    config = fitting(type, m, n, depth, workspace_nbytes)
+    return (
+        0 if config is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / config.seconds(type, m, n, depth)
+    )
 
 
 def num_parts(type: Type) -> int:
@@ -33,7 +35,7 @@ def num_parts(type: Type) -> int:
     return 3 if type.is_complex else 1
 
 
-class Cut(NamedTuple):
+class BlockSizes(NamedTuple):
     """The blocks of C, and the chunks of K in bytes, that are multiplied at a time."""
 
     rows: int
@@ -68,10 +70,10 @@ class Cut(NamedTuple):
         )
 
 
-def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> Cut | None:
+def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> BlockSizes | None:
     """The cut that takes the least time of those whose planes have room."""
     room = (workspace_nbytes - 3 * ALIGNMENT) // (len(MODULI) * num_parts(type))
-    best: tuple[float, Cut] | None = None
+    best: tuple[float, BlockSizes] | None = None
     for rows in _extents(m):
         for columns in _extents(n):
             lines = -(-columns // GROUP) * GROUP
@@ -79,12 +81,12 @@ def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> Cu
             if most <= 0:
                 continue
             # As many chunks as there have to be, of the same size.
-            cut = Cut(rows, columns, padded(-(-depth // -(-depth // most))))
-            seconds = cut.seconds(type, m, n, depth)
+            config = BlockSizes(rows, columns, padded(-(-depth // -(-depth // most))))
+            seconds = config.seconds(type, m, n, depth)
             if best is None or seconds < best[0]:
-                best = seconds, cut
-            if cut == (m, n, padded(depth)):
-                return cut
+                best = seconds, config
+            if config == (m, n, padded(depth)):
+                return config
     return None if best is None else best[1]
 
 
@@ -93,4 +95,4 @@ def _extents(n: int) -> list[int]:
     return list(dict.fromkeys(min(n, -(-n // (num * STEP)) * STEP) for num in range(1, -(-n // STEP) + 1)))
 
 
-__all__ = ["Cut", "expected_gain", "fitting", "num_parts"]
+__all__ = ["BlockSizes", "expected_gain", "fitting", "num_parts"]

@@ -170,8 +170,8 @@ def _scaled_back(k: Builder, high: Value, low: Value, exponent: Value, count: in
     short_upper, short_lower = k.emit("pack", l1, h0, types=()), k.cast(l0, u64)
     # Else the upper 53 bits or so, and 53 of the others, those cut off as one bit for the rounding of the sum.
     move = max(0, reconstruction(count).product.bit_length() - 1 - 64 - 53)
-    cut = (1 << (11 + move)) - 1
-    lower = low & ((1 << 64) - 1 - cut) | k.where((low & cut) == 0, k.const(0, u64), k.const(cut + 1, u64))
+    config = (1 << (11 + move)) - 1
+    lower = low & ((1 << 64) - 1 - config) | k.where((low & config) == 0, k.const(0, u64), k.const(config + 1, u64))
     if move:
         lower = k.shl(k.bitcast(high, u64), 64 - move) | k.shr(lower, move)
         high = k.shr(high, move)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from oxinp._kernels.gemm.ozaki.moduli import MODULI
 from oxinp._kernels.gemm.ozaki.residues import GROUP, SPAN
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import builder_of, consume, divide, produce
-from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M, Tiles
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M, TileScheduler
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
@@ -48,7 +48,7 @@ BIAS = 1 << 31  # what sums are made unsigned with, and the rest to a multiple o
 
 
 @dataclass(frozen=True, slots=True)
-class ResidueGemmSpec:
+class OzakiSpec:
     """One kernel of the family (sm_90a).
 
     Attributes
@@ -79,7 +79,7 @@ class ResidueGemmSpec:
     is_through_registers: ClassVar[bool] = False
 
     @property
-    def parts(self) -> tuple[int, int]:
+    def multicast(self) -> tuple[int, int]:
         """Of a tile of A and of B: how many blocks copy them."""
         return 1, self.cluster
 
@@ -91,7 +91,7 @@ class ResidueGemmSpec:
 
 
 def plan(
-    spec: ResidueGemmSpec, rows: tuple[int, int], columns: tuple[int, int], pitch: int, num_planes: int, num_sms: int
+    spec: OzakiSpec, rows: tuple[int, int], columns: tuple[int, int], pitch: int, num_planes: int, num_sms: int
 ) -> Plan:
     """Return the plan of C = A @ B, the output and the last inputs being planes: one launch.
 
@@ -124,7 +124,7 @@ def plan(
 
 @cache
 @retraceable
-def make(spec: ResidueGemmSpec) -> Kernel:
+def make(spec: OzakiSpec) -> Kernel:
     """The kernel of a Spec; for its parameters see `plan`."""
     k = builder_of(spec)
     c, count = k.pointer("c", u32, "rw" if spec.is_added else "w"), k.pointer("count", i32, "r")
@@ -164,10 +164,10 @@ def make(spec: ResidueGemmSpec) -> Kernel:
     return k.build()
 
 
-class _Tiles(Tiles):
+class _Tiles(TileScheduler):
     """The tiles of C of all moduli, and where the planes of A, B and C lie."""
 
-    def __init__(self, k: Builder, spec: ResidueGemmSpec, count: Pointer) -> None:
+    def __init__(self, k: Builder, spec: OzakiSpec, count: Pointer) -> None:
         super().__init__(k, spec.cluster, spec.tile_n, band=spec.band)
         self.m, self.a_lines, self.b_lines = (k.scalar(name, u32) for name in ("m", "a_lines", "b_lines"))
         self.num_slices = k.cast(count[0], u32) * spec.num_parts
@@ -262,4 +262,4 @@ def _packed(k: Builder, values: list[Value]) -> list[Value]:
     return words
 
 
-__all__ = ["MAX_DEPTH", "ResidueGemmSpec", "make", "plan"]
+__all__ = ["MAX_DEPTH", "OzakiSpec", "make", "plan"]

@@ -37,7 +37,7 @@ from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki.cost import num_parts
 from oxinp._kernels.gemm.ozaki.crt import Residues
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.gemm.ozaki.residues import ResidueSpec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
@@ -122,10 +122,10 @@ def plan(a: Source, b: Source, native: Plan, device: Device, workspace_nbytes: i
     flag, count = scratch.take(u32.nbytes), scratch.take(i32.nbytes)
     lines = [_Lines(source, scratch, device) for source in (a, b)]
     partial = scratch.take(max(line.scratch_nbytes for line in lines))
-    cut = ozaki_cost.fitting(type, a.extent, b.extent, depth, workspace_nbytes - scratch.nbytes)
-    if cut is None:
+    config = ozaki_cost.fitting(type, a.extent, b.extent, depth, workspace_nbytes - scratch.nbytes)
+    if config is None:
         return None
-    product = _Blocks((lines[0], lines[1]), count, scratch, device, cut)
+    product = _Blocks((lines[0], lines[1]), count, scratch, device, config)
     steps = [each for line in lines for each in line.steps(partial)]
     arguments = [argument for line in lines for argument in (line.squares, line.counts, line.exponents)]
     m, n = a.extent, b.extent
@@ -198,21 +198,21 @@ class _Blocks:
     count: Argument
     scratch: Scratch
     device: Device
-    cut: ozaki_cost.Cut
+    config: ozaki_cost.BlockSizes
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         a, b = self.lines
         m, n, depth = a.source.extent, b.source.extent, a.depth
         num_planes = len(MODULI) * num_parts(a.type)
-        planes = [self.scratch.take(num_planes * size) for size in self.cut.sizes]
+        planes = [self.scratch.take(num_planes * size) for size in self.config.sizes]
         held: list[tuple[int, int] | None] = [None, None]  # what of A and B is there
-        for row, rows in _parts(m, self.cut.rows):
-            for column, columns in _parts(n, self.cut.columns):
-                for start, run in _parts(depth, self.cut.chunk):
+        for row, rows in _parts(m, self.config.rows):
+            for column, columns in _parts(n, self.config.columns):
+                for start, run in _parts(depth, self.config.chunk):
                     block = _Block(row, rows, column, columns, start, run)
                     wanted = [(row, start), (column, start)]
-                    for i, line_count in enumerate((self.cut.rows, self.cut.lines)):
+                    for i, line_count in enumerate((self.config.rows, self.config.lines)):
                         if wanted[i] != held[i]:
                             yield from self.lines[i].residues(
                                 planes[i], self.count, block, line_count * residues.padded(run)
@@ -224,11 +224,11 @@ class _Blocks:
     def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> tuple[Step, ...]:
         """The products of a block, added to those of the chunks before."""
         type_ = self.lines[0].type
-        spec = ResidueGemmSpec(num_parts=num_parts(type_), is_added=block.start > 0)
+        spec = OzakiSpec(num_parts=num_parts(type_), is_added=block.start > 0)
         product = ozaki_kernel.plan(
             spec,
-            (block.rows, self.cut.rows),
-            (block.columns, self.cut.lines),
+            (block.rows, self.config.rows),
+            (block.columns, self.config.lines),
             residues.padded(block.depth),
             num_planes,
             self.device.num_sms,
@@ -246,7 +246,7 @@ class _Blocks:
             for each, first in zip(self.lines, (block.row, block.column), strict=True)
         )
         result = Argument("out0", (block.row * n + block.column) * type_.nbytes)
-        pitch = self.cut.lines
+        pitch = self.config.lines
         source = Residues(block.rows, block.columns, pitch, block.rows * pitch)
         for count in COUNTS:
             plan = crt.plan(count, source, n, self.device.num_sms, is_complex=type_.is_complex)

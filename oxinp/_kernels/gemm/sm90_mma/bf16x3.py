@@ -13,9 +13,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupSums
 from oxinp._kernels.gemm.sm90_mma.fragments import ordered
-from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.spec import BOX_LINES, MMA_K, MMA_M, MMA_N, NUM_TERMS, VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply
 from oxinp._ptx.tile import ATOM_NBYTES
@@ -25,17 +26,14 @@ from oxinp._ptx.types import bf16, f32, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value, Var
 
 Pair = tuple[Any, Any]  # neighbours along K
-HEIGHT, WIDTH, STEP = 16, 8, 16  # rows and columns of what one instruction computes, and of K
-BOX_LINES = SWIZZLE_NBYTES // f32.nbytes  # of M or N in a row of a tile that runs along them
-NUM_PARTS = 3
 SWAPPED = 0x1032  # bytes of a word whose halves change places
 SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))  # products of parts besides that of the first ones, least first
 AT_ONCE = 8  # squares of C that are worked on together: instructions wait for the ones before them
@@ -44,7 +42,7 @@ AT_ONCE = 8  # squares of C that are worked on together: instructions wait for t
 def split(k: Builder, low: Value, high: Value) -> list[Value]:
     """The parts of two f32 as pairs of bf16."""
     words: list[Value] = []
-    for number in range(NUM_PARTS):
+    for number in range(NUM_TERMS):
         if number:
             low = low - k.bitcast(words[-1] << 16, f32)
             high = high - k.bitcast(words[-1] & 0xFFFF0000, f32)
@@ -58,7 +56,7 @@ def note_least(k: Builder, least: Var, values: Iterable[Value]) -> None:
         least.set(k.min(least, (k.bitcast(x, u32) << 1) - 1))
 
 
-class Side:
+class Bf16x3Operand:
     """What lanes load of an operand's tiles; lines come in eights.
 
     Lane l, r = l / 4 and q = l % 4, has of every eight lines one, and of 16 along K the pairs from 2 q and 2 q + 8 on.
@@ -74,7 +72,7 @@ class Side:
     num_right = 1
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value, extent: int) -> None:
-        self.builder, self.tile, self.num_eights = k, tile, extent // WIDTH
+        self.builder, self.tile, self.num_eights = k, tile, extent // MMA_N
         self.is_k_major = tile.major == "k"
         row, quarter = k.lane >> 2, k.lane & 3
         start = tile.address(k.const(0, u32)) + first * SWIZZLE_NBYTES
@@ -102,7 +100,7 @@ class Side:
                 at = number * ATOM_NBYTES
                 eights.append([self.pair(pointer.offset_bytes(at).load(0, 2)) for pointer in pointers])
             return eights
-        place = place + step * (STEP * SWIZZLE_NBYTES)
+        place = place + step * (MMA_K * SWIZZLE_NBYTES)
         pointers = [self.pointer(place, offset), self.pointer(place ^ (1 << CHUNK_SHIFT), offset + SWIZZLE_NBYTES)]
         for box in range(self.num_eights // VECTOR):
             halves = []
@@ -125,7 +123,7 @@ class Side:
     def line(self, eight: int, index: Value) -> Value:
         """Which of M or N the `index`-th of eight lines is."""
         if self.is_k_major:
-            return _ordered(index) + eight * WIDTH
+            return _ordered(index) + eight * MMA_N
         return index * VECTOR + (eight // VECTOR * BOX_LINES + eight % VECTOR)
 
     def right(self, eight: list[Pair]) -> list[list[tuple[Value, ...]]]:
@@ -133,7 +131,7 @@ class Side:
         return [list(zip(*[split(self.builder, *pair) for pair in eight], strict=True))]
 
 
-class ComplexSide(Side):
+class ComplexBf16x3Operand(Bf16x3Operand):
     """What lanes load of tiles of complex numbers that run along N: two eights are one, of numbers.
 
     Of 8 rows, lane l has q and q + 4. What is in one is a pair along K: a part of the number, and one of i times it.
@@ -173,32 +171,32 @@ class ComplexSide(Side):
 
 
 def _ordered(index: Value) -> Value:
-    """The order in which lanes take neighbours; see `Side`."""
+    """The order in which lanes take neighbours; see `Bf16x3Operand`."""
     return ((index & 3) << 1) | (index >> 2)
 
 
-class PartsWarp(CheckedSums):
+class Bf16x3Consumer(FixupSums):
     """A warp's part of C. Groups of warps take every other 16 of K of the same part."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
-        chains: Chains,
+        chains: FixupChains,
     ) -> None:
         super().__init__(k, spec, place, k.tid - (spec.block - spec.num_warps * WARP), chains)
         self.group = group
         a, b = tiles
         self.sides = (
-            Side(k, a, place[0], spec.warp_m),
-            (ComplexSide if spec.is_complex else Side)(k, b, place[1], spec.warp_n),
+            Bf16x3Operand(k, a, place[0], spec.warp_m),
+            (ComplexBf16x3Operand if spec.is_complex else Bf16x3Operand)(k, b, place[1], spec.warp_n),
         )
-        self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // STEP))
+        self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // MMA_K))
         zero = k.const(0.0, f32)
-        rows, columns = spec.warp_m // HEIGHT, spec.warp_n // WIDTH
+        rows, columns = spec.warp_m // MMA_M, spec.warp_n // MMA_N
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
 
     def reset(self) -> None:
@@ -289,4 +287,4 @@ class PartsWarp(CheckedSums):
         return [side.least.get() for side in self.sides]
 
 
-__all__ = ["PartsWarp", "Side", "note_least", "split"]
+__all__ = ["Bf16x3Consumer", "Bf16x3Operand", "note_least", "split"]

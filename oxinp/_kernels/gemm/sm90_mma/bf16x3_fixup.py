@@ -9,38 +9,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm.sm90_mma.warps import VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.spec import PAD, VECTOR, WARP
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 IN_FLIGHT = 4  # of K that is read at a time where elements are computed one by one
-PAD = 4  # words behind a row of sums in shared memory
 # Biased exponents of operands below which the last bits of parts are lost, and the sum of two below which those of
 # products are: subnormal numbers are numbers like others to the tensor cores.
 MIN_EXPONENT, MIN_EXPONENTS = 127 - 110, 2 * 127 - 116
 LOST, LEAST_SIZE = 2.0**-107, 2.0**-12  # per product and size of operands: larger elements have lost nothing
 
 
-class Chains:
+class FixupChains:
     """The operands in global memory, of which elements of the product are computed one by one.
 
     Parameters of the kernel: pointers to A and B; the extent of K and the elements from one line of A and of B to the
     next as u32; if sliced, those from one matrix to the next.
     """
 
-    def __init__(self, k: Builder, spec: NativeSpec) -> None:
+    def __init__(self, k: Builder, spec: MmaSpec) -> None:
         self.builder, self.spec = k, spec
         self.majors = spec.a_major, spec.b_major
         self.matrices = [k.pointer(name, f32, "r") for name in "ab"]
         self.depth, *self.pitches = (k.scalar(name, u32) for name in ("depth", "a_pitch", "b_pitch"))
-        self.distances = [k.scalar(name, i64) for name in ("a_distance", "b_distance")] if spec.is_sliced else []
+        self.distances = [k.scalar(name, i64) for name in ("a_distance", "b_distance")] if spec.is_batched else []
         self.of_slice = self.matrices
 
     def turn_to(self, number: Value | None) -> None:
@@ -102,13 +101,13 @@ class Chains:
         return k.redux("max", found.get())
 
 
-class CheckedSums:
+class FixupSums:
     """Sums of a block's warps on their way out, and what they have to be for that.
 
     Parameters
     ----------
     k : Builder
-    spec : NativeSpec
+    spec : MmaSpec
     place : tuple of Value
         Row and column of the tile from which on the sums of this warp are.
     thread : Value
@@ -116,7 +115,9 @@ class CheckedSums:
     chains : Chains
     """
 
-    def __init__(self, k: Builder, spec: NativeSpec, place: tuple[Value, Value], thread: Value, chains: Chains) -> None:
+    def __init__(
+        self, k: Builder, spec: MmaSpec, place: tuple[Value, Value], thread: Value, chains: FixupChains
+    ) -> None:
         self.builder, self.spec, self.place, self.thread, self.chains = k, spec, place, thread, chains
         self.num_threads = spec.num_warps * WARP
         self.pitch = spec.tile_n + PAD
@@ -219,4 +220,4 @@ class CheckedSums:
                     line.store(i, values[i : i + width])
 
 
-__all__ = ["Chains", "CheckedSums"]
+__all__ = ["FixupChains", "FixupSums"]

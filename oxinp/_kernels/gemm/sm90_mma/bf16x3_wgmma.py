@@ -11,9 +11,20 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.sm90_mma.bf16x3 import BOX_LINES, NUM_PARTS, SMALL, STEP, Pair, Side, note_least, split
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
-from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import SMALL, Bf16x3Operand, Pair, note_least, split
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupSums
+from oxinp._kernels.gemm.sm90_mma.spec import (
+    BOX_LINES,
+    DEPTH_F32,
+    MMA_K,
+    NUM_BUFFERS,
+    NUM_TERMS,
+    VECTOR,
+    WGMMA_TILE_N,
+    WGMMA_WARP_M,
+    WGMMA_WARP_N,
+)
+from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES
 from oxinp._ptx.mbarrier import Buffer, Consumer, Producer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.synchronize import follow
@@ -25,9 +36,9 @@ from oxinp._ptx.wgmma import Queue, Totals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
-    from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+    from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Pipeline
     from oxinp._ptx.tile import OperandView
@@ -35,27 +46,25 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
     from oxinp._ptx.wgmma import Accumulator
 
-TILE_M, TILE_N, HEIGHT, WIDTH = 64, 128, 16, 64  # of C, per block and per warp
-NUM_BUFFERS = 3  # one that is read, one that is written, and one that a warpgroup behind the other may still read
-EIGHT, DEPTH = 8, SWIZZLE_NBYTES // f32.nbytes
+EIGHT = 8
 SWAPPED, LOW_SIGN = 0x1032, 0x8000  # bytes of a word whose halves change places; the sign of its lower half
 Fragments = list[list[list["Var"]]]  # of the steps of a tile, of each part, four words
 
 
 def multiply(
     k: Builder,
-    spec: NativeSpec,
-    tiles: Tiles,
+    spec: MmaSpec,
+    tiles: TileScheduler,
     pipeline: Pipeline,
     operands: tuple[tuple[TensorMap, OperandTile], tuple[TensorMap, OperandTile]],
-    chains: Chains,
+    chains: FixupChains,
     result: tuple[Callable[[Value | None], Pointer], Value, Value],
 ) -> None:
     """Compute this block's tiles; all threads call it. The result is a matrix per slice, and its extents."""
     (a_map, a), (b_map, b) = operands
     matrix_of, m, n = result
     producer, consumer = Producer(pipeline), Consumer(pipeline, k.lane)
-    own = WarpgroupSums(k, spec, (a, b), k.shfl_idx(k.warp, 0), chains)
+    own = WgmmaSums(k, spec, (a, b), k.shfl_idx(k.warp, 0), chains)
     follow(k)
     with tiles.each_sliced() as (number, row, column):
         chains.turn_to(number)
@@ -70,11 +79,11 @@ def multiply(
         own.store(matrix_of(number), row + own.place[0], column + own.place[1], m, n)
 
 
-class TurnedSide(Side):
+class TransposedBf16x3Operand(Bf16x3Operand):
     """What lanes load of tiles of A that run along M, 16 of them: of every eight rows lane l has the one of l / 4."""
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value) -> None:
-        super().__init__(k, tile, first, HEIGHT)
+        super().__init__(k, tile, first, WGMMA_WARP_M)
         row, quarter = k.lane >> 2, k.lane & 3
         chunk = ((first & (BOX_LINES - 1)) >> 2) + (row >> 2)
         self.place = (
@@ -87,7 +96,7 @@ class TurnedSide(Side):
 
     def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
         """Of both eights, the two pairs of a lane in 16 of K."""
-        place = self.place + buffer.at(self.tile.nbytes) + step * (STEP * SWIZZLE_NBYTES)
+        place = self.place + buffer.at(self.tile.nbytes) + step * (MMA_K * SWIZZLE_NBYTES)
         eights = []
         for start in (place, place ^ (2 << CHUNK_SHIFT)):
             pointers = [self.pointer(start), self.pointer((start ^ (1 << CHUNK_SHIFT)) + SWIZZLE_NBYTES)]
@@ -100,7 +109,7 @@ class TurnedSide(Side):
         return index + eight * EIGHT
 
 
-class PartsOfB:
+class SplitB:
     """The parts of tiles of B, in shared memory as wgmma reads them.
 
     Where B runs along N, a tile per part. Where it runs along K, the first two parts of a line lie beside each other,
@@ -113,8 +122,8 @@ class PartsOfB:
     def __init__(self, k: Builder, tile: OperandTile, warp: Value, *, is_complex: bool = False) -> None:
         self.builder, self.tile = k, tile
         self.is_k_major = tile.major == "k"
-        depth, self.num_tiles = (2 * tile.depth, 2) if self.is_k_major else (DEPTH, NUM_PARTS)
-        self.parts = OperandTile(k, bf16, TILE_N, depth, tile.major, NUM_BUFFERS * self.num_tiles)
+        depth, self.num_tiles = (2 * tile.depth, 2) if self.is_k_major else (DEPTH_F32, NUM_TERMS)
+        self.parts = OperandTile(k, bf16, WGMMA_TILE_N, depth, tile.major, NUM_BUFFERS * self.num_tiles)
         row, group = k.lane >> 2, k.lane & 3
         self.is_complex = is_complex
         # So that neither reads nor writes of a quarter of a warp meet in a bank.
@@ -155,9 +164,9 @@ class PartsOfB:
             for target, part in zip(targets, zip(*words, strict=True), strict=True):
                 target.offset_bytes(offset).store(0, list(part))
                 if self.is_complex:
-                    turned = [k.emit("prmt", word, word, SWAPPED, types=()) ^ LOW_SIGN for word in part]
+                    transposed = [k.emit("prmt", word, word, SWAPPED, types=()) ^ LOW_SIGN for word in part]
                     beside = Pointer(k, target.base ^ (1 << CHUNK_SHIFT), u32, "shared", "w")
-                    beside.offset_bytes(target.offset + SWIZZLE_NBYTES).store(0, turned)
+                    beside.offset_bytes(target.offset + SWIZZLE_NBYTES).store(0, transposed)
 
     def _targets(self, first: Value) -> list[Pointer]:
         """Where the parts of what a lane reads first are written."""
@@ -169,27 +178,29 @@ class PartsOfB:
 
     def view(self, buffer: Value, number: int, first: Value) -> tuple[OperandView, int]:
         """A part as an operand, from a column on, and where along its lines it begins, in steps."""
-        tile, start = (number // 2, number % 2 * (DEPTH // STEP)) if self.is_k_major else (number, 0)
+        tile, start = (number // 2, number % 2 * (DEPTH_F32 // MMA_K)) if self.is_k_major else (number, 0)
         return self.parts.rows(buffer * self.num_tiles + tile, first), start
 
 
-class WarpgroupSums(CheckedSums):
+class WgmmaSums(FixupSums):
     """The sums of a warp, as a part of its warpgroup's."""
 
     def __init__(
-        self, k: Builder, spec: NativeSpec, tiles: tuple[OperandTile, OperandTile], warp: Value, chains: Chains
+        self, k: Builder, spec: MmaSpec, tiles: tuple[OperandTile, OperandTile], warp: Value, chains: FixupChains
     ) -> None:
-        place = ((warp & 3) * HEIGHT, (warp >> 2) * WIDTH)
+        place = ((warp & 3) * WGMMA_WARP_M, (warp >> 2) * WGMMA_WARP_N)
         super().__init__(k, spec, place, k.tid, chains)
         a, b = tiles
-        self.left = Side(k, a, place[0], HEIGHT) if a.major == "k" else TurnedSide(k, a, place[0])
-        self.right = PartsOfB(k, b, warp, is_complex=spec.is_complex)
+        self.left = (
+            Bf16x3Operand(k, a, place[0], WGMMA_WARP_M) if a.major == "k" else TransposedBf16x3Operand(k, a, place[0])
+        )
+        self.right = SplitB(k, b, warp, is_complex=spec.is_complex)
         queue = Queue(k)
-        self.queue, self.large, self.small = queue, queue.accumulator(WIDTH), queue.accumulator(WIDTH)
+        self.queue, self.large, self.small = queue, queue.accumulator(WGMMA_WARP_N), queue.accumulator(WGMMA_WARP_N)
         self.totals = Totals(self.large)
-        self.steps = range(DEPTH // STEP)
+        self.steps = range(DEPTH_F32 // MMA_K)
         self.fragments: Fragments = [
-            [[k.var(k.const(0, u32)) for _ in range(4)] for _ in range(NUM_PARTS)] for _ in self.steps
+            [[k.var(k.const(0, u32)) for _ in range(4)] for _ in range(NUM_TERMS)] for _ in self.steps
         ]
 
     def multiply(self, consumer: Consumer, copy: Callable[[Value], None], begin: Value, end: Value) -> None:
@@ -250,7 +261,7 @@ class WarpgroupSums(CheckedSums):
 
     def _start(self, buffer: Value) -> None:
         """Start the multiplications of a tile of K."""
-        parts = [self.right.view(buffer, j, self.place[1]) for j in range(NUM_PARTS)]
+        parts = [self.right.view(buffer, j, self.place[1]) for j in range(NUM_TERMS)]
         self.large.reset()
         with self.queue.group():
             for i, j in SMALL:
@@ -274,4 +285,4 @@ class WarpgroupSums(CheckedSums):
         return [self.left.least.get(), self.right.least.get()]
 
 
-__all__ = ["PartsOfB", "TurnedSide", "WarpgroupSums", "multiply"]
+__all__ = ["SplitB", "TransposedBf16x3Operand", "WgmmaSums", "multiply"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oxinp._kernels.gemm.sm90_mma.spec import DMMA_K
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import Type, c128, f64, u32, u64
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value
 
-WIDTH, STEP = 8, 8  # columns of what one instruction of the tensor cores computes, and of K
 EIGHT_ROWS_NBYTES = 8 * SWIZZLE_NBYTES
 SIGN = 1 << 63  # of f64
 
 
-class Operand:
+class DmmaOperand:
     """What lanes load of an operand's tiles.
 
     Lane l, r = l / 4 and q = l % 4, takes line s(r) of 8 lines, or the 16-byte chunk s(r) of 8 chunks along M or N, and
@@ -76,9 +76,9 @@ class Operand:
         Along K: of the upper eight, of the lower eight. Along M or N: of the first of K, of the second.
         """
         if self.is_k_major:
-            place = places[step // STEP].offset_bytes(number * 2 * EIGHT_ROWS_NBYTES)
+            place = places[step // DMMA_K].offset_bytes(number * 2 * EIGHT_ROWS_NBYTES)
             return [place.offset_bytes(i * EIGHT_ROWS_NBYTES).load(0, 2) for i in range(2)]
-        offset = (number * 2 * STEP + step) * SWIZZLE_NBYTES
+        offset = (number * 2 * DMMA_K + step) * SWIZZLE_NBYTES
         return [place.offset_bytes(offset).load(0, 2) for place in places]
 
     def left(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:
@@ -109,7 +109,7 @@ class Operand:
         return parts[0]
 
 
-class ComplexOperand(Operand):
+class ComplexDmmaOperand(DmmaOperand):
     """What lanes load of an operand's tiles of complex numbers: of 8 of M or N one of K each, q of 4."""
 
     height, ahead = 8, 1
@@ -117,7 +117,7 @@ class ComplexOperand(Operand):
 
     def right(self, places: list[Pointer], number: int, step: int) -> list[list[Value]]:
         """The fragments of `height` as right operands: one, of which the parts are two of K."""
-        return [list(places[step // STEP].offset_bytes(number * EIGHT_ROWS_NBYTES).load(0, 2))]
+        return [list(places[step // DMMA_K].offset_bytes(number * EIGHT_ROWS_NBYTES).load(0, 2))]
 
     left = right
 
@@ -141,10 +141,10 @@ class ComplexOperand(Operand):
 
 
 def ordered(index: Value) -> Value:
-    """The order in which lanes take lines; see `Operand`."""
+    """The order in which lanes take lines; see `DmmaOperand`."""
     return (index >> 1) ^ ((index & 1) * 5)
 
 
-OPERANDS: dict[Type, type[Operand]] = {f64: Operand, c128: ComplexOperand}
+DMMA_OPERANDS: dict[Type, type[DmmaOperand]] = {f64: DmmaOperand, c128: ComplexDmmaOperand}
 
-__all__ = ["OPERANDS", "STEP", "WIDTH", "Operand", "ordered"]
+__all__ = ["DMMA_OPERANDS", "DmmaOperand", "ordered"]

@@ -23,11 +23,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
-from oxinp._kernels.gemm.sm90_mma.bf16x3 import PartsWarp
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-from oxinp._kernels.gemm.sm90_mma.warps import DmmaWarp, FmaWarp, Warp
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Consumer
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+from oxinp._kernels.gemm.sm90_mma.warps import ConsumerWarp, DmmaConsumer, FmaConsumer
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import produce
-from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -38,23 +38,23 @@ from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
-    from oxinp._kernels.gemm.operand import Stack
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.operand import StridedBatch
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-WARPS: dict[Type, type[DmmaWarp | FmaWarp]] = {f64: DmmaWarp, c128: DmmaWarp, f32: FmaWarp}
+WARPS: dict[Type, type[DmmaConsumer | FmaConsumer]] = {f64: DmmaConsumer, c128: DmmaConsumer, f32: FmaConsumer}
 NUM_TURNS = 16  # of blocks, for as many as there is room for; beyond, beginning costs more than turns bring
 
 
 @cache
 @retraceable
-def make(spec: NativeSpec) -> Kernel:
+def make(spec: MmaSpec) -> Kernel:
     """The kernel of a Spec.
 
     Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes if sliced, the first one the
-    matrices'; in parts, those of `Chains`; then as u32 the tiles along M, N (clusters are whole) and K, all at least 1;
-    if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B differ between
+    matrices'; in parts, those of `FixupChains`; then as u32 the tiles along M, N (clusters are whole) and K, all at
+    least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B differ between
     matrices (1) or not (0); M and N.
     """
     spec.check()
@@ -66,17 +66,17 @@ def make(spec: NativeSpec) -> Kernel:
         cluster=spec.cluster if spec.cluster > 1 else None,
     )
     c = k.pointer("c", spec.type, "w")
-    rank = 3 if spec.is_sliced else 2
+    rank = 3 if spec.is_batched else 2
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
-    chains = Chains(k, spec) if spec.is_in_parts else None
-    tiles = Tiles(k, spec.cluster, spec.tile_n, is_sliced=spec.is_sliced, height=spec.tile_m)
+    chains = FixupChains(k, spec) if spec.is_bf16x3 else None
+    tiles = TileScheduler(k, spec.cluster, spec.tile_n, is_batched=spec.is_batched, height=spec.tile_m)
     a = OperandTile(k, spec.type, spec.tile_m, spec.depth, spec.a_major, spec.num_stages)
     b = OperandTile(k, spec.type, spec.tile_n, spec.b_depth, spec.b_major, spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, spec.num_warps, a.nbytes + b.nbytes)
     m, n = (k.scalar(name, u32) for name in ("m", "n"))
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.warp, 0)
-    if chains is not None and spec.is_by_warpgroups:
+    if chains is not None and spec.is_wgmma:
         bf16x3_wgmma.multiply(
             k,
             spec,
@@ -97,7 +97,7 @@ def make(spec: NativeSpec) -> Kernel:
     return k.build()
 
 
-def place_of(k: Builder, spec: NativeSpec, warp: Value) -> tuple[Value, tuple[Value, Value]]:
+def place_of(k: Builder, spec: MmaSpec, warp: Value) -> tuple[Value, tuple[Value, Value]]:
     """The group that a warp is in, and the first row and column of its part of a tile."""
     per_group, warps_n = spec.num_warps // spec.num_groups, spec.tile_n // spec.warp_n
     group = warp / per_group if spec.num_groups > 1 else k.const(0, u32)
@@ -107,31 +107,31 @@ def place_of(k: Builder, spec: NativeSpec, warp: Value) -> tuple[Value, tuple[Va
 
 def warp_of(
     k: Builder,
-    spec: NativeSpec,
+    spec: MmaSpec,
     operands: tuple[OperandTile, OperandTile],
     place: tuple[Value, Value],
     group: Value,
-    chains: Chains | None,
-) -> Warp:
+    chains: FixupChains | None,
+) -> ConsumerWarp:
     """What multiplies."""
     if chains is not None:
-        return PartsWarp(k, spec, operands, place, group, chains)
+        return Bf16x3Consumer(k, spec, operands, place, group, chains)
     return WARPS[spec.type](k, spec, operands, place, group)
 
 
 def _consume(
     k: Builder,
-    spec: NativeSpec,
-    tiles: Tiles,
+    spec: MmaSpec,
+    tiles: TileScheduler,
     pipeline: Pipeline,
     operands: tuple[OperandTile, OperandTile],
     warp: Value,
     result: tuple[Pointer, Value, Value],
-    chains: Chains | None,
+    chains: FixupChains | None,
 ) -> None:
     c, m, n = result
     group, (first_row, first_column) = place_of(k, spec, warp)
-    length = spec.round_length
+    length = spec.unroll_k
     rounds = Rounds(pipeline, k.lane, length)
     own = warp_of(k, spec, operands, (first_row, first_column), group, chains)
 
@@ -169,17 +169,17 @@ def _matrix(k: Builder, c: Pointer, number: Value | None, m: Value, n: Value) ->
 
 
 def plan(
-    spec: NativeSpec,
+    spec: MmaSpec,
     shape: tuple[int, int, int],
     num_sms: int,
     strides: tuple[int, int],
-    stack: Stack | None = None,
+    stack: StridedBatch | None = None,
 ) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a stack of them: one launch.
 
     Parameters
     ----------
-    spec : NativeSpec
+    spec : MmaSpec
     shape : (m, n, depth)
         At least 1 each. The axes along which A and B run are read up to multiples of 16 bytes: behind those along K
         have to be zeros.
@@ -202,10 +202,10 @@ def plan(
     constants: tuple[int, ...] = (num_m, num_n, num_k)
     num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
     if stack is not None:
-        chunk = -(-num_k // stack.num_chunks)
+        chunk = -(-num_k // stack.split_k)
         num_slices, moves, count = stack.num_slices(num_k), (stack.a_stride, stack.b_stride), stack.num_matrices
         constants += (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
-    if num_k % spec.round_length or chunk % spec.round_length:
+    if num_k % spec.unroll_k or chunk % spec.unroll_k:
         raise ValueError(f"{spec}: {chunk} of {num_k} tiles along K are no whole rounds")
     maps = []
     for extent, stride, box, move in zip(extents, strides, spec.boxes(), moves, strict=True):
@@ -218,12 +218,12 @@ def plan(
     # Where there are several on a multiprocessor, others come when some have ended: not all are equally fast.
     places = num_sms * spec.blocks_per_sm * (1 if spec.blocks_per_sm == 1 else NUM_TURNS)
     blocks = min(num_m * num_n * num_slices, places // spec.cluster * spec.cluster)
-    if spec.is_in_parts:
-        steps = (*strides, *(moves if spec.is_sliced else ()))
+    if spec.is_bf16x3:
+        steps = (*strides, *(moves if spec.is_batched else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
     pointers = inputs(2)
     operands = [x._replace(map=each) for x, each in zip(pointers, maps, strict=True)]
-    arguments = (*outputs(1), *operands, *(pointers if spec.is_in_parts else ()))
+    arguments = (*outputs(1), *operands, *(pointers if spec.is_bf16x3 else ()))
     return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n)),))
 
 

@@ -28,7 +28,7 @@ from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
-    from oxinp._kernels.gemm.operand import Stack
+    from oxinp._kernels.gemm.operand import StridedBatch
     from oxinp._ptx.value import Value, Var
 
 WARP = 32
@@ -38,7 +38,7 @@ LANES_M, VECTOR = 4, 4  # lanes along M, and elements that they load at a time
 SHIFT = 4  # of chunks of 16 bytes
 
 
-class SmallSpec(NamedTuple):
+class StackedSpec(NamedTuple):
     """One kernel of the family (sm_90a).
 
     Attributes
@@ -68,7 +68,7 @@ class SmallSpec(NamedTuple):
 
 @cache
 @retraceable
-def make(spec: SmallSpec) -> Kernel:
+def make(spec: StackedSpec) -> Kernel:
     """The kernel of a Spec.
 
     Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes; then as u32 the number of products,
@@ -143,12 +143,14 @@ def _store(k: Builder, c: Pointer, number: Value, sums: list[list[Var]], m: Valu
                 line.store(0, [total.get() for total in totals], "cs")
 
 
-def plan(spec: SmallSpec, shape: tuple[int, int, int], num_sms: int, strides: tuple[int, int], stack: Stack) -> Plan:
+def plan(
+    spec: StackedSpec, shape: tuple[int, int, int], num_sms: int, strides: tuple[int, int], stack: StridedBatch
+) -> Plan:
     """Return the plan of a stack of products C (m, n) = A (m, depth) @ B (depth, n): one launch.
 
     Parameters
     ----------
-    spec : SmallSpec
+    spec : StackedSpec
     shape : (m, n, depth)
         1 to 32 each, n and depth multiples of 4.
     num_sms : int
@@ -173,4 +175,4 @@ def plan(spec: SmallSpec, shape: tuple[int, int, int], num_sms: int, strides: tu
     return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *operands), (count, *moves, m, n)),))
 
 
-__all__ = ["SIDE", "SmallSpec", "make", "plan"]
+__all__ = ["SIDE", "StackedSpec", "make", "plan"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._kernels.gemm.sm90_mma.fragments import OPERANDS, STEP, WIDTH
+from oxinp._kernels.gemm.sm90_mma.fragments import DMMA_OPERANDS
+from oxinp._kernels.gemm.sm90_mma.spec import DEPTH_F32, DEPTH_F64, DMMA_K, DMMA_M, DMMA_N, VECTOR, WARP
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply_f64
 from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
@@ -19,24 +20,19 @@ from oxinp._ptx.types import f32, f64, i64, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value, Var
 
-WARP = 32
-HEIGHT = 16  # rows of what one instruction of the tensor cores computes
-DEPTH = SWIZZLE_NBYTES // f64.nbytes  # of K per tile, in reals
 FEW_WARPS = 8  # per multiprocessor
-FMA_DEPTH = SWIZZLE_NBYTES // f32.nbytes
-FMA_BOX_NBYTES = FMA_DEPTH * SWIZZLE_NBYTES
-VECTOR = 4  # of f32
+FMA_BOX_NBYTES = DEPTH_F32 * SWIZZLE_NBYTES
 LANES = (4, 8)  # of multiply-adds, along M and N
 CHUNK_SHIFT = 4  # of 16 bytes
 
 
-class Warp(Protocol):
+class ConsumerWarp(Protocol):
     """A warp's part of C."""
 
     def reset(self) -> None:
@@ -55,23 +51,25 @@ class Warp(Protocol):
         """Store what is inside C, from this row and column on."""
 
 
-class DmmaWarp:
+class DmmaConsumer:
     """A warp's part of C, or of its transpose."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
     ) -> None:
         del group  # there is one
         self.builder, self.spec = k, spec
-        a, b = (OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
-        self.sides = ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_turned else ((a, spec.warp_m), (b, spec.warp_n))
+        a, b = (DMMA_OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
+        self.sides = (
+            ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_transposed else ((a, spec.warp_m), (b, spec.warp_n))
+        )
         zero = k.const(0.0, f64)
-        rows, columns = self.sides[0][1] * len(spec.type.parts) // HEIGHT, self.sides[1][1] // WIDTH
+        rows, columns = self.sides[0][1] * len(spec.type.parts) // DMMA_M, self.sides[1][1] // DMMA_N
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
 
     def reset(self) -> None:
@@ -96,7 +94,7 @@ class DmmaWarp:
     def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
         """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         fragments = [[[variable.get() for variable in fragment] for fragment in side] for side in self.held]
-        for step in range(STEP, DEPTH, STEP):
+        for step in range(DMMA_K, DEPTH_F64, DMMA_K):
             fragments = self.multiply_step(fragments, buffer, step)
         fragments = self.multiply_step(fragments, advance(), 0)
         for side, values in zip(self.held, fragments, strict=True):
@@ -128,7 +126,7 @@ class DmmaWarp:
         """Store what is inside C, from this row and column on."""
         k, spec = self.builder, self.spec
         wide = k.cast(n, i64)
-        paired = spec.is_turned and spec.is_paired and not self.sides[0][0].is_k_major
+        paired = spec.is_transposed and spec.is_paired and not self.sides[0][0].is_k_major
         width = ALIGN // spec.type.nbytes if paired else 1
         for line, cells in self.lines():
             place = row + line
@@ -154,7 +152,7 @@ class DmmaWarp:
         def total(i: int, halves: tuple[int, ...], j: int, index: int) -> Value:
             return left.total([self.sums[i][j][2 * half + index].get() for half in halves])
 
-        if self.spec.is_turned:
+        if self.spec.is_transposed:
             for column, j, index in columns:
                 yield column, [(row, total(i, halves, j, index)) for row, halves, i in rows]
         else:
@@ -188,7 +186,7 @@ class _Lines:
                 self.pointer(start),
                 self.pointer(start ^ (self.count << CHUNK_SHIFT) if self.count < 8 else start),
             ]
-            step = self.count * FMA_DEPTH
+            step = self.count * DEPTH_F32
             return [list(places[i % 2].load(i * step, VECTOR)) for i in range(per_lane)]
         start = (start ^ ((quad & 1) << (CHUNK_SHIFT + 2))) + quad * (VECTOR * SWIZZLE_NBYTES)
         lines: list[list[Value]] = [[] for _ in range(per_lane)]
@@ -214,13 +212,13 @@ class _Lines:
         return self.lane * VECTOR + (number // VECTOR * self.count * VECTOR + number % VECTOR)
 
 
-class FmaWarp:
+class FmaConsumer:
     """A warp's part of C in f32: lanes as 4 x 8. Groups of warps take every other four of K of the same part."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
@@ -264,7 +262,7 @@ class FmaWarp:
         """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
         k = self.builder
         groups = self.spec.num_groups
-        with k.range(self.group, FMA_DEPTH // VECTOR, 2 * groups) as quad:
+        with k.range(self.group, DEPTH_F32 // VECTOR, 2 * groups) as quad:
             self.multiply_quad(buffer, quad)
             self.multiply_quad(buffer, quad + groups)
         advance()
@@ -318,4 +316,4 @@ class FmaWarp:
         k.barrier(*consumers)
 
 
-__all__ = ["DmmaWarp", "FmaWarp", "Warp"]
+__all__ = ["ConsumerWarp", "DmmaConsumer", "FmaConsumer"]

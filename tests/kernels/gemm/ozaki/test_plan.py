@@ -18,7 +18,7 @@ from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.plan import Plan
 from oxinp._ptx.types import c128, f64
@@ -122,8 +122,8 @@ ROOMS = {
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("room", ROOMS)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
-    cut, num_products, majors = ROOMS[room]
-    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.Cut(*cut))
+    config, num_products, majors = ROOMS[room]
+    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.BlockSizes(*config))
     a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
     parts = planned(a, b, majors)
     monkeypatch.undo()
@@ -302,40 +302,40 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     ]
     plan = ozaki.plan(*sources, Plan(()), DEVICE, workspace_nbytes)
     assert plan.scratch_nbytes <= workspace_nbytes
-    cut = ozaki_cost.fitting(type_, m, n, depth, workspace_nbytes)
-    assert cut.chunk <= ozaki_kernel.MAX_DEPTH
+    config = ozaki_cost.fitting(type_, m, n, depth, workspace_nbytes)
+    assert config.chunk <= ozaki_kernel.MAX_DEPTH
     # The planes take most of it, unless all of them fit.
-    planes = 16 * (3 if type_.is_complex else 1) * sum(cut.sizes)
-    is_whole = cut[:2] == (m, n) and cut.chunk in (residues.padded(depth), ozaki_kernel.MAX_DEPTH)
+    planes = 16 * (3 if type_.is_complex else 1) * sum(config.sizes)
+    is_whole = config[:2] == (m, n) and config.chunk in (residues.padded(depth), ozaki_kernel.MAX_DEPTH)
     assert is_whole or planes >= workspace_nbytes // 3
 
 
 @pytest.mark.parametrize(
-    ("shape", "workspace_nbytes", "cut"),
+    ("shape", "workspace_nbytes", "config"),
     [
         ((8192, 8192, 8192), 4 << 30, (8192, 8192, 8192)),
         ((2048, 2048, 131072), 4 << 30, (2048, 2048, 43776)),
         ((2048, 2048, 131072), 8 << 30, (2048, 2048, 65536)),
     ],
 )
-def test_depth_is_cut_first(shape, workspace_nbytes, cut):
-    assert ozaki_cost.fitting(f64, *shape, workspace_nbytes) == cut
+def test_depth_is_cut_first(shape, workspace_nbytes, config):
+    assert ozaki_cost.fitting(f64, *shape, workspace_nbytes) == config
 
 
 def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
     gains = [ozaki_cost.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)]
     assert gains == sorted(gains, reverse=True)
-    assert gains[1] > select.MIN_RESIDUE_GAIN > gains[2] > gains[3] == 0
+    assert gains[1] > select.MIN_OZAKI_GAIN > gains[2] > gains[3] == 0
 
 
 @pytest.mark.hopper
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_against_twice_the_precision(case, monkeypatch):
-    monkeypatch.setattr(select, "MIN_RESIDUE_GAIN", 0)
+    monkeypatch.setattr(select, "MIN_OZAKI_GAIN", 0)
     assert program.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
-SPECS = [ResidueGemmSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]
+SPECS = [OzakiSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
