@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.truths import any_of
+
 Array = npt.NDArray[Any]
 
 _LANE_BITS = 32
@@ -130,7 +132,7 @@ class _Range:
         touched = np.zeros(int(np.maximum.reduce(mine)) - first + 1, np.bool_)
         touched[mine - first] = True
         places = (others - first).view(np.uint64)
-        return bool(np.count_nonzero(touched[places[places < len(touched)]]))
+        return any_of(touched[places[places < len(touched)]])
 
 
 class _Ranges:
@@ -328,7 +330,7 @@ class Tracker:
         if int(np.maximum.reduce(tags, axis=None)) < self._floor << _LANE_BITS:  # all ordered, or of earlier launches
             return None
         bad = epochs.unordered(tags, column)
-        if not np.count_nonzero(bad):
+        if not any_of(bad):
             return None
         lane, place = np.unravel_index(int(bad.argmax()), bad.shape)
         other = int(tags[lane, place]) & _LANE_MASK
@@ -343,7 +345,7 @@ class Tracker:
         time = tag & ~_LANE_MASK
         old = reader[rows]
         kept = epochs.unordered(old, column)
-        if np.count_nonzero(kept):
+        if any_of(kept):
             others = old & _LANE_MASK
             old_blocks = np.where(others >= _MANY, others & ~_MANY, others // lanes_per_block)
             same_block = (old_blocks == blocks) & (others != _MANY_BLOCKS)
@@ -354,7 +356,7 @@ class Tracker:
         # lanes of this very instruction that read the same granule
         winner = reader[rows] & _LANE_MASK
         lost = winner != column
-        if np.count_nonzero(lost):
+        if any_of(lost):
             lost &= (winner != _MANY_BLOCKS) & (winner != (_MANY | blocks))
             winner_blocks = np.where(winner >= _MANY, winner & ~_MANY, winner // lanes_per_block)
             for several, lane_field in ((winner_blocks == blocks, _MANY | blocks), (winner_blocks != blocks, None)):
