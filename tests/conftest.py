@@ -21,9 +21,10 @@ TESTS_PER_MEMORY = 1 << 20 if REQUIRE_GPU else 16
 
 
 def pytest_collection_finish():
-    """Spare the garbage collector the thousands of tests, which are there to the end."""
+    """Spare the garbage collector the thousands of tests, which are there to the end, and most of its rounds."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_runtest_teardown(item, nextitem):

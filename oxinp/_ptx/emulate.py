@@ -20,6 +20,7 @@ from oxinp._ptx.kernel import Kernel, three_extents
 from oxinp._ptx.machine import WARP, Machine
 from oxinp._ptx.program import Code, CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
 from oxinp._ptx.space import Memory
+from oxinp._ptx.truths import all_of, any_of
 
 __all__ = ["AccessError", "DeadlockError", "DivergenceError", "EmulationError", "Memory", "RaceError", "run"]
 
@@ -104,9 +105,9 @@ def _is_complete(fiber: Fiber, node: CollectiveNode) -> bool:
         wanted = members & machine.existing_lanes(np.unique(fiber.lanes // WARP))
         present = fiber.active_warps()
         words = np.packbits(present, axis=1, bitorder="little").view(np.uint32)
-        return not bool((present & ((wanted & ~words) != 0)).any())
+        return not any_of(present & ((wanted & ~words) != 0))
     _, counts = np.unique(fiber.lanes // size, return_counts=True)
-    return bool((counts == size).all())
+    return all_of(counts == size)
 
 
 class Scheduler:
@@ -203,10 +204,9 @@ class Scheduler:
             fiber.waiting = node
             fiber.token = op.ref.arrive(fiber, op, *operands)
         ready = fiber.over_lanes(op.ref.ready(fiber, op, fiber.token, *operands))
-        num_ready = np.count_nonzero(ready)
-        if not num_ready:
+        if not any_of(ready):
             return BLOCKED
-        through = fiber if num_ready == fiber.num_lanes else fiber.part(ready)
+        through = fiber if all_of(ready) else fiber.part(ready)
         through.waiting = through.token = None
         through.stack[-1].position += 1
         if through is not fiber:
@@ -218,11 +218,10 @@ class Scheduler:
     @staticmethod
     def _branch(fiber: Fiber, node: IfNode, spawned: list[Fiber]) -> None:
         holds = fiber.registers[node.predicate]
-        num_holding = np.count_nonzero(holds)
-        if num_holding == len(holds):
+        if all_of(holds):
             fiber.stack.append(Entry(node.then))
             return
-        if num_holding:
+        if any_of(holds):
             other = fiber.part(fiber.over_lanes(holds))
             other.stack.append(Entry(node.then))
             spawned.append(other)
@@ -232,11 +231,10 @@ class Scheduler:
     @staticmethod
     def _leave(fiber: Fiber, node: LeaveNode, spawned: list[Fiber]) -> None:
         going = fiber.registers[node.predicate]
-        num_going = np.count_nonzero(going)
-        if not num_going:
+        if not any_of(going):
             return
         leaver = fiber
-        if num_going < len(going):
+        if not all_of(going):
             leaver = fiber.part(fiber.over_lanes(going))
             spawned.append(leaver)
         while leaver.stack[-1].loop is not node.loop:

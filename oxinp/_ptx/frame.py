@@ -12,6 +12,7 @@ from oxinp._ptx.atomics import read_modify_write
 from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
 from oxinp._ptx.machine import WARP, Machine
 from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
+from oxinp._ptx.truths import all_of, any_of
 
 if TYPE_CHECKING:
     from oxinp._ptx.kernel import Instr, SharedArray
@@ -170,7 +171,7 @@ class Frame:
         outside = positions.view(np.uint64) >= machine.shared_stride
         if self.mask is not None:
             outside = outside & self.mask
-        if np.count_nonzero(outside):
+        if any_of(outside):
             position = int(self.over_lanes(outside).argmax())
             self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
         return positions + self.shared_start
@@ -307,8 +308,8 @@ class Frame:
         """Whether the frame holds all 32 lanes of each of its warps."""
         if self._whole_warps is None:
             lanes = self.lanes
-            self._whole_warps = self.num_lanes % WARP == 0 and bool(
-                (lanes.reshape(-1, WARP) == (lanes[::WARP] // WARP * WARP)[:, None] + steps(WARP)).all()
+            self._whole_warps = self.num_lanes % WARP == 0 and all_of(
+                lanes.reshape(-1, WARP) == (lanes[::WARP] // WARP * WARP)[:, None] + steps(WARP)
             )
         return self._whole_warps
 
@@ -354,7 +355,7 @@ class Frame:
         words = np.packbits(active, axis=1, bitorder="little").view(np.uint32)
         wanted = self.to_warps(members) & self.machine.existing_lanes(self._warp_numbers())
         missing = active & ((wanted & ~words) != 0)
-        if missing.any():
+        if any_of(missing):
             warp, column = np.unravel_index(int(missing.argmax()), missing.shape)
             absent = int(wanted[warp, column] & ~words[warp, 0])
             lane = int(self._warp_numbers()[warp]) * WARP
@@ -373,7 +374,7 @@ class Frame:
         active = self.active_warps()
         source = np.broadcast_to(source, active.shape)
         bad = active & ~np.take_along_axis(active, source, axis=1)
-        if bad.any():
+        if any_of(bad):
             warp, column = np.unravel_index(int(bad.argmax()), bad.shape)
             lane = int(self._warp_numbers()[warp]) * WARP + int(column)
             raise DivergenceError(
@@ -406,7 +407,7 @@ class Frame:
             tokens[here] = generation[blocks[here]]
             arrived += np.bincount(blocks[here], minlength=len(arrived))
             expected = machine.block_threads if count is None else int(self.over_lanes(count)[here][0])
-            if (arrived > expected).any():
+            if any_of(arrived > expected):
                 raise DivergenceError(f"{self.where()}: more threads arrive than the {expected} this barrier expects")
             opened = np.flatnonzero(arrived == expected)
             arrived[opened] = 0

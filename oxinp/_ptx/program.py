@@ -18,9 +18,8 @@ import numpy.typing as npt
 from oxinp._ptx.frame import Frame, LoopState
 from oxinp._ptx.isa import EFFECT, WAIT
 from oxinp._ptx.kernel import Block, If, Instr, Kernel, Leave, Node
+from oxinp._ptx.truths import all_of, any_of
 from oxinp._ptx.value import Immediate, Var
-
-count_nonzero = np.count_nonzero  # of truth values several times faster than `any` and `all`
 
 Array = npt.NDArray[Any]
 Step = Callable[[Frame], None]
@@ -274,7 +273,7 @@ def _union(a: Array | None, b: Array | None) -> Array | None:
 def _leave(predicate: int, *, is_break: bool) -> Step:
     def run(frame: Frame) -> None:
         going = frame.registers[predicate]
-        if not count_nonzero(going):
+        if not any_of(going):
             return
         outer = frame.mask
         going = frame.over_lanes(going) if outer is None else going & outer
@@ -284,7 +283,7 @@ def _leave(predicate: int, *, is_break: bool) -> Step:
         else:
             state.skipped = _union(state.skipped, going)
         left = ~going if outer is None else outer & ~going
-        frame.mask, frame.is_dead = left, not count_nonzero(left)
+        frame.mask, frame.is_dead = left, not any_of(left)
 
     return run
 
@@ -294,28 +293,27 @@ def _branch(predicate: int, then: Step, orelse: Step | None, *, leaves: bool) ->
         condition = frame.registers[predicate]
         outer = frame.mask
         if outer is None or len(condition) == 1:
-            count = count_nonzero(condition)
-            if count == len(condition):
+            if all_of(condition):
                 then(frame)
                 return
-            if not count:
+            if not any_of(condition):
                 if orelse is not None:
                     orelse(frame)
                 return
         holds = condition if outer is None else condition & outer
-        if outer is None or count_nonzero(holds):
+        if outer is None or any_of(holds):
             frame.mask = holds
             then(frame)
         if orelse is not None:
             others = ~condition if outer is None else outer & ~condition
-            if outer is None or count_nonzero(others):
+            if outer is None or any_of(others):
                 frame.mask, frame.is_dead = others, False
                 orelse(frame)
         frame.mask = outer
         if leaves:
             state = frame.loops[-1]
             frame.mask = _without(outer, _union(state.left, state.skipped))
-            frame.is_dead = frame.mask is not None and not count_nonzero(frame.mask)
+            frame.is_dead = frame.mask is not None and not any_of(frame.mask)
 
     return run
 
@@ -330,13 +328,13 @@ def _repeat(body: Step, step: Step | None) -> Step:
             frame.mask, frame.is_dead, state.skipped = active, False, None
             body(frame)
             active = _without(entry, state.left)
-            if active is not None and not count_nonzero(active):
+            if active is not None and not any_of(active):
                 break
             if step is not None:
                 frame.mask, frame.is_dead, state.skipped = active, False, None
                 step(frame)
                 active = _without(entry, state.left)
-                if active is not None and not count_nonzero(active):
+                if active is not None and not any_of(active):
                     break
         frame.loops.pop()
         frame.mask, frame.is_dead = entry, False

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.truths import any_of
+
 Array = npt.NDArray[Any]
 
 _LANE_BITS = 32
@@ -28,6 +30,7 @@ _MANY = 1 << 31
 _MANY_BLOCKS = _LANE_MASK
 _GAP = 256  # bytes between ranges that are noted apart
 _MAX_NOTED = 1 << 22  # offsets held by noted ranges
+_MAX_COMPARED = 1 << 16  # bytes over which two ranges are compared element by element
 _GRANULE = 16  # the widest access
 
 
@@ -115,7 +118,21 @@ class _Range:
 
     def meets(self, other: _Range) -> bool:
         """Whether lanes may touch each other's bytes."""
-        return self.low < other.high and other.low < self.high and (self.key is None or self.key != other.key)
+        if self.low >= other.high or other.low >= self.high or (self.key is not None and self.key == other.key):
+            return False
+        if (
+            self.nbytes != other.nbytes
+            or self.high - self.low > _MAX_COMPARED
+            or other.high - other.low > _MAX_COMPARED
+        ):
+            return True
+        # Elements of one size may lie between each other.
+        mine, others = self.offsets // self.nbytes, other.offsets // self.nbytes
+        first = int(np.minimum.reduce(mine))
+        touched = np.zeros(int(np.maximum.reduce(mine)) - first + 1, np.bool_)
+        touched[mine - first] = True
+        places = (others - first).view(np.uint64)
+        return any_of(touched[places[places < len(touched)]])
 
 
 class _Ranges:
@@ -133,12 +150,12 @@ class _Ranges:
                 return
         self._groups.append([new.low, new.high, [new]])
 
-    def meeting(self, new: _Range) -> list[_Range]:
-        """Take out those that an access meets."""
+    def meeting(self, new: _Range, floor: int) -> list[_Range]:
+        """Take out those from a time on that an access meets."""
         met: list[_Range] = []
         for group in self._groups:
             if new.low < group[1] and group[0] < new.high:
-                found = [old for old in group[2] if new.meets(old)]
+                found = [old for old in group[2] if old.time >= floor and new.meets(old)]
                 if found:
                     met += found
                     taken = set(map(id, found))
@@ -184,9 +201,9 @@ class Tracker:
         self._writes.take()
         self._num_noted = 0
         self._granule = _GRANULE
-        self._floor = 0
-        self._extents: list[tuple[int, int]] = []  # where there are tags that matter, far apart
-        self._newest = 0  # their time
+        self._forgotten = 0  # what was before this time
+        self._floor = 0  # what is before this time is ordered against the present access
+        self._extents: list[tuple[int, int, int]] = []  # where there are tags that matter, far apart, and the last time
 
     def grow(self, capacity: int) -> None:
         """Follow the space to a larger capacity."""
@@ -221,18 +238,22 @@ class Tracker:
             Whether the elements follow each other.
         """
         floor = epochs.floor if self._is_shared else epochs.grid
-        if floor > self._floor:
+        if floor > self._forgotten:
             self._forget(floor)
+        if self._is_shared and floor < epochs.now and len(epochs.block) > 1:  # blocks of this access only
+            first, last = int(lanes[0]) // epochs.lanes_per_block, int(lanes[-1]) // epochs.lanes_per_block
+            floor = max(epochs.grid, int(np.minimum.reduce(epochs.block[first : last + 1])))
+        self._floor = floor
         low, high = bounds
         key = None
         if is_contiguous and int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1:
             key = (low - nbytes * int(lanes[0]), nbytes)
         new = _Range(low, high, is_write, key, offsets, nbytes, lanes, epochs.now)
-        met = self._writes.meeting(new)
+        met = self._writes.meeting(new, floor)
         if is_write:
-            met = self._reads.meeting(new) + met
+            met = self._reads.meeting(new, floor) + met
         is_single = not is_write or is_contiguous or _are_distinct(offsets, nbytes)
-        if is_single and not met and not any(start < high and low < end for start, end in self._extents):
+        if is_single and not met and not any(s < high and low < e and time >= floor for s, e, time in self._extents):
             (self._writes if is_write else self._reads).add(new)
             self._num_noted += len(offsets)
             if self._num_noted > _MAX_NOTED:
@@ -244,11 +265,10 @@ class Tracker:
 
     def _forget(self, floor: int) -> None:
         """Drop what is before a synchronisation of everything that may meet."""
-        self._floor = floor
+        self._forgotten = floor
         self._reads.forget(floor)
         self._writes.forget(floor)
-        if self._newest < floor:
-            self._extents.clear()
+        self._extents = [extent for extent in self._extents if extent[2] >= floor]
 
     def _tag_noted(self, epochs: Epochs) -> None:
         """Turn noted ranges into tags, where they would take too much memory."""
@@ -256,7 +276,7 @@ class Tracker:
         for old in (*self._reads.take(), *self._writes.take()):
             self._tag(epochs, old, is_checked=False)
 
-    def _tags(self, nbytes: int, low: int, high: int) -> tuple[Array, Array]:
+    def _tags(self, nbytes: int, low: int, high: int, time: int) -> tuple[Array, Array]:
         """Tags of writers and readers, as rows of one access, with granules that are fine enough."""
         granule = min(self._granule, nbytes)
         num = self.capacity // granule
@@ -265,29 +285,30 @@ class Tracker:
             self._granule = granule
         low, high = low // _GRANULE * _GRANULE, -(-high // _GRANULE) * _GRANULE
         near = [extent for extent in self._extents if extent[0] <= high + _GAP and low <= extent[1] + _GAP]
-        if near != [(low, high)]:
-            starts, ends = zip((low, high), *near, strict=True)
-            self._extents = [extent for extent in self._extents if extent not in near] + [(min(starts), max(ends))]
+        if near != [(low, high, time)]:
+            starts, ends, times = zip((low, high, time), *near, strict=True)
+            self._extents = [extent for extent in self._extents if extent not in near]
+            self._extents.append((min(starts), max(ends), max(times)))
         width = nbytes // granule
         return self._writer[:num].reshape(-1, width), self._reader[:num].reshape(-1, width)
 
     def _refined(self, tags: Array, granule: int) -> Array:
         """The tags that matter, of finer granules, in an array that is long enough."""
         num, coarse = self.capacity // granule, self._granule
-        kept = [(start, tags[start // coarse : end // coarse].copy()) for start, end in self._extents]
+        # extents in shared memory are those inside a block
+        extents = [(0, self.capacity)] if self._is_shared else [(start, end) for start, end, _ in self._extents]
+        kept = [(start, tags[start // coarse : end // coarse].copy()) for start, end in extents]
         if len(tags) < num:
             tags = np.zeros(num, np.int64)
-        for start, end in self._extents:
+        for start, end in extents:
             tags[start // coarse : end // coarse] = 0
         for start, some in kept:
-            tags[start // granule : start // granule + len(some) * (coarse // granule)] = np.repeat(
-                some, coarse // granule
-            )
+            fine = np.repeat(some, coarse // granule)
+            tags[start // granule : start // granule + len(fine)] = fine
         return tags
 
     def _tag(self, epochs: Epochs, access: _Range, *, is_checked: bool = True) -> Conflict | None:
-        writer, reader = self._tags(access.nbytes, access.low, access.high)
-        self._newest = max(self._newest, access.time)
+        writer, reader = self._tags(access.nbytes, access.low, access.high, access.time)
         lanes = access.lanes
         offsets = np.broadcast_to(access.offsets, lanes.shape)
         rows = offsets // access.nbytes
@@ -309,7 +330,7 @@ class Tracker:
         if int(np.maximum.reduce(tags, axis=None)) < self._floor << _LANE_BITS:  # all ordered, or of earlier launches
             return None
         bad = epochs.unordered(tags, column)
-        if not np.count_nonzero(bad):
+        if not any_of(bad):
             return None
         lane, place = np.unravel_index(int(bad.argmax()), bad.shape)
         other = int(tags[lane, place]) & _LANE_MASK
@@ -324,7 +345,7 @@ class Tracker:
         time = tag & ~_LANE_MASK
         old = reader[rows]
         kept = epochs.unordered(old, column)
-        if np.count_nonzero(kept):
+        if any_of(kept):
             others = old & _LANE_MASK
             old_blocks = np.where(others >= _MANY, others & ~_MANY, others // lanes_per_block)
             same_block = (old_blocks == blocks) & (others != _MANY_BLOCKS)
@@ -335,7 +356,7 @@ class Tracker:
         # lanes of this very instruction that read the same granule
         winner = reader[rows] & _LANE_MASK
         lost = winner != column
-        if np.count_nonzero(lost):
+        if any_of(lost):
             lost &= (winner != _MANY_BLOCKS) & (winner != (_MANY | blocks))
             winner_blocks = np.where(winner >= _MANY, winner & ~_MANY, winner // lanes_per_block)
             for several, lane_field in ((winner_blocks == blocks, _MANY | blocks), (winner_blocks != blocks, None)):

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from oxinp._ptx.truths import any_of
+
 # An array of lanes; the stubs of NumPy lose the type wherever dtypes are run-time values.
 Array: TypeAlias = Any
 
@@ -66,6 +68,8 @@ def multiply_add_wide(a: Array, b: Array, c: Array) -> Array:
 def shift_left(a: Array, count: Array) -> Array:
     """Left shift; counts of the width and above give 0."""
     bits = a.dtype.itemsize * 8
+    if len(count) == 1 and count[0] < bits:
+        return np.left_shift(a, count.astype(a.dtype))
     shifted = np.left_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
     return np.where(count >= bits, a.dtype.type(0), shifted)
 
@@ -73,6 +77,8 @@ def shift_left(a: Array, count: Array) -> Array:
 def shift_right(a: Array, count: Array) -> Array:
     """Right shift, arithmetic for signed types; large counts shift everything out."""
     bits = a.dtype.itemsize * 8
+    if len(count) == 1 and count[0] < bits:
+        return np.right_shift(a, count.astype(a.dtype))
     shifted = np.right_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
     if a.dtype.kind == "i":
         return shifted
@@ -256,9 +262,9 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     below, half, least = _NARROW[a.dtype]
     doubtful = (total.view(np.int64) & below) == half
     small = np.abs(total) < least
-    if np.count_nonzero(small):
+    if any_of(small):
         doubtful |= small & (total != 0)
-    if np.count_nonzero(doubtful):
+    if any_of(doubtful):
         addend = np.broadcast_to(c, total.shape)[doubtful].astype(np.float64)
         exact = np.broadcast_to(product, total.shape)[doubtful]
         result[doubtful] = _round_to_odd(*two_sum(exact, addend)).astype(a.dtype)
@@ -288,8 +294,9 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
     upper, lower = two_sum(c, product_error)
     total, total_error = two_sum(product, upper)
     result = total + _round_to_odd(*two_sum(total_error, lower))
-    if np.count_nonzero(result) < result.size:  # exact zeros, whose sign the errors lose
-        result = np.where(result == 0, a * b + c, result)
+    zero = result == 0
+    if any_of(zero):  # an exact one, whose sign the errors lose
+        result = np.where(zero, a * b + c, result)
     # Safe where the product, its 106 bits and the addend stay far from overflow and underflow.
     if not (_is_within(np.concatenate((a, b)), 2.0**450) and _is_within(c, 2.0**900)):
         _fma64_anywhere(a, b, c, result)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oxinp._ptx.races import Tracker
+from oxinp._ptx.truths import all_of
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +51,7 @@ def is_contiguous(offsets: Array, nbytes: int) -> bool:
     first = int(offsets[0])
     if int(offsets[-1]) - first != (num - 1) * nbytes:
         return False
-    return num <= 2 or not np.count_nonzero(offsets - first != steps(num, nbytes))
+    return num <= 2 or all_of(offsets - first == steps(num, nbytes))
 
 
 class Space:
@@ -99,11 +100,13 @@ class Space:
         needed = self.readable if is_read else UNINITIALISED
         if low >= 0 and high <= self.capacity:
             is_dense = contiguous or high - low <= _SPARSE * nbytes * len(offsets)
-            if is_dense and int(np.minimum.reduce(self.state[low:high])) >= needed:
-                return low, high
+            if is_dense:
+                states = self.state[low:high].tobytes()
+                if UNALLOCATED not in states and (needed == UNINITIALISED or UNINITIALISED not in states):
+                    return low, high
             if not contiguous:
-                states = self.state.reshape(-1, nbytes)[offsets // nbytes]
-                if int(np.minimum.reduce(states, axis=None)) >= needed:
+                least = np.minimum.reduce(self.state.reshape(-1, nbytes)[offsets // nbytes], axis=None)
+                if int(least) >= needed:
                     return low, high
         raise self._fault(offsets, nbytes, needed)
 

@@ -104,10 +104,11 @@ class Tracer(Language):
 
     def new_value(self, type: Type) -> Value:
         """Fresh register of the current block."""
-        count = self._class_counts[type.register]
-        self._class_counts[type.register] = count + 1
-        self._num_registers += 1
-        return Value(self, self._num_registers - 1, type, f"%{type.register}{count}", self._current.scope)
+        register, index = type.register, self._num_registers
+        count = self._class_counts[register]
+        self._class_counts[register] = count + 1
+        self._num_registers = index + 1
+        return Value(self, index, type, f"%{register}{count}", self._current.scope)
 
     def operand(self, value: Any, type: Type) -> Value | Immediate:
         """`value` checked as an instruction operand of `type`."""
@@ -165,11 +166,15 @@ class Tracer(Language):
             # what `operand` finds out about most
             is_good = arg.__class__ in _REGISTERS and arg.type is type and arg.builder is self and arg.scope.is_open
             src.append(arg if is_good else self.operand(arg, type))
-        dst = tuple([self.new_value(type) for type in op.dst])
-        self._current.nodes.append(Instr(op, dst, tuple(src)))
         if may_block:
             self._mark_blocking()
-        return None if not dst else dst[0] if len(dst) == 1 else dst
+        if len(op.dst) == 1:
+            result = self.new_value(op.dst[0])
+            self._current.nodes.append(Instr(op, (result,), tuple(src)))
+            return result
+        results = tuple([self.new_value(type) for type in op.dst])
+        self._current.nodes.append(Instr(op, results, tuple(src)))
+        return results or None
 
     def _use(self, op: Op) -> bool:
         """Check that the target has an instruction; whether it may block."""

@@ -9,6 +9,7 @@ NUM_BLOCKS = 3
 LANES_PER_BLOCK = 32
 NUM_LANES = NUM_BLOCKS * LANES_PER_BLOCK
 CAPACITY = 4096
+BLOCK_STRIDE = 1024  # of shared memory
 
 
 class Search:
@@ -73,8 +74,13 @@ def access(rng, is_shared):
         elements = rng.integers(room, size=len(lanes))
     offsets = np.abs(elements) % room * nbytes
     if is_shared:  # a part for each block
-        offsets = offsets % 512 + lanes // LANES_PER_BLOCK * 1024 + base % 512
+        offsets = offsets % 512 + lanes // LANES_PER_BLOCK * BLOCK_STRIDE + base % 1024 // 2
     return offsets.astype(np.int64), nbytes, lanes
+
+
+def bounds(offsets, nbytes, is_shared):
+    inside = offsets % BLOCK_STRIDE if is_shared else offsets
+    return int(inside.min()), int(inside.max()) + nbytes
 
 
 def is_contiguous(offsets, nbytes):
@@ -110,7 +116,7 @@ def test_as_a_search(seed, is_shared):
                 given,
                 nbytes,
                 lanes,
-                (int(offsets.min()), int(offsets.max()) + nbytes),
+                bounds(offsets, nbytes, is_shared),
                 is_write=is_write,
                 is_contiguous=len(given) == len(lanes) and is_contiguous(offsets, nbytes),
             )
