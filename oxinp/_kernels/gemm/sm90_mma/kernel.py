@@ -54,8 +54,8 @@ def make(spec: MmaSpec) -> Kernel:
 
     Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes if sliced, the first one the
     matrices'; in parts, those of `FixupChains`; then as u32 the tiles along M, N (clusters are whole) and K, all at
-    least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B differ between
-    matrices (1) or not (0); M and N.
+    least 1; if sliced, the number of slices, chunks per matrix, tiles of K per chunk, and whether A and B differ
+    between matrices (1) or not (0); M and N.
     """
     spec.check()
     k = Builder(
