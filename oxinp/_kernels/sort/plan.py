@@ -7,7 +7,7 @@ element more; both 1 KB per tile of some thousand keys, twice. Short rows need n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.sort import block, histogram, network, onesweep
@@ -72,62 +72,71 @@ def sort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | N
     tile : Tile, optional
         Of a radix sort, where somebody wants another one, or rows are short.
     """
-    work = Work(nbytes=2 * num_rows * length * type_.nbytes)
-    if tile is None:
-        short = _short(num_rows, length, type_, None, device)
-        if short is not None:
-            return short.with_work(work)
-    return _radix(num_rows, length, type_, None, device, tile)
+    return _plan(num_rows, length, type_, None, device, tile)
 
 
 def argsort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
     """Return the plan that finds where the elements of sorted rows are, i64; see `sort`."""
-    if tile is None:
-        short = _short(num_rows, length, type_, i64, device)
-        if short is not None:
-            return short.with_work(Work(nbytes=num_rows * length * (type_.nbytes + i64.nbytes)))
-    return _radix(num_rows, length, type_, i64, device, tile)
+    return _plan(num_rows, length, type_, i64, device, tile)
 
 
-def _short(num_rows: int, length: int, type_: Type, result: Type | None, device: Device) -> Plan | None:
-    """The plan of rows that a warp or a block sorts alone; None where none does."""
+def specs(length: int, type_: Type, result: Type | None, device: Device) -> list[Any]:
+    """Return the Specs of the kernels that sort rows of a length."""
+    short = _short_spec(length, type_, result, device)
+    if short is not None:
+        return [short]
+    spec = _radix_spec(length, type_, result, None)
+    return [HistogramSpec(type_, spec.bits), RouteSpec(num_digits(type_), spec.bits), spec]
+
+
+def _plan(num_rows: int, length: int, type_: Type, result: Type | None, device: Device, tile: Tile | None) -> Plan:
+    short = _short_spec(length, type_, result, device) if tile is None else None
+    if short is None:
+        return _radix(num_rows, length, _radix_spec(length, type_, result, tile), device)
     arguments = (Argument("out0"), Argument("in0"))
+    work = Work(nbytes=num_rows * length * (type_.nbytes + (type_ if result is None else result).nbytes))
+    if isinstance(short, NetworkSpec):
+        num_blocks = -(-num_rows * short.lanes // network.BLOCK)
+        return Plan((Launch(network.make(short), (num_blocks, 1, 1), arguments, (num_rows, length), work),))
+    return Plan((Launch(block.make(short), (num_rows, 1, 1), arguments, (length,), work),))
+
+
+def _short_spec(length: int, type_: Type, result: Type | None, device: Device) -> NetworkSpec | BlockSpec | None:
+    """The kernel for rows that a warp or a block sorts alone; None where none does."""
     if length <= network.MAX_LENGTH:
         size = max(2, 1 << (length - 1).bit_length())
         items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
-        lanes = size // items
-        network_spec = NetworkSpec(type_, result, lanes, items)
-        num_blocks = -(-num_rows * lanes // network.BLOCK)
-        return Plan((Launch(network.make(network_spec), (num_blocks, 1, 1), arguments, (num_rows, length)),))
+        return NetworkSpec(type_, result, size // items, items)
     if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
         return None
     threads = 128 if length <= 1024 else 256 if length <= 4096 else 512
     items = next(each for each in BLOCK_ITEMS if each * threads >= length)
-    block_spec = BlockSpec(type_, result, threads, items, MATCH)
-    kernel = block.make(block_spec)
-    if kernel.shared_nbytes > device.max_shared_nbytes:
-        return None
-    return Plan((Launch(kernel, (num_rows, 1, 1), arguments, (length,)),))
+    spec = BlockSpec(type_, result, threads, items, MATCH)
+    return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
 
 
-def _radix(num_rows: int, length: int, type_: Type, result: Type | None, device: Device, tile: Tile | None) -> Plan:
-    """The plan of long rows."""
+def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None) -> OnesweepSpec:
     bits = 32 if length < MAX_LENGTH_32 else 64
     value = None if result is None else u32 if length <= 1 << u32.bits else u64
     if tile is None:
         tile = TILES[type_.nbytes, 0 if value is None else value.nbytes]
-    spec = OnesweepSpec(
-        type_,
-        value,
-        result,
-        value is not None,
-        result is None,
-        bits,
-        tile.block,
-        tile.items,
-        tile.matching,
-        tile.min_blocks,
+    return OnesweepSpec(
+        type=type_,
+        value=value,
+        result=result,
+        is_iota=value is not None,
+        keeps_keys=result is None,
+        bits=bits,
+        block=tile.block,
+        items=tile.items,
+        matching=tile.matching,
+        min_blocks=tile.min_blocks,
     )
+
+
+def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Plan:
+    """The plan of long rows."""
+    type_, value, bits = spec.type, spec.value, spec.bits
     place, digits, size = counter(bits), num_digits(type_), num_rows * length
     tiles_per_row = -(-length // spec.tile)
     num_tiles = num_rows * tiles_per_row
@@ -140,7 +149,7 @@ def _radix(num_rows: int, length: int, type_: Type, result: Type | None, device:
     odd = scratch.take(num_tiles * NUM_BINS * place.nbytes)
     routes = scratch.take(num_rows * digits * u32.nbytes)
     out, keys = Argument("out0"), Argument("in0")
-    targets = (out if result is None else scratch.take(size * type_.nbytes), scratch.take(size * type_.nbytes))
+    targets = (out if spec.result is None else scratch.take(size * type_.nbytes), scratch.take(size * type_.nbytes))
     values: tuple[Argument, ...] = ()
     if value is not None:  # between passes they lie where the result will be, and beside it
         values = (out, out, scratch.take(size * value.nbytes))
