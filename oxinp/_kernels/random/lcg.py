@@ -141,6 +141,8 @@ class Increment:
 
     def constant(self, total: int | Wide) -> Wide:
         """What a jump adds: `total`, the G of its steps, times the increment."""
+        if isinstance(total, int) and total == 1:
+            return self._increment
         return multiply_add(self._k, self._increment, factor(self._k, total), None)
 
     def jumped(self, state: Wide, steps: int) -> Wide:

@@ -30,7 +30,7 @@ from oxinp._kernels.random.variates import STRIPS, VARIATES, Outcome, Strips
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i64, pred, u32, u64
+from oxinp._ptx.types import f64, i64, pred, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -41,8 +41,8 @@ BLOCK = 256
 WARP = 32
 NUM_WARPS = BLOCK // WARP
 ITEMS = 8
-CAPACITY = 128  # of the list: a normal's tile has 46 +- 7, an exponential's 68 +- 8
-BLOCKS_PER_SM = 6
+CAPACITY = BLOCK  # of the list: of 4,096 positions 61 +- 8 are slow for normals, 91 +- 9 for exponentials
+BLOCKS_PER_SM = 5
 MAX_REACH = 64  # of a segment into the next tile
 NUM_TILE_BITS = 26
 SIGMAS = 12  # of what is drawn, for what is expected
@@ -187,11 +187,11 @@ class _Segments:
     def __init__(self, spec: SegmentsSpec) -> None:
         self.spec = spec
         self.lcg, self.variate = GENERATORS[spec.generator], VARIATES[spec.variate]
-        self.k = k = Builder("random_segments", block=BLOCK, min_blocks=4)
+        self.k = k = Builder("random_segments", block=BLOCK)
         self.out = k.pointer("out", self.variate.type, "w")
         self.states = k.pointer("states", u64, "r")
         self.counts, self.reaches = k.pointer("counts", u64), k.pointer("reaches", u32)
-        self.control, self.result = k.pointer("control", u32), k.pointer("result", i64, "w")
+        self.control, self.result = k.pointer("control", u32), k.pointer("result", i64)
         self.increment = Increment(k, self.lcg)
         self.given = k.scalar("given", u32) if spec.is_shifted else None
         table = k.pointer("table", u64, "r") if self.variate.has_table else None
@@ -206,11 +206,14 @@ class _Segments:
         if self.has_slow:
             self.listed = k.shared(u64, (spec.capacity, 2))
             self.listed_at = k.shared(u32, spec.capacity)
-            self.ends = k.shared(u32, (spec.capacity, 2))  # in order: where segments start, how far they reach; see _end
+            self.ends = k.shared(
+                u32, (spec.capacity, 2)
+            )  # in order: where segments start, how far they reach; see _end
         if table is not None:
-            edges = k.shared(u64, 2 * STRIPS)
+            word = u64 if self.variate.type is f64 else u32
+            edges = k.shared(word, 2 * STRIPS)
             for i in range(0, 2 * STRIPS, BLOCK):
-                edges[k.tid + i] = table[k.tid + i]
+                edges[k.tid + i] = k.cast(table[k.tid + i], word)
             self.parameters = Strips(edges, table.at(2 * STRIPS))
         self.lane, self.warp = k.lane, k.tid >> 5
 
@@ -222,7 +225,7 @@ class _Segments:
         start = addend(k, self.increment.constant(1))
         offset_factor = factor(k, offset)
         power, total = self.lcg.jump(BLOCK)
-        stride, step = factor(k, power), addend(k, self.increment.constant(total))
+        stride = factor(k, power)
         with k.loop():
             with k.when(tid == 0):
                 self.turn[0] = self.control.atomic("add", 0, k.const(1, u32))
@@ -233,6 +236,7 @@ class _Segments:
             low, high = self.states.load(k.cast(tile, i64) * 2, 2)
             base = Wide(low, high)
             first = multiply_add(k, multiply_add(k, base, ahead, start), offset_factor, addend(k, base))
+            step = addend(k, self.increment.constant(total))
             values, slow_bits = self.look(tile, first, stride, step)
             k.barrier()
             if self.has_slow:
@@ -259,9 +263,7 @@ class _Segments:
         low, high = k.var(0, u64), k.var(0, u64)
         for bit in range(BLOCK.bit_length() - 1):
             power, total = self.lcg.jump(1 << bit)
-            plus = Addend(
-                (k.const(total & ALL, u64), k.const(total >> 32 & ALL, u64)), k.const(total >> 64, u64)
-            )
+            plus = Addend((k.const(total & ALL, u64), k.const(total >> 32 & ALL, u64)), k.const(total >> 64, u64))
             with k.when((k.tid & (1 << bit)) != 0):
                 following = multiply_add(k, Wide(low.get(), high.get()), factor(k, power), plus)
                 low.set(following.low)
@@ -322,7 +324,7 @@ class _Segments:
         k, spec = self.k, self.spec
         listed = self.turn[1]
         with k.when((listed > spec.capacity) & (k.tid == 0)):
-            self.result[1] = k.const(1, i64)
+            self.fail(1)
         count = k.min(listed, spec.capacity)
         is_listed = k.tid < count
         outcome = Outcome(k.var(1, u32), k.var(0, u32), k.var(0, self.variate.type))
@@ -352,7 +354,7 @@ class _Segments:
             reach, is_fixed = self.go_through(start.get(), count)
             beyond = k.max(reach, positions) - positions
             with k.when((is_fixed | has_reached) & ~is_published):
-                is_published.set(k.where(is_fixed, k.const(True, pred), k.const(True, pred)))
+                is_published.set(k.const(True, pred))
                 with k.when(self.lane == 0):
                     self.reaches.store(tile, [beyond + 1], order="relaxed.gpu")
             k.break_if(has_reached)
@@ -364,7 +366,7 @@ class _Segments:
             has_reached.set(k.const(True, pred))
             start.set(found - 1)
             with k.when((start > MAX_REACH) & (self.lane == 0)):
-                self.result[1] = k.const(2, i64)
+                self.fail(2)
             k.break_if((start == 0) & is_published)
             with k.range(self.lane, self.rows * self.pieces, WARP) as word:
                 self.emits.view(u32).at(word).store(0, [k.const(ALL, u32)])
@@ -424,6 +426,10 @@ class _Segments:
         """Let a position give nothing."""
         row, piece, lane = self.place_of(at)
         self.emits.atomic("and", (row, piece), ~(self.k.const(1, u32) << lane), order="relaxed.cta")
+
+    def fail(self, status: int) -> None:
+        """Leave a status that says that the result is not valid."""
+        self.result.atomic("max", 1, self.k.const(status, i64))
 
     # -- places of results
 
@@ -488,9 +494,7 @@ class _Segments:
 
     # -- results
 
-    def store(
-        self, tile: Value, base: Value, limit: Value, values: list[list[Value]], slow_bits: Value | None
-    ) -> None:
+    def store(self, tile: Value, base: Value, limit: Value, values: list[list[Value]], slow_bits: Value | None) -> None:
         """Store what segments of one position give."""
         k = self.k
         target = self.out.at(base)
