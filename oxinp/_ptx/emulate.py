@@ -60,6 +60,7 @@ class Machine:
         self.num_writes = 0
         self.num_fibers = 1
         self.state: dict[Any, Any] = {}
+        self.tables: dict[str, int] = {}  # addresses by name
         self._barriers: dict[int, tuple[Array, Array]] = {}
         self._num_blocks = num_blocks
         self._lay_out_shared()
@@ -354,4 +355,6 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
                 step(root)
             Scheduler(machine, root).run()
     finally:
+        for address in machine.tables.values():
+            memory.free(address)
         memory.clock = machine.epochs.now
