@@ -32,6 +32,8 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f32, f64, i32, i64, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.fft.codelets import Number
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
@@ -173,6 +175,10 @@ class _Block:
         self.loops = self.outer.split(outer)
         self.first_column = tile * spec.columns
         thread = self._threads(spec.loads)
+        if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
+            with k.when(self.first_column + k.cast(thread.column, self.index) < self.num_columns):
+                self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
+            return k.build()
         values = self._load(thread)
         before = 1
         for stage, radix in enumerate(spec.radices):
@@ -272,32 +278,31 @@ class _Block:
         is_column = column < self.num_columns
         turn = column if spec.twiddle == BY_COLUMN else self.loops[-1]
         for (number, is_butterfly), elements in zip(self._butterflies(thread, radix), values, strict=True):
-            results = elements
-            if spec.twiddle:
-                results = self._twiddled(results, number, before, k.cast(turn, u32))
             first = k.cast(number, self.index)
             base = self.target.at(origin + (first if spec.is_unit_target else first * steps[-1]))
             stride = None if spec.is_unit_target else steps[-1] * before
+            roots = self._twiddles(number, before, radix, k.cast(turn, u32)) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
-                for j, (real, imag) in enumerate(results):
+                for j, value in enumerate(elements):
+                    root = next(roots, None)
+                    real, imag = value if root is None else multiply(k, value, root)
                     pointer = base.at(before * j) if stride is None else base.at(stride * j if j else 0)
                     scaled = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
                     pointer.store(0, (scaled,))
 
-    def _twiddled(self, elements: list[Number], number: Value, before: int, turn: Value) -> list[Number]:
-        """Elements times the roots of their number times `turn`."""
+    def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
+        """Yield the roots by which the elements of a butterfly of the last stage are multiplied, one when it is asked for."""
         k = self.k
         if self.part is f64:
-            roots = [self.circle.root((number + before * j) * turn) for j in range(len(elements))]
-            return [multiply(k, value, root) for value, root in zip(elements, roots, strict=True)]
+            for j in range(radix):
+                yield self.circle.root((number + before * j) * turn)
+            return
         # Doubles hold so many powers of one root that none is off by a bit that floats have.
         root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
-        results = []
-        for j, value in enumerate(elements):
+        for j in range(radix):
             if j:
                 root = multiply(k, root, factor)
-            results.append(multiply(k, value, (k.cast(root[0], f32), k.cast(root[1], f32))))
-        return results
+            yield k.cast(root[0], f32), k.cast(root[1], f32)
 
     # -- shared memory
 

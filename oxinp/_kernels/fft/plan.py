@@ -33,7 +33,7 @@ REGISTERS = {8: 64, 16: 128}  # of a thread, by bytes of a number, so that nothi
 NUM_REGISTERS = 1 << 16
 RESERVED = 1024  # bytes of shared memory that a block takes beside its own
 MAX_LENGTH = 1 << 31
-PASS_COST = 16  # of a pass beyond the first, against idle threads and short segments
+RESIDENT = 3  # blocks that a multiprocessor should hold
 
 
 class Loop(NamedTuple):
@@ -148,13 +148,18 @@ class Batch(Frozen):
         if len(radices) == 1:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns = columns_of(self.length, nbytes, column.extent, device, is_mixed=COLUMNS in (loads, stores))
+        outer_size = math.prod(loop.extent for loop in outer)
+        # Few transforms are spread over all multiprocessors.
+        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
+        while columns > least and -(-column.extent // columns) * outer_size < device.num_sms:
+            columns //= 2
         loops = (*outer, column)
         reaches = (
             (self.length - 1) * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
             for i, side in ((1, self.source), (2, self.target))
         )
         tiles = -(-column.extent // columns)
-        num_blocks = tiles * math.prod(loop.extent for loop in outer)
+        num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
         is_far = max(*reaches, num_blocks, tiles * columns, self.valid[0] if self.valid else 0) >= MAX_INDEX_32
         spec = BlockSpec(
@@ -205,7 +210,7 @@ def columns_of(length: int, nbytes: int, extent: int, device: Device, *, is_mixe
         return 0
     room = device.max_shared_nbytes if len(found.radices) > 1 else 1 << 30
     most = min(MAX_THREADS // found.threads, room // (length * nbytes * 9 // 8))
-    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else BLOCK // found.threads
+    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
     most = min(most, wanted, 1 << (extent - 1).bit_length())
     return 1 << (most.bit_length() - 1) if most else 0
 
@@ -376,8 +381,9 @@ def _even_split(length: int, nbytes: int, count: int, device: _Room) -> tuple[in
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
         short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, device))) for n in each)
+        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / device.max_shared_nbytes)) for n in each)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
-        return short * 2 + stages, max(each) / min(each)
+        return short * 2 + large * 2 + stages, max(each) / min(each)
 
     return min(ways, key=cost)
 
@@ -413,4 +419,60 @@ def plan(transform: Transform, device: Device) -> Plan:
     return scratch.plan(transform.launches(device, scratch))
 
 
-__all__ = ["Batch", "Loop", "Side", "Transform", "columns_of", "has_passes", "plan", "split"]
+class Array(NamedTuple):
+    """An array that is transformed, or what it is transformed to."""
+
+    buffer: Argument
+    type: Type
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+def plan_axes(
+    source: Array, target: Array, axes: Sequence[int], device: Device, *, is_forward: bool = True, scale: float = 1.0
+) -> Plan:
+    """Return the plan of complex transforms along several axes, the last of them first.
+
+    Parameters
+    ----------
+    source, target : Array
+        Of as many dimensions; along axes that are transformed, the source is cut off or continued with zeros. The
+        target's type is the one in which everything is computed.
+    axes : sequence of int
+        At least one, none twice.
+    device : Device
+    is_forward : bool
+    scale : float
+        By which all results are multiplied.
+    """
+    if 0 in target.shape:
+        return Plan(())
+    scratch = Scratch()
+    launches: list[Launch] = []
+    extents = list(map(min, source.shape, target.shape))
+    for number, axis in enumerate(reversed(axes)):
+        is_last = number == len(axes) - 1
+        given = source if number == 0 else target
+        loops = tuple(
+            Loop(extents[i], given.steps[i], target.steps[i]) for i in range(len(extents)) if i != axis
+        )
+        transform = Transform(
+            target.shape[axis],
+            target.type,
+            given.type,
+            Side(given.buffer, given.steps[axis]),
+            Side(target.buffer, target.steps[axis]),
+            loops,
+            is_forward,
+            scale if is_last else 1.0,
+            extents[axis],
+        )
+        # Passes through the workspace follow each other: each axis may have all of it.
+        own = Scratch()
+        launches += transform.launches(device, own)
+        scratch.nbytes = max(scratch.nbytes, own.nbytes)
+        extents[axis] = target.shape[axis]
+    return scratch.plan(launches)
+
+
+__all__ = ["Array", "Batch", "Loop", "Side", "Transform", "columns_of", "has_passes", "plan", "plan_axes", "split"]
