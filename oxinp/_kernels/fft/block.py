@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -156,12 +157,12 @@ class _Block:
             self.smem = k.dynamic_shared(spec.type, spec.shared_elements)
         self.tables = self._tables()
 
-    def _tables(self) -> list[Pointer | None]:
-        """Per stage, root j * k of the elements behind the first, j outermost."""
-        spec, tables, before = self.spec, [None], 1
-        for radix in spec.radices[:-1]:
+    def _tables(self) -> list[Pointer]:
+        """Per stage but the first, root j * k of the elements behind the first, j outermost."""
+        spec, before = self.spec, 1
+        tables: list[Pointer] = []
+        for radix, following in pairwise(spec.radices):
             before *= radix
-            following = spec.radices[len(tables)]
             numerators = np.multiply.outer(np.arange(1, following), np.arange(before)).ravel()
             tables.append(self.k.table(table(before * following, numerators, spec.type.dtype)))
         return tables
@@ -291,7 +292,7 @@ class _Block:
                     pointer.store(0, (scaled,))
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
-        """Yield the roots by which the elements of a butterfly of the last stage are multiplied, one when it is asked for."""
+        """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
         k = self.k
         if self.part is f64:
             for j in range(radix):
@@ -363,8 +364,7 @@ class _Block:
         k, spec = self.k, self.spec
         radix = spec.radices[stage]
         apart = spec.length // radix
-        roots = self.tables[stage]
-        assert roots is not None
+        roots = self.tables[stage - 1]
         fetched = []
         for number, _ in self._butterflies(thread, radix):
             place, neighbour, _ = self._place(thread, number)

@@ -147,7 +147,9 @@ class Batch(Frozen):
         assert found, f"no pass of length {self.length}"
         if len(radices) == 1:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
-        columns = columns_of(self.length, nbytes, column.extent, device, is_mixed=COLUMNS in (loads, stores))
+        columns = columns_of(
+            self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
+        )
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
         least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
@@ -192,7 +194,7 @@ def with_padding(spec: BlockSpec) -> BlockSpec:
     return min(candidates, key=lambda each: (block.conflicts(each), each.shared_elements))
 
 
-def columns_of(length: int, nbytes: int, extent: int, device: Device, *, is_mixed: bool) -> int:
+def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
     """Return how many transforms a block takes, a power of two; 0 where not one fits.
 
     Parameters
@@ -201,15 +203,17 @@ def columns_of(length: int, nbytes: int, extent: int, device: Device, *, is_mixe
         Of the transform, and of a number.
     extent : int
         Of the column loop.
-    device : Device
+    room : int
+        Bytes of shared memory.
     is_mixed : bool
         Whether neighbouring threads take neighbouring transforms.
     """
     found = cut(length, nbytes)
     if found is None:
         return 0
-    room = device.max_shared_nbytes if len(found.radices) > 1 else 1 << 30
-    most = min(MAX_THREADS // found.threads, room // (length * nbytes * 9 // 8))
+    most = MAX_THREADS // found.threads
+    if len(found.radices) > 1:
+        most = min(most, room // (length * nbytes * 9 // 8))
     wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
     most = min(most, wanted, 1 << (extent - 1).bit_length())
     return 1 << (most.bit_length() - 1) if most else 0
@@ -268,7 +272,8 @@ class Transform(Frozen):
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
         return any(
-            loop.extent > 1 and (0 < abs(loop.source) < abs(self.source.step) or 0 < abs(loop.target) < abs(self.target.step))
+            loop.extent > 1
+            and (0 < abs(loop.source) < abs(self.source.step) or 0 < abs(loop.target) < abs(self.target.step))
             for loop in self.loops
         )
 
@@ -292,7 +297,8 @@ class Transform(Frozen):
         batch_own = tuple(Loop(loop.extent, own, own) for loop, own in zip(self.loops, steps, strict=True))
         batch_out = tuple(Loop(loop.extent, own, loop.target) for loop, own in zip(self.loops, steps, strict=True))
         passes = []
-        rest, done, before = self.length, 1, []
+        rest, done = self.length, 1
+        before: list[tuple[int, int, int]] = []
         for number, length in enumerate(lengths):
             is_first, is_last = number == 0, number == len(lengths) - 1
             rest //= length
@@ -330,27 +336,20 @@ class Transform(Frozen):
 
 
 @lru_cache(1 << 12)
-def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:  # noqa: FBT001
-    device = _Room(room)
+def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:
     segment = MIN_SEGMENT // nbytes
-    if columns_of(length, nbytes, 1 << 20, device, is_mixed=False) and (
-        not is_apart or columns_of(length, nbytes, 1 << 20, device, is_mixed=True) >= segment
+    if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
+        not is_apart or columns_of(length, nbytes, 1 << 20, room, is_mixed=True) >= segment
     ):
         return (length,)
     for count in (2, 3, 4):
-        found = _even_split(length, nbytes, count, device)
+        found = _even_split(length, nbytes, count, room)
         if found is not None:
             return found
     return None
 
 
-class _Room(NamedTuple):
-    """A device of which only the shared memory is known."""
-
-    max_shared_nbytes: int
-
-
-def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:  # noqa: FBT001
+def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
     """Return the lengths of the passes of a transform, the product of which is its length.
 
     Parameters
@@ -370,27 +369,27 @@ def has_passes(length: int, device: Device, nbytes: int) -> bool:
     return is_smooth(length) and _split(length, nbytes, True, device.max_shared_nbytes) is not None
 
 
-def _even_split(length: int, nbytes: int, count: int, device: _Room) -> tuple[int, ...] | None:
+def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:
     """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
     wanted = SEGMENT // nbytes
     ways = [
-        each for each in _products(length, count, length) if all(_segment(n, nbytes, device) * 4 >= wanted for n in each)
+        each for each in _products(length, count, length) if all(_segment(n, nbytes, room) * 4 >= wanted for n in each)
     ]
     if not ways:
         return None
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
-        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, device))) for n in each)
-        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / device.max_shared_nbytes)) for n in each)
+        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, room))) for n in each)
+        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / room)) for n in each)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
         return short * 2 + large * 2 + stages, max(each) / min(each)
 
     return min(ways, key=cost)
 
 
-def _segment(length: int, nbytes: int, device: _Room) -> int:
+def _segment(length: int, nbytes: int, room: int) -> int:
     """Columns that a block of neighbouring transforms takes."""
-    return columns_of(length, nbytes, 1 << 20, device, is_mixed=True)  # type: ignore[arg-type]
+    return columns_of(length, nbytes, 1 << 20, room, is_mixed=True)
 
 
 def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
@@ -400,7 +399,7 @@ def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
     return [
         (n, *rest)
         for n in _divisors(length)
-        if 1 < n <= most and n ** count >= length
+        if 1 < n <= most and n**count >= length
         for rest in _products(length // n, count - 1, n)
     ]
 
@@ -453,9 +452,7 @@ def plan_axes(
     for number, axis in enumerate(reversed(axes)):
         is_last = number == len(axes) - 1
         given = source if number == 0 else target
-        loops = tuple(
-            Loop(extents[i], given.steps[i], target.steps[i]) for i in range(len(extents)) if i != axis
-        )
+        loops = tuple(Loop(extents[i], given.steps[i], target.steps[i]) for i in range(len(extents)) if i != axis)
         transform = Transform(
             target.shape[axis],
             target.type,

@@ -30,7 +30,7 @@ def random(shape, dtype, seed=0):
     return x.astype(dtype)
 
 
-def transformed(session, x, target, axis=-1, n=None, *, is_forward=True, scale=1.0, device=DEVICE):
+def transformed(session, x, target, axis=-1, *, is_forward=True, scale=1.0, device=DEVICE):
     """Transform `x` along an axis into the view `target`; return the plan."""
     axis %= x.ndim
     steps = [tuple(step // view.itemsize for step in view.strides) for view in (x, target)]
@@ -138,7 +138,10 @@ def test_passes_of_padded_backwards(session):
     check(target, x, is_forward=False)
 
 
-@pytest.mark.parametrize(("shape", "s", "axes"), [((6, 10), (6, 10), (0, 1)), ((5, 6, 7), (5, 8, 4), (1, 2)), ((4, 5, 6), (7, 3, 9), (0, 1, 2))])
+@pytest.mark.parametrize(
+    ("shape", "s", "axes"),
+    [((6, 10), (6, 10), (0, 1)), ((5, 6, 7), (5, 8, 4), (1, 2)), ((4, 5, 6), (7, 3, 9), (0, 1, 2))],
+)
 def test_several_axes(session, shape, s, axes):
     x = random(shape, "D")
     target = np.empty(s, "D")
