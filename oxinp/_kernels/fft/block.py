@@ -5,12 +5,14 @@ target have any strides. Who owns what: `threads` threads work on a transform, s
 of them; in every stage a thread owns each `threads`-th butterfly. Algorithm (Stockham's, self-sorting): stage s takes
 elements ``b + j * n / r``, multiplies them by roots of unity from a table of the module, transforms them in registers
 and leaves them where the next stage's order wants them; stages exchange through shared memory, the first reads and the
-last writes global memory. Neighbouring threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`),
+last writes global memory. Lengths without codelets are transformed by Bluestein's convolution: forwards, times the
+transform of a chirp, and backwards with the stages in reverse order, which begin where the others end. Neighbouring threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`),
 whichever lies side by side in memory; where source and target differ in that, threads change at the last exchange. A
 transform backwards is one forwards of conjugates: the signs are parameters, like the scale. Bytes per element: read and
 written once.
 
-Source: T. G. Stockham, High-speed convolution and correlation, AFIPS 1966; N. K. Govindaraju et al., High performance
+Source: L. I. Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, NEREM 1968;
+T. G. Stockham, High-speed convolution and correlation, AFIPS 1966; N. K. Govindaraju et al., High performance
 discrete Fourier transforms on graphics processors, SC 2008.
 """
 
@@ -19,13 +21,13 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.codelets import multiply, transform
-from oxinp._kernels.fft.roots import Circle, table
+from oxinp._kernels.fft.roots import Circle, roots_of_unity, table
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
+
+    Values = list[list[Number]]  # of the butterflies of a thread
 
 ROWS, COLUMNS = "rows", "columns"
 BY_COLUMN, BY_LOOP = "column", "loop"
@@ -65,8 +69,12 @@ class BlockSpec(Frozen):
         Loops of the batch outside the column loop, at least 1.
     is_unit_source, is_unit_target : bool
         Whether transforms lie side by side.
-    is_padded : bool
-        Whether elements from a position on are read as zeros.
+    is_padded, is_cropped : bool
+        Whether elements from a position on are read as zeros, and whether they are not stored.
+    is_half : bool
+        Whether the source has the first half only of a sequence whose second half is its conjugate reversed.
+    chirp : int
+        Length of the transform that Bluestein computes by a convolution of length `length`; 0 for none.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
         column's (`BY_COLUMN`), or times the innermost outer loop's (`BY_LOOP`); "" for none.
@@ -89,6 +97,9 @@ class BlockSpec(Frozen):
     is_unit_source: bool
     is_unit_target: bool
     is_padded: bool
+    is_cropped: bool
+    is_half: bool
+    chirp: int
     twiddle: str
     bits: int
     padding: int
@@ -96,7 +107,7 @@ class BlockSpec(Frozen):
 
     @property
     def length(self) -> int:
-        """Of the transform."""
+        """Of the transform that the stages compute."""
         return math.prod(self.radices)
 
     @property
@@ -148,23 +159,36 @@ class _Block:
         ]
         self.source_sign = k.scalar("source_sign", self.part)
         self.scales = [k.scalar(name, self.part) for name in ("real_scale", "imag_scale")]
-        if spec.is_padded:
-            self.position_steps = [k.scalar(f"position_step{i}", self.index) for i in range(spec.num_outer + 2)]
+        if spec.is_padded or spec.is_half:
+            self.source_positions = [k.scalar(f"source_position{i}", self.index) for i in range(spec.num_outer + 2)]
             self.num_valid = k.scalar("num_valid", self.index)
+        if spec.is_half:
+            self.whole_length, self.half_step = (k.scalar(name, self.index) for name in ("whole_length", "half_step"))
+        if spec.is_cropped:
+            self.target_positions = [k.scalar(f"target_position{i}", self.index) for i in range(spec.num_outer + 2)]
+            self.num_stored = k.scalar("num_stored", self.index)
         if spec.twiddle:
             self.circle = Circle(k, "circle", self.part)
         if spec.shared_elements:
             self.smem = k.dynamic_shared(spec.type, spec.shared_elements)
+        self.is_exchanged = False
+        self.radices = spec.radices
         self.tables = self._tables()
+        if spec.chirp:
+            # j * j modulo 2 * n in integers; what is n or more of it is half a turn and the rest.
+            squares = np.arange(spec.chirp, dtype=np.int64) ** 2 % (2 * spec.chirp)
+            chirp = roots_of_unity(squares, 2 * spec.chirp)
+            self.chirp = k.table(chirp.astype(spec.type.dtype))
+            self.filter = k.table(_filter(chirp, spec.length).astype(spec.type.dtype))
 
     def _tables(self) -> list[Pointer]:
         """Per stage but the first, root j * k of the elements behind the first, j outermost."""
-        spec, before = self.spec, 1
+        before = 1
         tables: list[Pointer] = []
-        for radix, following in pairwise(spec.radices):
+        for radix, following in pairwise(self.radices):
             before *= radix
             numerators = np.multiply.outer(np.arange(1, following), np.arange(before)).ravel()
-            tables.append(self.k.table(table(before * following, numerators, spec.type.dtype)))
+            tables.append(self.k.table(table(before * following, numerators, self.spec.type.dtype)))
         return tables
 
     # -- the tile
@@ -180,20 +204,42 @@ class _Block:
             with k.when(self.first_column + k.cast(thread.column, self.index) < self.num_columns):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
             return k.build()
-        values = self._load(thread)
-        before = 1
-        for stage, radix in enumerate(spec.radices):
+        thread, values = self._stages(thread, self._load(thread), is_last=not spec.chirp)
+        if spec.chirp:
+            values = self._filtered(thread, values)
+            self.radices = spec.radices[::-1]
+            if self.radices != spec.radices:
+                self.tables = self._tables()
+            thread, values = self._stages(thread, values, is_last=True)
+        self._store(thread, spec.length // self.radices[-1], values)
+        return k.build()
+
+    def _stages(self, thread: _Thread, values: Values, *, is_last: bool) -> tuple[_Thread, Values]:
+        """All stages; if nothing follows, threads change to the order in which they store."""
+        k, spec, before = self.k, self.spec, 1
+        for stage, radix in enumerate(self.radices):
             if stage:
-                is_last = stage == len(spec.radices) - 1
+                before *= self.radices[stage - 1]
                 self._exchange(thread, stage, before, values)
-                if is_last and spec.stores != spec.loads:
+                if is_last and stage == len(self.radices) - 1 and spec.stores != spec.loads:
                     thread = self._threads(spec.stores)
                 values = self._fetch(thread, stage, before)
             values = [transform(k, each) for each in values]
-            if stage < len(spec.radices) - 1:
-                before *= radix
-        self._store(thread, before, values)
-        return k.build()
+        return thread, values
+
+    def _filtered(self, thread: _Thread, values: Values) -> Values:
+        """The conjugate of what the first transform gives times that of the chirp."""
+        k, radix = self.k, self.radices[-1]
+        filtered = []
+        for (number, _), elements in zip(self._butterflies(thread, radix), values, strict=True):
+            own = self.filter.at(number)
+            products = []
+            for j, value in enumerate(elements):
+                (factor,) = own.load(j * (self.spec.length // radix), 1, "nc")
+                real, imag = multiply(k, value, factor.parts)  # type: ignore[arg-type]
+                products.append((real, -imag))
+            filtered.append(products)
+        return filtered
 
     def _threads(self, order: str) -> _Thread:
         """Threads in one of the two orders."""
@@ -228,32 +274,54 @@ class _Block:
 
     # -- global memory
 
-    def _load(self, thread: _Thread) -> list[list[Number]]:
+    def _load(self, thread: _Thread) -> Values:
         """What a thread's butterflies of the first stage take."""
         k, spec = self.k, self.spec
         radix = spec.radices[0]
         apart = spec.length // radix
         steps = self.steps[0]
         origin = self._origin(thread, steps)
-        position = self._origin(thread, self.position_steps) if spec.is_padded else None
+        is_placed = spec.is_padded or spec.is_half
+        position = self._origin(thread, self.source_positions) if is_placed else None
         loaded = []
         for number, _ in self._butterflies(thread, radix):
             first = k.cast(number, self.index)
-            place = origin + (first if spec.is_unit_source else first * steps[-1])
-            base = self.source.at(place)
+            base = self.source.at(origin + (first if spec.is_unit_source else first * steps[-1]))
             stride = None if spec.is_unit_source else steps[-1] * apart
             elements = []
             for j in range(radix):
+                if spec.chirp and apart * j >= spec.chirp:
+                    elements.append((k.const(0, self.part), k.const(0, self.part)))
+                    continue
                 pointer = base.at(apart * j) if stride is None else base.at(stride * j if j else 0)
-                is_valid = None
+                is_valid, sign = None, self.source_sign
                 if position is not None:
-                    where = position + (first + apart * j) * self.position_steps[-1]
+                    where = position + (first + apart * j) * self.source_positions[-1]
+                    if spec.is_half:
+                        # Elements of the second half are those at the mirrored place, conjugated.
+                        mirrored = self.whole_length - where
+                        is_mirrored = where > mirrored
+                        sign = k.where(is_mirrored, -sign, sign)
+                        moved = k.where(is_mirrored, mirrored - where, k.const(0, self.index))
+                        pointer = pointer.at(moved * self.half_step)
+                        where = k.min(where, mirrored)
                     is_valid = where < self.num_valid
-                elements.append(self._element(pointer, is_valid, is_reused=len(spec.radices) == 1))
+                if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
+                    is_inside = number + apart * j < spec.chirp
+                    is_valid = is_inside if is_valid is None else is_valid & is_inside
+                value = self._element(pointer, is_valid, sign, is_reused=len(spec.radices) == 1)
+                if spec.chirp:
+                    place = k.min(number + apart * j, spec.chirp - 1)
+                    value = multiply(k, value, self.chirp.load(place, 1, "nc")[0].parts)  # type: ignore[arg-type]
+                elements.append(value)
             loaded.append(elements)
         return loaded
 
-    def _element(self, pointer: Pointer, is_valid: Value | None, *, is_reused: bool) -> Number:
+    def _rounds(self, radix: int) -> int:
+        """Butterflies of a thread."""
+        return -(-(self.spec.length // radix) // self.spec.threads)
+
+    def _element(self, pointer: Pointer, is_valid: Value | None, sign: Value, *, is_reused: bool) -> Number:
         """A number that is read, conjugated where the transform goes backwards."""
         k, spec = self.k, self.spec
         cache = "" if is_reused else "L1::no_allocate"
@@ -267,14 +335,15 @@ class _Block:
         if not spec.source.is_complex:
             return k.cast(value, self.part), k.const(0, self.part)
         real, imag = (k.cast(part, self.part) for part in value.parts)
-        return real, imag * self.source_sign
+        return real, imag * sign
 
-    def _store(self, thread: _Thread, before: int, values: list[list[Number]]) -> None:
+    def _store(self, thread: _Thread, before: int, values: Values) -> None:
         """Store what the last stage gives: element b + j * before of butterfly b."""
         k, spec = self.k, self.spec
-        radix = spec.radices[-1]
+        radix = self.radices[-1]
         steps = self.steps[1]
         origin = self._origin(thread, steps)
+        position = self._origin(thread, self.target_positions) if spec.is_cropped else None
         column = self.first_column + k.cast(thread.column, self.index)
         is_column = column < self.num_columns
         turn = column if spec.twiddle == BY_COLUMN else self.loops[-1]
@@ -285,11 +354,27 @@ class _Block:
             roots = self._twiddles(number, before, radix, k.cast(turn, u32)) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 for j, value in enumerate(elements):
+                    if spec.chirp and before * j >= spec.chirp:
+                        break
                     root = next(roots, None)
                     real, imag = value if root is None else multiply(k, value, root)
+                    if spec.chirp:
+                        place = k.min(number + before * j, spec.chirp - 1)
+                        factor = self.chirp.load(place, 1, "nc")[0].parts
+                        real, imag = multiply(k, (real, -imag), factor)  # type: ignore[arg-type]
                     pointer = base.at(before * j) if stride is None else base.at(stride * j if j else 0)
                     scaled = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
-                    pointer.store(0, (scaled,))
+                    is_stored = None
+                    if spec.chirp:
+                        is_stored = number + before * j < spec.chirp
+                    if position is not None:
+                        is_kept = position + (first + before * j) * self.target_positions[-1] < self.num_stored
+                        is_stored = is_kept if is_stored is None else is_stored & is_kept
+                    if is_stored is None:
+                        pointer.store(0, (scaled,))
+                        continue
+                    with k.when(is_stored):
+                        pointer.store(0, (scaled,))
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
         """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
@@ -326,13 +411,14 @@ class _Block:
             return element, 1, 0
         return element + thread.column * spec.pitch, 1, spec.pitch
 
-    def _exchange(self, thread: _Thread, stage: int, before: int, values: list[list[Number]]) -> None:
+    def _exchange(self, thread: _Thread, stage: int, before: int, values: Values) -> None:
         """Write what stage `stage - 1` gives; `before` is the length of transforms that it has finished."""
         k, spec = self.k, self.spec
-        radix = spec.radices[stage - 1]
+        radix = self.radices[stage - 1]
         done = before // radix
-        if stage > 1:
+        if self.is_exchanged:
             self._wait()
+        self.is_exchanged = True
         for (number, is_valid), elements in zip(self._butterflies(thread, radix), values, strict=True):
             within = number % done if done > 1 else None
             first = number * radix if within is None else (number - within) * radix + within
@@ -359,22 +445,30 @@ class _Block:
         else:
             self.k.barrier()
 
-    def _fetch(self, thread: _Thread, stage: int, before: int) -> list[list[Number]]:
+    def _fetch(self, thread: _Thread, stage: int, before: int) -> Values:
         """What a thread's butterflies of a stage take, times roots of unity."""
         k, spec = self.k, self.spec
-        radix = spec.radices[stage]
+        radix = self.radices[stage]
         apart = spec.length // radix
         roots = self.tables[stage - 1]
         fetched = []
         for number, _ in self._butterflies(thread, radix):
             place, neighbour, _ = self._place(thread, number)
             loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
-            within = number % before if stage < len(spec.radices) - 1 else number
+            within = number % before if stage < len(self.radices) - 1 else number
             own = roots.at(within)
             factors = [own.load(j * before, 1, "nc")[0].parts for j in range(radix - 1)]
             rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]
             fetched.append([loaded[0].parts, *rest])
         return fetched  # type: ignore[return-value]
+
+
+def _filter(chirp: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
+    """The transform of a chirp's conjugate to both sides, over the length."""
+    both = np.zeros(length, np.clongdouble)
+    both[: len(chirp)] = chirp.conj()
+    both[length - len(chirp) + 1 :] = chirp[:0:-1].conj()
+    return np.fft.fft(both) / length
 
 
 def conflicts(spec: BlockSpec) -> int:

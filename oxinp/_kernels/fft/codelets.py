@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     Number = tuple[Value, Value]
 
-MAX_RADIX = 16
-MAX_PRIME = 13
+RADICES = (*range(1, 17), 17, 19, 23, 29, 31)
+MAX_PRIME = 31
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 
 def add(a: Number, b: Number) -> Number:
@@ -74,8 +75,8 @@ def _first_factor(n: int) -> int:
     preferred = {8: 2, 16: 4, 32: 4}.get(n)
     if preferred is not None:
         return preferred
-    return next((p**e for p in (2, 3, 5, 7, 11, 13) for e in (_power_of(n, p),) if e and p**e != n), 0) or (
-        next((p for p in (2, 3, 5, 7, 11, 13) if n % p == 0), n)
+    return next((p**e for p in _PRIMES for e in (_power_of(n, p),) if e and p**e != n), 0) or (
+        next((p for p in _PRIMES if n % p == 0), n)
     )
 
 
@@ -149,4 +150,4 @@ def _coprime(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
     return results
 
 
-__all__ = ["MAX_PRIME", "MAX_RADIX", "add", "multiply", "rotate", "subtract", "transform"]
+__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "rotate", "subtract", "transform"]

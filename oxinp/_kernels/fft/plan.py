@@ -15,7 +15,7 @@ from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import block
 from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, ROWS, BlockSpec
-from oxinp._kernels.fft.radices import MAX_THREADS, cut, is_smooth
+from oxinp._kernels.fft.radices import MAX_THREADS, convolution_length, cut, is_smooth, registers
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
 MIN_SEGMENT = 32
 BLOCK = 256  # threads at which short transforms share a block
-REGISTERS = {8: 64, 16: 128}  # of a thread, by bytes of a number, so that nothing spills
 NUM_REGISTERS = 1 << 16
 RESERVED = 1024  # bytes of shared memory that a block takes beside its own
 MAX_LENGTH = 1 << 31
@@ -51,6 +50,19 @@ class Side(NamedTuple):
     step: int
 
 
+class Positions(NamedTuple):
+    """How many elements of a sequence count, and where in it those of a pass are."""
+
+    count: int
+    step: int  # per element of a transform
+    loops: tuple[tuple[Loop, int], ...] = ()  # along which it advances as well, and by how much
+
+    def constants(self, loops: Sequence[Loop]) -> tuple[int, ...]:
+        """Values of a kernel's parameters."""
+        advances = dict(self.loops)
+        return (*(advances.get(loop, 0) for loop in loops), self.step, self.count)
+
+
 class Batch(Frozen):
     """A pass before its kernel is built: transforms along one loop, for every index of the others.
 
@@ -68,10 +80,12 @@ class Batch(Frozen):
         Of the imaginary parts that are read.
     scales : tuple of float
         Of real and imaginary parts that are written.
-    valid : tuple of int, optional
-        Number of valid elements, then what a position advances per element; beyond, there are zeros.
-    valid_loop : tuple of (Loop, int), optional
-        Loops along which the position advances as well, and by how much.
+    valid, stored : Positions or None
+        Elements beyond which there are zeros in the source, and which are not stored.
+    whole : int
+        Length of the sequence of which the source has the first half; 0 where it has all.
+    chirp : int
+        Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
     """
 
     length: int
@@ -84,8 +98,10 @@ class Batch(Frozen):
     order: int = 1
     sign: int = 1
     scales: tuple[float, float] = (1.0, 1.0)
-    valid: tuple[int, int] | None = None
-    valid_loops: tuple[tuple[Loop, int], ...] = ()
+    valid: Positions | None = None
+    stored: Positions | None = None
+    whole: int = 0
+    chirp: int = 0
 
     @property
     def size(self) -> int:
@@ -109,11 +125,14 @@ class Batch(Frozen):
             *self.scales,
         ]
         if self.valid is not None:
-            advances = dict(self.valid_loops)
-            constants += [*(advances.get(loop, 0) for loop in loops), self.valid[1], self.valid[0]]
+            constants += self.valid.constants(loops)
+        if self.whole and self.valid is not None:
+            constants += [self.whole, self.source.step // self.valid.step]
+        if self.stored is not None:
+            constants += self.stored.constants(loops)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
-        nbytes = self.size * self.length * (self.source_type.nbytes + self.type.nbytes)
+        nbytes = self.size * (self.chirp or self.length) * (self.source_type.nbytes + self.type.nbytes)
         arguments = (self.target.buffer, self.source.buffer)
         return Launch(block.make(spec), grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
 
@@ -143,8 +162,9 @@ class Batch(Frozen):
     ) -> tuple[BlockSpec, tuple[int, int, int]]:
         """The Spec, and the grid."""
         nbytes = self.type.nbytes
-        radices, threads = found = cut(self.length, nbytes) or ((), 0)
-        assert found, f"no pass of length {self.length}"
+        found = cut(self.length, nbytes)
+        assert found is not None, f"no pass of length {self.length}"
+        radices, threads = found.radices, found.threads
         if len(radices) == 1:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns = columns_of(
@@ -163,7 +183,7 @@ class Batch(Frozen):
         tiles = -(-column.extent // columns)
         num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
-        is_far = max(*reaches, num_blocks, tiles * columns, self.valid[0] if self.valid else 0) >= MAX_INDEX_32
+        is_far = max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole) >= MAX_INDEX_32
         spec = BlockSpec(
             self.type,
             self.source_type,
@@ -176,10 +196,13 @@ class Batch(Frozen):
             self.source.step == 1,
             self.target.step == 1,
             self.valid is not None,
+            self.stored is not None,
+            self.whole > 0,
+            self.chirp,
             twiddle,
             64 if is_far else 32,
             0,
-            max(1, NUM_REGISTERS // (REGISTERS[nbytes] * -(-threads * columns // 32) * 32)),
+            max(1, NUM_REGISTERS // (registers(found.held, nbytes) * -(-threads * columns // 32) * 32)),
         )
         return with_padding(spec), (num_blocks, 1, 1)
 
@@ -233,6 +256,10 @@ class Transform(Frozen):
     is_forward : bool
     scale : float
     num_valid : int
+    num_stored : int
+        Elements of the result that are wanted; 0 for all.
+    is_half : bool
+        The source has the first half only of sequences whose second half is its conjugate reversed.
     """
 
     length: int
@@ -244,12 +271,15 @@ class Transform(Frozen):
     is_forward: bool = True
     scale: float = 1.0
     num_valid: int = 0
+    num_stored: int = 0
+    is_half: bool = False
 
     @property
     def batch(self) -> Batch:
         """The transform as a single pass."""
         sign = 1 if self.is_forward else -1
-        valid = None if self.num_valid >= self.length else (self.num_valid, 1)
+        valid = None if self.num_valid >= self.length and not self.is_half else Positions(self.num_valid, 1)
+        stored = Positions(self.num_stored, 1) if 0 < self.num_stored < self.length else None
         return Batch(
             self.length,
             self.type,
@@ -260,11 +290,17 @@ class Transform(Frozen):
             sign=sign,
             scales=(self.scale, sign * self.scale),
             valid=valid,
+            stored=stored,
+            whole=self.length if self.is_half else 0,
         )
 
     def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
         """The launches that compute it."""
-        lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
+        nbytes = self.type.nbytes
+        if not has_passes(self.length, nbytes, device):
+            found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
+            return [self.batch.replace(length=found, chirp=self.length).launch(device)]
+        lengths = split(self.length, nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
@@ -299,6 +335,7 @@ class Transform(Frozen):
         passes = []
         rest, done = self.length, 1
         before: list[tuple[int, int, int]] = []
+        places: list[int] = []
         for number, length in enumerate(lengths):
             is_first, is_last = number == 0, number == len(lengths) - 1
             rest //= length
@@ -313,7 +350,13 @@ class Transform(Frozen):
             if not is_last:
                 column = Loop(rest, whole.source.step if is_first else element, element)
                 loops.append(column)
-            positions = ((column, 1),) if column is not None else ()
+            position = whole.valid if is_first else None
+            if position is not None:
+                position = Positions(position.count, rest, () if column is None else ((column, 1),))
+            stored = whole.stored if is_last else None
+            if stored is not None:
+                kept = tuple((loop, step) for loop, step in zip(finished, places, strict=True))
+                stored = Positions(stored.count, done, kept)
             passes.append(
                 Batch(
                     length,
@@ -326,11 +369,13 @@ class Transform(Frozen):
                     length * rest,
                     sign=whole.sign if is_first else 1,
                     scales=whole.scales if is_last else (1.0, 1.0),
-                    valid=(self.num_valid, rest) if is_first and whole.valid is not None else None,
-                    valid_loops=positions if is_first and whole.valid is not None else (),
+                    valid=position,
+                    stored=stored,
+                    whole=whole.whole if is_first else 0,
                 )
             )
             before.append((length, apart, done * whole.target.step))
+            places.append(done)
             done *= length
         return passes
 
@@ -346,7 +391,7 @@ def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ..
         found = _even_split(length, nbytes, count, room)
         if found is not None:
             return found
-    return None
+    return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
 
 
 def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
@@ -364,9 +409,9 @@ def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int
     return found
 
 
-def has_passes(length: int, device: Device, nbytes: int) -> bool:
+def has_passes(length: int, nbytes: int, device: Device) -> bool:
     """Whether a length is a product of those that blocks transform."""
-    return is_smooth(length) and _split(length, nbytes, True, device.max_shared_nbytes) is not None
+    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
 
 
 def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:

@@ -30,14 +30,15 @@ def random(shape, dtype, seed=0):
     return x.astype(dtype)
 
 
-def transformed(session, x, target, axis=-1, *, is_forward=True, scale=1.0, device=DEVICE):
+def transformed(session, x, target, axis=-1, n=None, *, is_forward=True, scale=1.0, device=DEVICE, is_half=False):
     """Transform `x` along an axis into the view `target`; return the plan."""
     axis %= x.ndim
+    num_stored, num_valid = target.shape[axis], x.shape[axis]
     steps = [tuple(step // view.itemsize for step in view.strides) for view in (x, target)]
     loops = tuple(Loop(x.shape[i], steps[0][i], steps[1][i]) for i in range(x.ndim) if i != axis)
     made = plan(
         Transform(
-            target.shape[axis],
+            n or num_stored,
             from_dtype(target.dtype),
             from_dtype(x.dtype),
             Side(Argument("in0"), steps[0][axis]),
@@ -45,7 +46,9 @@ def transformed(session, x, target, axis=-1, *, is_forward=True, scale=1.0, devi
             loops,
             is_forward,
             scale,
-            x.shape[axis],
+            num_valid,
+            num_stored,
+            is_half,
         ),
         device,
     )
@@ -53,12 +56,12 @@ def transformed(session, x, target, axis=-1, *, is_forward=True, scale=1.0, devi
     return made
 
 
-def check(result, x, axis=-1, *, is_forward=True, scale=1.0):
+def check(result, x, axis=-1, *, is_forward=True, scale=1.0, factor=1.0):
     exact = x.astype(np.clongdouble)
     n = result.shape[axis]
     exact = (np.fft.fft if is_forward else np.fft.ifft)(exact, n, axis) * (scale if is_forward else scale * n)
     error = rms(result, exact)
-    assert error <= ERROR[result.dtype.char] * np.sqrt(max(1, np.log2(n)))
+    assert error <= ERROR[result.dtype.char] * np.sqrt(max(1, np.log2(n))) * factor
 
 
 def rms(result, exact):
@@ -66,7 +69,7 @@ def rms(result, exact):
 
 
 @pytest.mark.parametrize("dtype", ["F", "D"])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 26, 64, 77, 100, 360, 1024, 4095])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095])
 def test_lengths(session, n, dtype):
     x = random((5 if n < 1000 else 2, n), dtype)
     target = np.empty_like(x)
@@ -152,3 +155,32 @@ def test_several_axes(session, shape, s, axes):
     session.run(plan_axes(*arrays, axes, DEVICE, is_forward=False, scale=0.5), [target], [session.pointer(x)])
     exact = np.fft.ifftn(x.astype(np.clongdouble), [s[axis] for axis in axes], axes, "forward") * 0.5
     assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(target.size))
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "axis"), [(37, 0), (37, 1), (74, 1), (101, 0), (331, 1), (1009, 1)])
+def test_lengths_without_codelets(session, n, axis, dtype):
+    x = random((n, 3) if axis == 0 else (3, n), dtype)
+    target = np.empty_like(x)
+    transformed(session, x, target, axis, is_forward=axis == 0)
+    # Two transforms of more than twice the length, and three products.
+    check(target, x, axis, is_forward=axis == 0, factor=1.5)
+
+
+@pytest.mark.parametrize("n", [9, 10, 41, 60, 2048])
+@pytest.mark.parametrize("num_valid", [4, 5, 600])
+def test_half_of_a_sequence(session, n, num_valid):
+    """The first half stored of real sequences' transforms, and read of those whose transforms are real."""
+    x = random((2, min(n, num_valid)), "d")
+    half = np.empty((2, n // 2 + 1), "D")
+    transformed(session, x, half, n=n, device=SMALL)
+    exact = np.fft.fft(x.astype(np.clongdouble), n)[:, : n // 2 + 1]
+    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(n))
+    y = random((2, min(n // 2 + 1, num_valid)), "D")
+    target = np.empty((2, n), "D")
+    transformed(session, y, target, is_forward=False, device=SMALL, is_half=True)
+    exact = np.fft.irfft(y.astype(np.clongdouble), n) * n
+    y[:, 0] = y[:, 0].real
+    if n % 2 == 0 and n // 2 < y.shape[1]:
+        y[:, n // 2] = y[:, n // 2].real
+    assert rms(target.real, exact) <= ERROR["D"] * np.sqrt(np.log2(n))
