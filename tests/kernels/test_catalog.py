@@ -29,7 +29,8 @@ FRAME = re.compile(
 def renamed(kernel, number, target):
     name = f"{kernel.name}_{number}"
     text = kernel.ptx.replace(f" {kernel.name}(", f" {name}(", 1)
-    text = text.replace(".version 7.0\n", f".version {TARGETS[target]}\n", 1)
+    text = text.replace(f"{kernel.name}_table_", f"{name}_table_")
+    text = re.sub(r"\.version 7\.[0-7]\n", f".version {max(TARGETS[target], '7.4')}\n", text, count=1)
     return kernel.replace(name=name, target=target, ptx=text)
 
 
