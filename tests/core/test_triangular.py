@@ -83,7 +83,7 @@ def test_stacks_are_broadcast(first, second):
     check(well_conditioned(rng, "d", *first, 20, 20), draw(rng, "d", *second, 20, 2), 1, lower=True)
 
 
-def test_views(stats):
+def test_views():
     rng = numpy.random.default_rng(5)
     a, b = well_conditioned(rng, "d", 24, 24), draw(rng, "d", 24, 24)
     place = np.asarray

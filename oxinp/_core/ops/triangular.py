@@ -182,7 +182,7 @@ def _is_readable(layout: Layout) -> bool:
 
 
 def result_dtype(*arrays: Handle) -> np.dtype[Any]:
-    """Return the dtype that SciPy has LAPACK compute in: single precision where all operands fit in there, else double."""
+    """Return the dtype that SciPy solves in: single precision where all operands fit in there, else double."""
     dtypes = [x._layout.dtype for x in arrays]
     is_complex = any(dtype.kind == "c" for dtype in dtypes)
     is_single = all(dtype.char in SINGLE for dtype in dtypes)
