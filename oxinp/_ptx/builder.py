@@ -11,8 +11,7 @@ import numpy as np
 from oxinp._ptx import isa
 from oxinp._ptx.control import ControlFlow
 from oxinp._ptx.isa import EFFECT, Op
-from oxinp._ptx.kernel import Block, Kernel, Param, SharedArray, param_layout, render, three_extents
-from oxinp._ptx.kernel import Kernel, Param, SharedArray, Table, param_layout, render, three_extents
+from oxinp._ptx.kernel import Block, Kernel, Param, SharedArray, Table, param_layout, render, three_extents
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.operations import Operations
 from oxinp._ptx.types import Compound, Type, bf16, f16, from_dtype, pred, u8, u32, u64

@@ -183,7 +183,10 @@ class Batch(Frozen):
         tiles = -(-column.extent // columns)
         num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
-        is_far = max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole) >= MAX_INDEX_32
+        is_far = (
+            max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole)
+            >= MAX_INDEX_32
+        )
         spec = BlockSpec(
             self.type,
             self.source_type,

@@ -34,8 +34,7 @@ from oxinp._ptx.types import f64, i64, pred, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value, Var
+    from oxinp._ptx.value import Value
 
 BLOCK = 256
 WARP = 32

@@ -69,7 +69,9 @@ def rms(result, exact):
 
 
 @pytest.mark.parametrize("dtype", ["F", "D"])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095])
+@pytest.mark.parametrize(
+    "n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095]
+)
 def test_lengths(session, n, dtype):
     x = random((5 if n < 1000 else 2, n), dtype)
     target = np.empty_like(x)
