@@ -104,9 +104,6 @@ class SharedArray(Frozen):
     is_dynamic: bool
 
 
-<<<<<<< HEAD
-class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared", "constants")):
-=======
 class Table:
     """An array that a kernel's module holds in global memory."""
 
@@ -124,8 +121,7 @@ class Table:
         return f".global .align 16 .b{8 * nbytes} {self.name}[{len(words)}] = {{{digits}}};"
 
 
-class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared")):
->>>>>>> fft
+class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared", "constants")):
     """A kernel ready to be loaded, or run by the emulator.
 
     Attributes
