@@ -15,7 +15,6 @@ from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
 from oxinp._ptx.truths import all_of, any_of
 
 if TYPE_CHECKING:
-    from oxinp._ptx.emulate import Machine
     from oxinp._ptx.kernel import Instr, SharedArray, Table
     from oxinp._ptx.memory import Access
 
