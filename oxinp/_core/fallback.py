@@ -93,9 +93,9 @@ def call(
 
 def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     give = exchange.give
-    host_args = [give(value) for value in args]
-    host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
     try:
+        host_args = [give(value) for value in args]
+        host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
         result = function(*host_args, **host_kwargs)
     finally:
         exchange.settle()

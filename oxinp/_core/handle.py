@@ -7,6 +7,7 @@ that is the same array. What is made on the host has no layout until somebody as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from oxinp._core.expr import Unsupported, leaf
 from oxinp._core.layout import Layout, address_of
 from oxinp._core.placement import device
 from oxinp._core.programs import on_device, read
-from oxinp._core.storage import SHARED, Pin, Stale, Storage, Value, is_pinned, is_shared
+from oxinp._core.storage import SHARED, WRITING, Pin, Stale, Storage, Value, drop_pin, is_shared, pinned
 from oxinp._runtime import here
 
 
@@ -68,16 +69,13 @@ def is_dense(array: np.ndarray[Any, Any]) -> bool:
 
 
 def device_value(storage: Storage) -> Value:
-    """Return the device side of a storage, uploading what is only on the host."""
+    """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
     value = storage.value
     if value is None:
         with schedule.LOCK:
             value = storage.value
             if value is None:
-                pinned = is_pinned(storage)
                 value = _upload(storage)
-                if not pinned:
-                    storage.value = value
     return value
 
 
@@ -87,18 +85,21 @@ def _upload(storage: Storage) -> Value:
     if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
         raise Unsupported(f"dtype {host.dtype} has no kernels yet")
     backend = device()
-    stale = storage.stale
     if explain.REPORTS:
         explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
-    if stale is None or type(stale) is Pin:
-        buffer = backend.allocate(host.nbytes)
-        if host.nbytes:
-            backend.upload(buffer.ptr, host_bytes(host))
-    else:
-        buffer = stale.buffer
-        backend.upload(buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+    drop_pin(storage)
+    stale = storage.stale
+    if stale is None or stale.is_pin:
+        stale = Stale(backend.allocate(host.nbytes), 0, host.nbytes)
+        if storage.stale is None:  # else it is pinned, perhaps only since it was asked for: this copy is not kept
+            storage.stale = stale  # from here on nobody writes to the host side without the lock
+    if stale.high > stale.low:
+        backend.upload(stale.buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+    value = on_device(host_layout(host), stale.buffer)
+    if storage.stale is stale:
+        storage.value = value
         storage.stale = None
-    return on_device(host_layout(host), buffer)
+    return value
 
 
 def expression(handle: Handle) -> Value:
@@ -216,7 +217,8 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
 def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the host view of a handle for writing: the device side becomes stale where the view lies.
 
-    Whoever writes does so before giving up `schedule.LOCK`, or another thread's upload may miss it.
+    Whoever writes does so before giving up `schedule.LOCK`, or another thread's upload may miss it, and without running
+    code of the user's, whose reads may have it uploaded in this thread: `begin_writing` is for both.
 
     Raises
     ------
@@ -239,3 +241,52 @@ def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
             stale.low = min(stale.low, low)
             stale.high = max(stale.high, high)
     return view
+
+
+def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the host view of a handle for a call that writes to it: its storage is pinned until `end_writing`.
+
+    Raises
+    ------
+    Unsupported
+        As `writes_host`.
+    """
+    storage = handle._storage
+    if storage.host is not None and storage.value is None:
+        host, view = host_and_view(handle)
+        if storage.host is host and storage.stale is None and storage.value is None:
+            storage.stale = WRITING  # no other thread has run since the last three conditions
+            return view
+    with schedule.LOCK:
+        view = writes_host(handle)
+        pinned(storage).num_writers += 1
+    return view
+
+
+def compute_into(
+    compute: Callable[..., Any], operands: list[Any], keywords: dict[str, Any], outs: tuple[Handle | None, ...]
+) -> Any:
+    """Let NumPy compute, its results going to what handles read on the host; None stands for a new array."""
+    written = []
+    views: list[Any] = []
+    try:
+        for out in outs:
+            views.append(None if out is None else begin_writing(out))
+            if out is not None:
+                written.append(out._storage)
+        return compute(*operands, **{**keywords, "out": tuple(views)})
+    finally:
+        for storage in written:
+            end_writing(storage)
+
+
+def end_writing(storage: Storage) -> None:
+    """Note that a call that wrote to a storage's host side has ended, after `begin_writing` or `WRITING`."""
+    if storage.stale is WRITING:
+        storage.stale = None
+        return
+    with schedule.LOCK:
+        pin = storage.stale
+        if isinstance(pin, Pin):
+            pin.num_writers -= 1
+            drop_pin(storage)

@@ -26,6 +26,8 @@ from oxinp._core.ufunc import types, wrap_host
 from oxinp._core.ufuncs import operator_methods
 
 _NumpyArray = np.ndarray
+# Types of single elements; converting one of another type may run code of the user's, which may read the array.
+_ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
 
 
 class ArrayType(type):
@@ -210,9 +212,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             and type(key) is int
             and self._view is None
             and host.ndim == 1
-            and type(value) is not ndarray
-            and type(value) is not DeviceScalar
-            and storage.value is None  # last: no other thread runs between this and the write
+            and type(value) in _ELEMENTS
+            and storage.host is host
+            and storage.value is None  # no other thread runs between the last two and a write that they allow
         ):
             stale = storage.stale
             if stale is None:
@@ -377,5 +379,6 @@ def _finalize(array: Any, source: Any) -> Any:
 
 
 types.ndarray = ndarray
+types.scalar = DeviceScalar
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

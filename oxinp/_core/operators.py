@@ -18,8 +18,8 @@ from oxinp._config import config
 from oxinp._core import schedule
 from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
-from oxinp._core.handle import expression, host_view
-from oxinp._core.storage import SHARED, Storage
+from oxinp._core.handle import end_writing, expression, host_and_view, host_view
+from oxinp._core.storage import SHARED, WRITING, Storage
 from oxinp._core.ufunc import apply, apply_into, declined, operand, store, types, wrap_host, wrap_pending
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -226,14 +226,22 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 y = None if b._storage.host is None else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
-            x = host_view(a)
+            host, x = host_and_view(a)
             if (
                 y is not None
                 and x.size * reach < config.offload_threshold
+                and storage.host is host
                 and storage.stale is None
-                and storage.value is None  # last: no other thread runs between these and the write
+                and storage.value is None
             ):
-                in_place_on_host(x, y)
+                storage.stale = WRITING  # no other thread has run since the last three conditions
+                try:
+                    in_place_on_host(x, y)
+                finally:
+                    if storage.stale is WRITING:  # `end_writing`, spelled out
+                        storage.stale = None
+                    else:
+                        end_writing(storage)
                 return a
         elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):
             # On the device: one dictionary hit says what `apply_into` has found out before.

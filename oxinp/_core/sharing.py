@@ -25,7 +25,7 @@ from oxinp._core.handle import (
 from oxinp._core.layout import Layout
 from oxinp._core.ops.views import NumpyArray
 from oxinp._core.placement import device
-from oxinp._core.storage import SHARED, Pin, Storage, is_pinned, is_shared, make_storage, next_mask
+from oxinp._core.storage import SHARED, Pin, Storage, Value, is_pinned, is_shared, make_storage, next_mask, pinned
 from oxinp._core.ufunc import types
 from oxinp._runtime import hooks
 
@@ -78,11 +78,9 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
         if host.dtype.hasobject:  # never anywhere else
             lent = host_view(handle).view()
         else:
-            pin = storage.stale
-            if type(pin) is not Pin:
-                _own_no_more(handle)
-                storage.value = None
-                pin = storage.stale = Pin()
+            storage.value = None
+            pin = pinned(storage)
+            pin.buffer = None
             # Over a buffer that is no array, so that views of it keep this very array alive, not only its memory.
             lent = seen_at(host_bytes(host).data, handle._layout)
             pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
@@ -166,10 +164,7 @@ def share(handle: Handle) -> Any:
     """
     storage = handle._storage
     with schedule.LOCK:
-        if is_pinned(storage):
-            raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
-        device_value(storage)
-        value = schedule.materialise(storage)
+        value = _on_device(storage)
         graph, (buffer,), mask = value
         if not mask & SHARED:
             schedule.flush_readers(value)
@@ -179,6 +174,18 @@ def share(handle: Handle) -> Any:
             storage.stale = None
             _shared[buffer.ptr] = storage
         return buffer
+
+
+def _on_device(storage: Storage) -> Value:
+    """Return the device side of a storage, computed or uploaded; under the scheduler's lock."""
+    if not is_pinned(storage):
+        device_value(storage)
+        if storage.value is not None:  # else it has been pinned since
+            return schedule.materialise(storage)
+    raise BufferError(
+        "others hold this array's memory on the host (its ctypes, data, flat or buffer), or a call of NumPy's is "
+        "writing to it: copy it"
+    )
 
 
 def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -> Any:
@@ -225,10 +232,7 @@ def borrow(handle: Handle) -> Any:
     """
     storage = handle._storage
     with schedule.LOCK:
-        if is_pinned(storage):
-            raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
-        device_value(storage)
-        value = schedule.materialise(storage)
+        value = _on_device(storage)
         schedule.flush_readers(value)
         storage.host = None
         storage.stale = None

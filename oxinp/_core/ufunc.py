@@ -376,29 +376,33 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
     """
     storage = out._storage
     with schedule.LOCK:  # nobody computes or reads the old value meanwhile
+        if is_pinned(storage):
+            _store_on_host(out, value)
+            return
         if out._view is None:
             storage.value = value
             storage.host = None
             storage.stale = None
             schedule.enter(storage)
             return
-        if is_pinned(storage):
-            _store_on_host(out, value)
-            return
         if storage.value is None:
             device_value(storage)
+            if storage.value is None:  # it has been pinned since
+                _store_on_host(out, value)
+                return
         schedule.materialise(storage)
         if out._layout.size:
             schedule.write(storage, out._layout, value, source, depth)
 
 
 def _store_on_host(out: Any, value: Value) -> None:
-    """Compute an expression on the device for elements that others see on the host."""
+    """Compute an expression on the device for elements that others see, or NumPy writes, on the host."""
     if out._layout.size:
-        _, buffer = schedule.evaluate(value)
-        computed = np.empty(out._layout.shape, out._layout.dtype)
+        graph, buffer = schedule.evaluate(value)
+        layout = graph.layout
+        computed = np.empty(layout.nbytes, np.uint8)
         placement.device().download(computed, buffer.ptr)
-        host_view(out)[...] = computed
+        writes_host(out)[...] = np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 
 def check_writeable(out: Any) -> None:

@@ -13,7 +13,7 @@ from oxinp._core.exchange import PLAIN
 from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, host_view
+from oxinp._core.handle import Handle, compute_into, host_view
 from oxinp._core.operators import operators
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.scan import accumulate
@@ -110,8 +110,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         if all(out is None for out in outs):
             results = self._row.numpy(*operands, **keywords)
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
-        keywords["out"] = tuple(None if out is None else host_view(out) for out in outs)
-        results = self._row.numpy(*operands, **keywords)
+        results = compute_into(self._row.numpy, operands, keywords, outs)
         if len(outs) == 1:
             return outs[0]
         return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._core import explain, placement
 from oxinp._core.expr import Unsupported
 from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, expression, fetch, host_view, writes_host
+from oxinp._core.handle import Handle, begin_writing, end_writing, expression, fetch, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.ops.views import view
 from oxinp._core.schedule import LOCK
@@ -106,6 +106,13 @@ def assign(target: Handle, value: Any) -> None:
             check_assignment(layout, seen)
         if explain.REPORTS:
             explain.note("host", "assignment", placement.why_host(layout.nbytes))
+        if isinstance(value, Handle) and value._layout.dtype.hasobject:  # whose conversion may run code of the user's
+            held = begin_writing(target)
+            try:
+                held[...] = seen
+            finally:
+                end_writing(target._storage)
+            return
         with LOCK:
             writes_host(target)[...] = seen
         return
