@@ -154,9 +154,9 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
                 end_writing(storage)
             return
         if seen.dtype.hasobject or seen.dtype.names is not None:
-            held = begin_writing(array)  # the storage may be that of numbers, whose view this is
+            records = begin_writing(array)  # the storage may be that of numbers, whose view this is
             try:
-                held[key] = value
+                records[key] = value
             finally:
                 end_writing(storage)
             return
