@@ -7,6 +7,7 @@ that is the same array. What is made on the host has no layout until somebody as
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from oxinp._core.layout import Layout, address_of
 from oxinp._core.placement import device
 from oxinp._core.programs import on_device, read
 from oxinp._core.storage import SHARED, WRITING, Pin, Stale, Storage, Value, drop_pin, is_shared, pinned
-from oxinp._runtime import here
+from oxinp._runtime import here, hooks
 
 
 class Handle:
@@ -290,3 +291,28 @@ def end_writing(storage: Storage) -> None:
         if isinstance(pin, Pin):
             pin.num_writers -= 1
             drop_pin(storage)
+
+
+def leave_device() -> None:
+    """Bring to the host what is on the device, for the next operation may run elsewhere.
+
+    What others hold there stays, and so does what the garbage collector does not list (`gc.freeze`): `placement.device`
+    reaches it as long as no other device takes the place of this one.
+    """
+    schedule.flush_all()
+    for storage in [found for found in gc.get_objects() if type(found) is Storage]:
+        if is_shared(storage):
+            continue
+        if storage.value is not None:
+            fetch_storage(storage)
+        with schedule.LOCK:
+            if storage.host is not None:
+                storage.value = None
+            stale = storage.stale
+            if isinstance(stale, Pin):
+                stale.buffer = None
+            else:
+                storage.stale = None
+
+
+hooks.before_leaving.append(leave_device)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["addresses", "before_out_of_memory", "before_synchronize", "when_several", "while_starting"]
+__all__ = [
+    "addresses",
+    "before_leaving",
+    "before_out_of_memory",
+    "before_synchronize",
+    "when_several",
+    "while_starting",
+]
 
 addresses: list[Callable[[Any, bool], DeviceAddress | None]] = []
 """Asked for where an array's elements are in device memory, for kernels that are not ours to use them.
@@ -51,6 +58,12 @@ before_out_of_memory: list[Callable[[], object]] = []
 
 No lock of this layer is held. A callable that needs memory itself and does not get it may let the MemoryError pass: the
 next one is called, and none is called again from inside.
+"""
+
+before_leaving: list[Callable[[], object]] = []
+"""Called before another backend, or the host, takes the place of the one in use: arrays leave it here.
+
+What one raises is raised by the assignment to `config.backend`, which changes nothing then.
 """
 
 when_several: list[Callable[[], object]] = []

@@ -6,24 +6,26 @@ import importlib
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from oxinp._config import config
+from oxinp._config import before_change, config
 from oxinp._runtime import here, hooks
 from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable
 
 if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend
 
-__all__ = ["current", "device_backend", "opened", "why_host"]
+__all__ = ["current", "device_backend", "latest", "opened", "why_host"]
 
 # Imported when first wanted: the import of oxinp pays for neither, and the driver stays untouched until there is work.
 _MODULES = {"cuda": "oxinp._runtime.cuda", "emulator": "oxinp._runtime.emulator"}
 
 _ON_GPU = ("auto", "cuda")
+_NAMES = {"auto": "cuda"}  # of the backends that settings mean, where they are not the settings' own
 
 _lock = RLock()
 _opened: dict[str, Backend] = {}
 _failures: dict[str, tuple[int, BackendUnavailable]] = {}  # with the config.version they happened under
 _decided: tuple[int, Backend | None] = (-1, None)  # config.version and what was decided under it
+_latest: Backend | None = None  # decided on last, other than the host
 
 
 def current() -> Backend | None:
@@ -36,6 +38,22 @@ def current() -> Backend | None:
     """
     version, backend = _decided
     return backend if version == config.version else _decide()
+
+
+def latest() -> Backend | None:
+    """Return the backend in use, or else the one that was, which arrays may still be on."""
+    return current() or _latest
+
+
+def _leave(setting: str) -> None:
+    """Have arrays leave the backend in use if a setting means another one."""
+    before, after = (_NAMES.get(name, name) for name in (config.backend, setting))
+    if before != after and any(backend.name == before for backend in _opened.values()):
+        for hook in tuple(hooks.before_leaving):
+            hook()
+
+
+before_change["backend"] = [_leave]
 
 
 def device_backend(ordinal: int) -> Backend:
@@ -70,7 +88,7 @@ def why_host() -> str | None:
 
 
 def _decide() -> Backend | None:
-    global _decided
+    global _decided, _latest
     if here.are_several and config.backend in _ON_GPU:
         # Each thread has its own; nothing is kept, for `current` would not know whose it is.
         return here.thread.timeline.backend
@@ -87,6 +105,7 @@ def _decide() -> Backend | None:
         elif name != "host":
             backend = _open(name, version)
         _decided = (version, backend)
+        _latest = backend or _latest
         return backend
 
 
