@@ -133,16 +133,16 @@ class ForeignBuffer:
         Whose end gives the memory back.
     """
 
-    __slots__ = ("__weakref__", "_finish", "owner", "ptr")
+    __slots__ = ("__weakref__", "_outlive", "owner", "ptr")
 
     def __init__(self, ptr: int, owner: Any) -> None:
         self.ptr = ptr
         self.owner = owner
-        self._finish = device().finish
+        self._outlive = device().outlive
 
     def __del__(self) -> None:
         # Its owner knows nothing of the work queued here that may still use it.
-        self._finish()
+        self._outlive(self.owner)
 
     @property
     def buffer(self) -> ForeignBuffer:

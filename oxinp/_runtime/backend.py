@@ -195,8 +195,8 @@ class Backend(Protocol):
         """Let a stream of others wait for what is queued on the current one."""
         ...
 
-    def finish(self) -> None:
-        """Wait for what is queued on the current stream; raises nothing, so that finalisers may call it."""
+    def outlive(self, owner: object, /) -> None:
+        """Keep what queued work may use until that is done; raises nothing, so that finalisers may call it."""
         ...
 
     def check_address(self, ptr: int, /) -> None:

@@ -124,7 +124,6 @@ class CudaBackend:
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
         self._transfers = Transfers(context, self._memory, num_staging_workers)
-        self._synchronize_stream = context.driver.raw("cuStreamSynchronize")
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
 
     def reach(self, other: CudaBackend) -> bool:
@@ -200,17 +199,24 @@ class CudaBackend:
         finally:
             with TURN:
                 self._captures -= 1
-            while not self._captures and self._put_off:
-                with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
-                    self._put_off.popleft()()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what was put off until nothing is captured, if that is so."""
+        while not self._captures and self._put_off:
+            with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
+                self._put_off.popleft()()
 
     def when_nothing_is_captured(self, work: Callable[[], object]) -> None:
-        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended."""
-        with TURN:
-            if self._captures:
-                self._put_off.append(work)
-                return
-        work()
+        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended.
+
+        Takes no lock, so that finalisers may call it.
+        """
+        if not self._captures:
+            work()
+            return
+        self._put_off.append(work)
+        self._catch_up()  # the last one may have ended since it was asked for
 
     def tell_apart(self) -> None:
         """Let each thread's memory come from its own stream; called when there are several."""
@@ -385,10 +391,18 @@ class CudaBackend:
         # The event may go as soon as both calls are made: the driver keeps what it still needs.
         self.context.driver.cuStreamWaitEvent(then, done.handle, 0)
 
-    def finish(self) -> None:
-        """Wait for what is queued; raises nothing, so that finalisers may call it."""
-        for stream in tuple(self._timelines) or (0,):
-            self._synchronize_stream(stream)
+    def outlive(self, owner: object) -> None:
+        """Keep what queued work may use until that is done, but do not wait for it while a stream is captured.
+
+        Finalisers may call it: it raises nothing and takes no lock.
+        """
+        self.when_nothing_is_captured(partial(self._finish, owner))
+
+    def _finish(self, _: object) -> None:
+        """Wait for what is queued on any stream; what the argument is lives until then."""
+        with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
+            for stream in tuple(self._timelines) or (0,):
+                self.context.driver.cuStreamSynchronize(stream)
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""

@@ -179,8 +179,8 @@ class EmulatorBackend:
     def let_wait(self, stream: int) -> None:
         """Return: all work is done as soon as it is asked for."""
 
-    def finish(self) -> None:
-        """Return: all work is done as soon as it is asked for."""
+    def outlive(self, owner: object) -> None:
+        """Let go of it: all work is done as soon as it is asked for."""
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError unless an address is one of the emulated memory."""
