@@ -5,6 +5,7 @@ them: `config`, the settings; `evaluate` and `explain`; `oxinp.cuda`, the device
 """
 
 import importlib
+import sys
 from typing import Any
 
 from oxinp._api import namespace as _namespace
@@ -12,6 +13,12 @@ from oxinp._config import config
 from oxinp._core.evaluate import evaluate
 from oxinp._core.explain import explain
 from oxinp._core.fallback import FallbackError, FallbackWarning
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool and the fast paths of operators rely on
+    raise ImportError(
+        "oxinp needs Python's global interpreter lock, which this free-threaded Python runs without: start it with the "
+        "environment variable PYTHON_GIL=1 (or python -X gil=1), or use the ordinary build of Python"
+    )
 
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = {"cuda": "oxinp.cuda"}

@@ -65,3 +65,19 @@ def test_import_leaves_out(loaded, heavy):
 def test_inspection_sees_what_is_loaded(loaded):
     assert "oxinp" in loaded["modules"]
     assert "numpy" in loaded["modules"]
+
+
+@pytest.mark.parametrize(("is_enabled", "is_refused"), [(False, True), (True, False)])
+def test_free_threaded_python_is_refused_in_one_sentence(is_enabled, is_refused):
+    script = f"""
+import sys
+sys._is_gil_enabled = lambda: {is_enabled}
+try:
+    import oxinp
+except ImportError as error:
+    print(error)
+"""
+    said = in_fresh_process(script).strip()
+    assert bool(said) == is_refused
+    assert all(part in said for part in ("PYTHON_GIL=1", "global interpreter lock")) == is_refused
+    assert len(said.splitlines()) == is_refused
