@@ -21,6 +21,7 @@ from oxinp._core.placement import device
 from oxinp._core.programs import on_device, read
 from oxinp._core.storage import SHARED, WRITING, Pin, Stale, Storage, Value, drop_pin, is_shared, pinned
 from oxinp._runtime import here, hooks
+from oxinp._runtime.forking import free_in_children
 
 
 class Handle:
@@ -316,3 +317,7 @@ def leave_device() -> None:
 
 
 hooks.before_leaving.append(leave_device)
+
+# In a forked child nothing that is pending can be computed, and nobody holds the lock.
+free_in_children(schedule.LOCK)
+hooks.in_forked_child += [schedule.PENDING.clear, schedule.DEFERRED.clear]

@@ -415,6 +415,9 @@ class CudaBackend:
                 "that device the first one with CUDA_VISIBLE_DEVICES"
             )
 
+    def abandon(self) -> None:
+        """Do nothing: in a forked child every function of the driver refuses, see `_driver.library`."""
+
     def record_event(self) -> Event:
         """Return an event at the present end of the current stream."""
         event = Event(self.context)

@@ -15,6 +15,7 @@ __all__ = [
     "before_leaving",
     "before_out_of_memory",
     "before_synchronize",
+    "in_forked_child",
     "when_several",
     "while_starting",
 ]
@@ -65,6 +66,9 @@ before_leaving: list[Callable[[], object]] = []
 
 What one raises is raised by the assignment to `config.backend`, which changes nothing then.
 """
+
+in_forked_child: list[Callable[[], object]] = []
+"""Called in a child that has just been forked, once no lock is held there."""
 
 when_several: list[Callable[[], object]] = []
 """Called once, when there is a second stream or device for work to go to."""
