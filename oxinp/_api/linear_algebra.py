@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import string
 from typing import Any
 
 import numpy as np
@@ -116,7 +115,7 @@ def _position(label: Any) -> int:
     return number
 
 
-_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _frozen(optimize: Any) -> Any:
