@@ -396,10 +396,10 @@ class CudaBackend:
 
         Finalisers may call it: it raises nothing and takes no lock.
         """
-        self.when_nothing_is_captured(partial(self._finish, owner))
+        self.when_nothing_is_captured(partial(self.finish, owner))
 
-    def _finish(self, _: object) -> None:
-        """Wait for what is queued on any stream; what the argument is lives until then."""
+    def finish(self, kept: object = None) -> None:  # noqa: ARG002 - it lives as long as the call
+        """Wait for what is queued on any stream, for which something may be kept; raises nothing."""
         with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
             for stream in tuple(self._timelines) or (0,):
                 self.context.driver.cuStreamSynchronize(stream)
