@@ -163,6 +163,20 @@ def on_hosts(
     return exchange.take(result)
 
 
+def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's; it writes to none of its arguments.
+    args, kwargs
+        Its arguments.
+    """
+    result = on_hosts(function, args, kwargs)
+    return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
+
+
 def _host_side(array: Any) -> Any:
     """Return NumPy's view of an array that is valid on the host and may be written to; else None."""
     host = array._storage.host

@@ -355,3 +355,36 @@ def test_small_arrays_stay_on_the_host(config, stats):
     assert a[1, 1] == 2
     after = stats()
     assert (after.launches, after.fallbacks.get("einsum", 0)) == (before.launches, before.fallbacks.get("einsum", 0))
+
+
+READ_ONLY = {
+    "broadcast": lambda np: np.broadcast_to(np.arange(3.0), (3, 3)),
+    "flagged": lambda np: _read_only(np.eye(3) * 2),
+}
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("make", READ_ONLY.values(), ids=READ_ONLY)
+@pytest.mark.parametrize("threshold", [0, 65536, float("inf")])
+def test_read_only_operands(twin, config, make, threshold):
+    config.offload_threshold = threshold
+
+    def body(np):
+        a, b = make(np), np.arange(9.0).reshape(3, 3)
+        view = np.einsum("ij->ji", a)
+        diagonal = np.einsum("ii->i", a)
+        return (
+            np.einsum("ij->i", a),
+            np.einsum("ij,jk->ik", a, b),
+            np.einsum("ij,jk,kl", b, a, a),
+            *(view, view.flags.writeable, diagonal, diagonal.flags.writeable),
+            *(np.dot(a, b), np.inner(a, a), np.inner(b, a), np.tensordot(a, b, 1), np.vdot(a, b), a @ b),
+            np.dot(np.eye(2), np.broadcast_to(np.eye(2), (2, 2, 2))).shape,
+            np.inner(np.broadcast_to(np.eye(2), (2, 2, 2)), np.broadcast_to(np.eye(2), (2, 2, 2))).shape,
+        )
+
+    twin(body)

@@ -13,7 +13,7 @@ from oxinp._core import placement, schedule
 from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
 from oxinp._core.exchange import is_array
 from oxinp._core.expr import Unsupported, new_table, remember
-from oxinp._core.fallback import on_hosts
+from oxinp._core.fallback import placed_on_host
 from oxinp._core.handle import Handle, host_view, writes_host
 from oxinp._core.layout import Layout
 from oxinp._core.ops import creation, matmul
@@ -160,7 +160,7 @@ class Plan:
         if self.cost < 0:
             raise Unsupported("a dtype without kernels")
         if out is None:
-            return on_hosts(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
+            return placed_on_host(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
         with schedule.LOCK:
             np.einsum(self.subscripts, *map(host_view, arrays), out=writes_host(out), **self.keywords)
         return out
