@@ -17,7 +17,15 @@ from oxinp._core.ops import matmul
 from oxinp._core.ops.copy import assign, astype, copy
 from oxinp._core.ops.views import view
 from oxinp._core.subclass import SUBCLASSES, leader
-from oxinp._core.ufunc import check_writeable, is_hosted, operand, types, wrap_host
+from oxinp._core.ufunc import (
+    check_writeable,
+    declined_in_place,
+    is_hosted,
+    operand,
+    operand_in_place,
+    types,
+    wrap_host,
+)
 from oxinp._core.ufunc_object import ufunc
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -252,8 +260,9 @@ def operator_methods() -> dict[str, Any]:
         return NotImplemented if operand(other) is NotImplemented else product(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        if operand(other) is NotImplemented:
-            return NotImplemented
+        given, other = other, operand_in_place(other)
+        if other is NotImplemented:
+            return declined_in_place(np.matmul, self, given)
         if not self.ndim or np.ndim(other) < 2:
             stand_in = np.ones([1] * self.ndim)
             stand_in @= np.ones([1] * np.ndim(other))  # NumPy's own error

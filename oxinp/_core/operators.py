@@ -20,7 +20,18 @@ from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
 from oxinp._core.handle import end_writing, expression, host_and_view, host_view
 from oxinp._core.storage import SHARED, WRITING, Storage
-from oxinp._core.ufunc import apply, apply_into, declined, operand, store, types, wrap_host, wrap_pending
+from oxinp._core.ufunc import (
+    apply,
+    apply_into,
+    declined,
+    declined_in_place,
+    operand,
+    operand_in_place,
+    store,
+    types,
+    wrap_host,
+    wrap_pending,
+)
 from oxinp._core.ufunc_table import UfuncRow
 
 _new = object.__new__
@@ -255,12 +266,12 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     if graph is not None:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
-        b = operand(b)
-        if b is NotImplemented:
-            return b
+        other = operand_in_place(b)
+        if other is NotImplemented:
+            return declined_in_place(ufunc, a, b)
         try:
-            return apply_into(operation, ufunc, ufunc, (a, b), a)
+            return apply_into(operation, ufunc, ufunc, (a, other), a)
         except Unsupported:
-            return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
+            return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
     return operator, reflected, in_place

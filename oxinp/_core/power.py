@@ -12,7 +12,17 @@ from oxinp._core.handle import Handle, fetch, host_view
 from oxinp._core.ops.reduce import reduce
 from oxinp._core.placement import is_host
 from oxinp._core.reduction_table import ANY
-from oxinp._core.ufunc import check_cast, check_writeable, cost_of, declined, is_hosted, operand, types
+from oxinp._core.ufunc import (
+    check_cast,
+    check_writeable,
+    cost_of,
+    declined,
+    declined_in_place,
+    is_hosted,
+    operand,
+    operand_in_place,
+    types,
+)
 from oxinp._core.ufunc_object import OBJECTS, ufunc
 from oxinp._core.ufunc_table import UfuncRow
 
@@ -134,10 +144,10 @@ class Power(ufunc):
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 
         def in_place_operator(a: Any, b: Any) -> Any:
-            b = operand(b)
-            if b is NotImplemented:
-                return b
-            return in_place(a, b) if is_small(a, b) else self._on_device((a, b), (a,))
+            other = operand_in_place(b)
+            if other is NotImplemented:
+                return declined_in_place(row.numpy, a, b)
+            return in_place(a, other) if is_small(a, other) else self._on_device((a, other), (a,))
 
         self.methods = (operator, reflected_operator, in_place_operator)
 

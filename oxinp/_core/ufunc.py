@@ -453,6 +453,22 @@ def operand(value: Any) -> Any:
     return types.from_host(np.asarray(value))
 
 
+def operand_in_place(value: Any) -> Any:
+    """Return what `operand` does for an in-place operator, which takes arrays of NumPy's subclasses for their elements.
+
+    It cannot leave the operation to them: whoever else has the array would not see what was computed.
+    """
+    found = operand(value)
+    if found is NotImplemented and getattr(type(value), "__array_ufunc__", None) is _NumpyArray.__array_ufunc__:
+        return types.from_host(np.asarray(value))
+    return found
+
+
+def declined_in_place(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return what an in-place operator returns where `operand_in_place` declines: NumPy's ufunc asks the other side."""
+    return ufunc(a, b, out=(a,)) if hasattr(type(b), "__array_ufunc__") else NotImplemented
+
+
 def declined(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     """Return what an operator returns where `operand` declines a side: what NumPy's ufunc, which asks it, returns.
 
