@@ -59,9 +59,14 @@ def host_layout(array: np.ndarray[Any, Any]) -> Layout:
 
 def host_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the bytes of a dense array (in C, Fortran or any permuted order) as a flat uint8 view."""
-    if not array.flags.c_contiguous:
-        array = array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
-    return array.reshape(-1).view(np.uint8)
+    return _in_order(array).reshape(-1).view(np.uint8)
+
+
+def _in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a dense array with its axes in the order in which its elements lie."""
+    if array.flags.c_contiguous:
+        return array
+    return array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 
 def is_dense(array: np.ndarray[Any, Any]) -> bool:
@@ -137,6 +142,8 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     layout = handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
+    elif host.dtype.hasobject:
+        view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
     handle._cache = made = (host, view)
@@ -150,6 +157,16 @@ def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
     # NumPy checks strides against the memory even of no elements; where it lies still counts.
     nowhere = np.asarray(memory, np.uint8).reshape(-1)[layout.offset : layout.offset].view(layout.dtype)
     return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
+
+
+def _references_at(host: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
+    """Return what lies in a layout in an array of references to Python objects, which are not seen as bytes."""
+    memory = _in_order(host)
+    if layout.dtype == host.dtype and layout.is_contiguous and layout.size == host.size:
+        return memory.reshape(layout.shape)
+    if not layout.size:
+        return np.empty(layout.shape, layout.dtype)
+    return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
 
 
 def _await(storage: Storage) -> None:
