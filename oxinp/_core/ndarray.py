@@ -286,6 +286,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         """Return a NumPy array that converts, or raises, as this one should, without moving more than one element."""
         return fetch(self) if self._layout.size <= 1 else np.empty(self._layout.shape, np.bool_)
 
+    def __bytes__(self) -> bytes:
+        return bytes(fetch(self) if self._storage.host is None else host_view(self))
+
     def __copy__(self) -> Any:
         return copy(self, "K")
 
@@ -365,7 +368,15 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         """Set all elements to one value."""
         if self._view is not None and not self._view[1]:
             raise ValueError("assignment destination is read-only")
-        self[...] = np.asarray(value, self._layout.dtype)[()] if not isinstance(value, Handle) else value
+        if isinstance(value, Handle) and not value._layout.ndim and not self._layout.dtype.hasobject:
+            self[...] = value
+            return
+        if self._layout.dtype.hasobject:  # never anywhere but on the host
+            host_view(self).fill(fetch(value) if isinstance(value, Handle) else value)
+            return
+        element = np.empty(1, self._layout.dtype)
+        element.fill(fetch(value) if isinstance(value, Handle) else value)
+        self[...] = element[0]
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -18,7 +18,7 @@ from oxinp._config import config
 from oxinp._core import schedule
 from oxinp._core.explain import REPORTS
 from oxinp._core.expr import Operation, Unsupported
-from oxinp._core.handle import end_writing, expression, host_and_view, host_view
+from oxinp._core.handle import Handle, end_writing, expression, host_and_view, host_view
 from oxinp._core.storage import SHARED, WRITING, Storage
 from oxinp._core.ufunc import (
     apply,
@@ -47,6 +47,14 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     except ValueError:  # which NumPy raises itself, unless something else is wrong as well
         return -1
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
+
+
+_EQUALITY = (python_operator.eq, python_operator.ne)
+
+
+def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
+    """Return an array of NumPy's with the dtype and shape of one of ours."""
+    return np.broadcast_to(np.zeros((), x._layout.dtype), x._layout.shape)
 
 
 def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:
@@ -219,9 +227,15 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
-            return apply(operation, compute, (a, b))
-        except Unsupported:
-            return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+            try:
+                return apply(operation, compute, (a, b))
+            except Unsupported:
+                return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+        except TypeError:
+            if row.python not in _EQUALITY:
+                raise
+        # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
+        return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
 
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
