@@ -15,7 +15,7 @@ from oxinp._core.handle import Handle, fetch, host_view
 from oxinp._core.ops import creation, shape
 from oxinp._core.ops.copy import assign, astype, copy
 from oxinp._core.ops.views import view
-from oxinp._core.ufunc import is_hosted, wrap_host
+from oxinp._core.ufunc import is_hosted, mask_operand, wrap_host
 
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
@@ -95,6 +95,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
     """Return what `dst` becomes where `where` holds, and stays elsewhere, in its own dtype."""
     dtype = dst._layout.dtype
+    where = mask_operand(where)
+    if where is NotImplemented:
+        raise Unsupported("what has a say of its own")
     where = as_ours(where)
     np.copyto(np.empty(0), np.empty(0), where=np.empty(0, where._layout.dtype))  # NumPy's own error
     given = src._layout.dtype if isinstance(src, Handle) else np.asarray(src).dtype

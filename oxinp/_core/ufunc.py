@@ -453,6 +453,23 @@ def operand(value: Any) -> Any:
     return types.from_host(np.asarray(value))
 
 
+def mask_operand(where: Any) -> Any:
+    """Return what `where=` is to a call: arrays have to be of truth values, anything else is asked whether it is true.
+
+    NotImplemented to decline, as `operand` does.
+    """
+    if type(where) is types.scalar and where._layout.dtype != np.bool_:
+        where = np.asarray(where)[()]
+    is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
+    if is_array and not isinstance(where, np.generic):
+        return operand(where)
+    found = np.asarray(where, np.bool_)
+    return operand(found) if found.ndim else found[()]
+
+
+_ARRAY_LIKE = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__")
+
+
 def operand_in_place(value: Any) -> Any:
     """Return what `operand` does for an in-place operator, which takes arrays of NumPy's subclasses for their elements.
 

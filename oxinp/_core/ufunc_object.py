@@ -19,7 +19,17 @@ from oxinp._core.ops.reduce import reduce
 from oxinp._core.ops.scan import accumulate
 from oxinp._core.reduction_table import BY_UFUNC, SCANS
 from oxinp._core.subclass import SUBCLASSES, leader
-from oxinp._core.ufunc import apply, apply_into, check_writeable, is_host_only, operand, operations_of, types, wrap_host
+from oxinp._core.ufunc import (
+    apply,
+    apply_into,
+    check_writeable,
+    is_host_only,
+    mask_operand,
+    operand,
+    operations_of,
+    types,
+    wrap_host,
+)
 from oxinp._core.ufunc_table import UfuncRow
 
 
@@ -69,7 +79,7 @@ class ufunc:  # noqa: N801 - NumPy's name
                 return result
         where = kwargs.get("where", True)
         operands = tuple([operand(x) for x in args[:num_inputs]])
-        mask = None if where is True else operand(where)
+        mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
         if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):

@@ -98,3 +98,27 @@ def test_comparisons_without_a_loop(twin, make, compare, other):
 
 def test_texts_are_in_no_numbers(twin):
     twin(lambda np: "a" in np.arange(2))
+
+
+WHERE = [0, 1, 2.5, "a", "", None, (1, 0), [True, 0], [[1], [0]], [2.5, 0], numpy.int64(1), numpy.float64(0)]
+WHERE += [numpy.array([1, 0]), numpy.array(1), numpy.array([True, False]), True, numpy.bool_(False)]
+MASKED = {
+    "copyto": lambda np, where: (a := np.zeros((2, 2)), np.copyto(a, 7, where=where)),
+    "copyto of itself": lambda np, where: (a := np.ones((2, 2)), np.copyto(a, a, where=where)),
+    "copyto of an array": lambda np, where: (a := np.zeros((2, 2)), np.copyto(a, np.ones(2), where=where)),
+    "ufunc": lambda np, where: np.add(np.ones((2, 2)), 1, out=np.zeros((2, 2)), where=where),
+    "unary": lambda np, where: np.sqrt(np.ones((2, 2)) + 3, out=np.zeros((2, 2)), where=where),
+    "out of itself": lambda np, where: (a := np.ones((2, 2)), np.less(a, a, out=(a[None].astype(bool),), where=where)),
+}
+
+
+@pytest.mark.parametrize("where", WHERE, ids=repr)
+@pytest.mark.parametrize("call", MASKED.values(), ids=MASKED)
+def test_where(twin, call, where):
+    twin(lambda np: call(np, where))
+
+
+def test_where_that_was_computed(twin):
+    twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3).sum()))
+    twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3) > 1))
+    twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3)))
