@@ -73,10 +73,11 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     """See `numpy.copyto`."""
     if not is_array(dst):
         raise Unsupported("a NumPy array to write to")
-    if where is not True:
-        src = _masked(dst, src, casting, where)
+    mask = None if where is True else _mask(where)
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout):
         return  # NumPy looks no further either
+    if mask is not None:
+        src = _masked(dst, src, casting, mask)
     if dst._view is not None and not dst._view[1]:
         raise ValueError("assignment destination is read-only")
     if not isinstance(src, Handle | int | float | complex | np.generic):
@@ -92,14 +93,18 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     assign(dst, cast[()])
 
 
+def _mask(where: Any) -> Any:
+    mask = mask_operand(where)
+    if mask is NotImplemented:
+        raise Unsupported("what has a say of its own")
+    mask = as_ours(mask)
+    np.copyto(np.empty(0), np.empty(0), where=np.empty(0, mask._layout.dtype))  # NumPy's own error
+    return mask
+
+
 def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
     """Return what `dst` becomes where `where` holds, and stays elsewhere, in its own dtype."""
     dtype = dst._layout.dtype
-    where = mask_operand(where)
-    if where is NotImplemented:
-        raise Unsupported("what has a say of its own")
-    where = as_ours(where)
-    np.copyto(np.empty(0), np.empty(0), where=np.empty(0, where._layout.dtype))  # NumPy's own error
     given = src._layout.dtype if isinstance(src, Handle) else np.asarray(src).dtype
     if not isinstance(src, Handle | int | float) and np.ndim(src):
         src = as_ours(src)

@@ -105,6 +105,11 @@ WHERE += [numpy.array([1, 0]), numpy.array(1), numpy.array([True, False]), True,
 MASKED = {
     "copyto": lambda np, where: (a := np.zeros((2, 2)), np.copyto(a, 7, where=where)),
     "copyto of itself": lambda np, where: (a := np.ones((2, 2)), np.copyto(a, a, where=where)),
+    "copyto of what is read-only": lambda np, where: np.copyto(np.broadcast_to(np.ones(1), (2, 2)), 1, where=where),
+    "copyto of itself, read-only": lambda np, where: (
+        a := np.broadcast_to(np.ones(1), (2, 2)),
+        np.copyto(a, a, where=where),
+    ),
     "copyto of an array": lambda np, where: (a := np.zeros((2, 2)), np.copyto(a, np.ones(2), where=where)),
     "ufunc": lambda np, where: np.add(np.ones((2, 2)), 1, out=np.zeros((2, 2)), where=where),
     "unary": lambda np, where: np.sqrt(np.ones((2, 2)) + 3, out=np.zeros((2, 2)), where=where),
