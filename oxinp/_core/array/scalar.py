@@ -164,6 +164,3 @@ class DeviceScalar(_Operators):
     __ge__ = _eager(operator.ge)
     __divmod__, __rdivmod__ = _eager(divmod), _eager(divmod, reflected=True)
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
-
-
-types.scalar = DeviceScalar

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.host.exchange import is_array
-from oxinp._core.host.fallback import on_hosts
+from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.calls import LOCK
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
@@ -161,7 +161,7 @@ class Plan:
         if self.cost < 0:
             raise Unsupported("a dtype without kernels")
         if out is None:
-            return on_hosts(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
+            return placed_on_host(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
         with LOCK:
             np.einsum(self.subscripts, *map(host_view, arrays), out=writes_host(out), **self.keywords)
         return out
