@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import check_writeable, is_hosted
 from oxinp._core.lazy.views import view

@@ -14,7 +14,7 @@ from oxinp._core.array.methods import array_methods
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import adopt_host
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import view, view_at

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.lazy.calls import LOCK, is_waiting
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import types
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS

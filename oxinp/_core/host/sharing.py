@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.handle import (
     Handle,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core.lazy import explain, schedule
-from oxinp._core.lazy.calls import CALLS, LOCK
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view

@@ -9,7 +9,8 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK, Pending
+from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
@@ -334,26 +335,29 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
     source, depth
         As for `schedule.write`.
     """
+    attempt(_store, out, value, source, depth)  # under the lock nobody computes or reads the old value meanwhile
+
+
+def _store(out: Any, value: Value, source: Storage | None, depth: int) -> None:
     storage = out._storage
-    with LOCK:  # nobody computes or reads the old value meanwhile
-        if is_pinned(storage):
+    if is_pinned(storage):
+        _store_on_host(out, value)
+        return
+    if out._view is None:
+        storage.value = value
+        storage.host = None
+        storage.stale = None
+        if value[0].nodes:
+            schedule.enter(storage)
+        return
+    if storage.value is None:
+        device_value(storage)
+        if storage.value is None:  # it has been pinned since
             _store_on_host(out, value)
             return
-        if out._view is None:
-            storage.value = value
-            storage.host = None
-            storage.stale = None
-            if value[0].nodes:
-                schedule.enter(storage)
-            return
-        if storage.value is None:
-            device_value(storage)
-            if storage.value is None:  # it has been pinned since
-                _store_on_host(out, value)
-                return
-        schedule.materialise(storage)
-        if out._layout.size:
-            schedule.write(storage, out._layout, value, source, depth)
+    schedule.materialise(storage)
+    if out._layout.size:
+        schedule.write(storage, out._layout, value, source, depth)
 
 
 def store_result(out: Any, value: Value) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
-from oxinp._core.lazy.calls import LOCK, is_waiting
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view, writes_host
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending

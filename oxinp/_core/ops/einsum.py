@@ -12,7 +12,7 @@ import numpy as np
 from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, host_view, writes_host
 from oxinp._core.lazy.record import check_writeable, is_hosted
