@@ -28,8 +28,8 @@ from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 BY_WARPGROUPS = MmaSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_bf16x3=True, is_wgmma=True)
-SMALL = MmaSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_bf16x3=True)
-COMPLEX = SMALL._replace(tile_n=64, is_complex=True)
+SMALL_TERMS = MmaSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_bf16x3=True)
+COMPLEX = SMALL_TERMS._replace(tile_n=64, is_complex=True)
 
 
 def block_kernel(spec):
@@ -97,7 +97,7 @@ def chain(a, b):
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_products_are_as_exact_as_multiply_adds(majors, groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 62, 60, 32)
-    spec = MmaSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups, is_bf16x3=True)
+    spec = MmaSpec(f32, *majors, 64, 64, 32, 64, num_k_groups=groups, is_bf16x3=True)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
@@ -105,13 +105,13 @@ def test_products_are_as_exact_as_multiply_adds(majors, groups):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_complex_products_are_as_exact_as_multiply_adds(groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 31, 30, 16, np.complex64)
-    spec = COMPLEX._replace(num_groups=groups)
+    spec = COMPLEX._replace(num_k_groups=groups)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("spec", [SMALL, COMPLEX], ids=["real", "complex"])
+@pytest.mark.parametrize("spec", [SMALL_TERMS, COMPLEX], ids=["real", "complex"])
 def test_numbers_of_every_sort(case, spec):
     n, depth, dtype = (31, 16, np.complex64) if spec.is_complex else (31, 32, np.float32)
     a, b = draw(case, np.random.default_rng(3), 32, n, depth, dtype)
@@ -163,15 +163,15 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
     stored = np.ascontiguousarray(b if major == "k" else b.T.reshape(depth, -1, 32).transpose(1, 0, 2))
     words = run(k.build(), [np.zeros(num_words, np.uint32), stored], ())
     if is_complex:
-        transposed = np.stack([-b[1::2], b[::2]], axis=1).reshape(b.shape)
-        b = np.stack([b, transposed], axis=2).reshape(len(b), -1)
+        transposed = np.batch([-b[1::2], b[::2]], axis=1).reshape(b.shape)
+        b = np.batch([b, transposed], axis=2).reshape(len(b), -1)
     # Rows of 128 bytes, of their chunks of 8 the one with number c at c ^ (row % 8); of N, boxes of 64.
     chunks = words.view(np.uint16).reshape(own.num_tiles, -1, 8, 8)
     row, chunk = np.ogrid[: chunks.shape[1], :8]
     halves = (chunks[:, row, chunk ^ (row % 8)].astype(np.uint32) << 16).view(np.float32)
     if major == "k":
         beside = halves.reshape(2, -1, 2, 32)
-        parts = np.stack([beside[0, :, 0], beside[0, :, 1], beside[1, :, 0]])
+        parts = np.batch([beside[0, :, 0], beside[0, :, 1], beside[1, :, 0]])
     else:
         parts = halves.reshape(3, 2, 32, 64).transpose(0, 1, 3, 2).reshape(3, -1, 32)
     np.testing.assert_array_equal(parts.sum(axis=0, dtype=np.float64), b)

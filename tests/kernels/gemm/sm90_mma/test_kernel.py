@@ -162,7 +162,7 @@ def test_warps_multiply_c128(majors):
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_f32(majors, groups):
-    check(MmaSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups), 62, 60)
+    check(MmaSpec(f32, *majors, 64, 64, 32, 64, num_k_groups=groups), 62, 60)
 
 
 @pytest.mark.parametrize("type", [f32, f64])
@@ -207,7 +207,7 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
     [
         *[(mma_kernel, MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)) for type in (f64, c128, f32)],
         *[(wgmma_kernel, WgmmaSpec(f16, f16, tile_n=128, store=store)) for store in (DirectRows, BulkRows)],
-        (ozaki_kernel, OzakiSpec(is_added=True)),
+        (ozaki_kernel, OzakiSpec(is_accumulated=True)),
         (stacked, StackedSpec()),
         (fp16x2_kernel, Fp16x2Spec("k", "mn", has_pairs=True)),
     ],
@@ -226,9 +226,9 @@ def test_rounds_are_as_long_as_k_allows(type, depth, length):
     assert spec.fitted(depth).unroll_k == length
     with pytest.raises(ValueError, match="whole rounds"):
         mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
-    sliced, stack = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
+    sliced, batch = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
     with pytest.raises(ValueError, match="whole rounds"):
-        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), stack)
+        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), batch)
 
 
 def test_rounds_of_what_takes_long_to_compile_are_of_one_buffer():
