@@ -4,6 +4,7 @@ The suite runs on the emulator unless OXINP_BACKEND says otherwise, so it means 
 OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead.
 """
 
+import gc
 import importlib
 import os
 import sys
@@ -15,16 +16,36 @@ REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
 
 
-@pytest.fixture(scope="module", autouse=True)
+# On the emulator a kernel is some thousand objects, which the garbage collector looks at again and again.
+TESTS_PER_MEMORY = 1 << 20 if REQUIRE_GPU else 16
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the thousands of tests, which are there to the end, and most of its rounds."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Forget kernels at the end of a module, and before there are too many."""
+    item.config.stash[NUM_RUN] = num_run = item.config.stash.get(NUM_RUN, 0) + 1
+    if nextitem is None or nextitem.path != item.path or num_run % TESTS_PER_MEMORY == 0:
+        forget_kernels()
+
+
+NUM_RUN = pytest.StashKey[int]()
+
+
 def forget_kernels():
-    """Let go of what a module compiled: the kernels of thousands of tests would take gigabytes."""
-    yield
+    """Let go of what was compiled: the kernels of thousands of tests would take gigabytes."""
     for name, module in tuple(sys.modules.items()):
         if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
             module.make.cache_clear()
-    expr = sys.modules.get("oxinp._core.expr")
-    for table in () if expr is None else expr._TABLES:
+    expr = sys.modules.get("oxinp._core.lazy.expr")
+    for table in () if expr is None else (*expr._TABLES, expr._STRUCTURES):
         table.clear()
+        table.old.clear()
 
 
 def _devices():
@@ -99,7 +120,7 @@ def stats():
 def one_stream(monkeypatch):
     """Forget that a stream or a device was ever chosen; what the test chooses is forgotten, too."""
     here = importlib.import_module("oxinp._runtime.here")
-    schedule = importlib.import_module("oxinp._core.schedule")
+    schedule = importlib.import_module("oxinp._core.lazy.schedule")
     timeline = importlib.import_module("oxinp._runtime.timeline")
     monkeypatch.setattr(timeline._elsewhere, "uses", None)
     for pool in tuple(timeline.POOLS):  # where each backend takes memory from: whatever changes it is undone

@@ -10,9 +10,9 @@ import numpy as np
 
 from oxinp._api.fronts import describe
 from oxinp._api.rebound import rebound
-from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import call
-from oxinp._core.ufunc import types
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import types
 
 
 class Indexed:

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.host.exchange import is_array
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import check_writeable
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation import shape
+from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops import einsum as sums
-from oxinp._core.ops import matmul, shape
-from oxinp._core.ops.copy import assign
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.views import view
-from oxinp._core.reduction_table import SUM
-from oxinp._core.ufunc import check_writeable
+from oxinp._core.ops import matmul
+from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
 
 
 def _checked(a: Any, b: Any) -> tuple[Any, Any]:

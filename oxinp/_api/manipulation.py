@@ -8,14 +8,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._core import placement, ufuncs
-from oxinp._core.exchange import StandIns, is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.handle import Handle, fetch, host_view
-from oxinp._core.ops import creation, shape
-from oxinp._core.ops.copy import assign, astype, copy
-from oxinp._core.ops.views import view
-from oxinp._core.ufunc import is_hosted, wrap_host
+from oxinp._core.host.exchange import StandIns, is_array
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, fetch, host_view
+from oxinp._core.lazy.record import is_hosted, wrap_host
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation import shape
+from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.ops import creation
+from oxinp._core.ufunc import objects as ufuncs
 
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
@@ -31,6 +33,8 @@ for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
     for _name in _names.split():
         if hasattr(np, _name):
             enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
+for _name in ("as_strided", "sliding_window_view"):
+    enter_without_reading(getattr(np.lib.stride_tricks, _name), f"lib.stride_tricks.{_name}")
 
 
 @implements("shape", is_hosted=False)

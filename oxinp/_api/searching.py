@@ -8,14 +8,14 @@ import numpy as np
 
 from oxinp._api import indexing
 from oxinp._api.fronts import as_ours, implements, reduced
-from oxinp._core import reduction_table as table
-from oxinp._core import ufuncs
-from oxinp._core.dtypes import BOOL, INT64, WEAK_TYPES
-from oxinp._core.exchange import holds_arrays, is_array
-from oxinp._core.expr import Unsupported
+from oxinp._core.host.exchange import holds_arrays, is_array
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.memory.dtypes import BOOL, INT64, WEAK_TYPES
 from oxinp._core.ops import creation
-from oxinp._core.ops.copy import astype
-from oxinp._core.ops.views import view
+from oxinp._core.reduction import table
+from oxinp._core.ufunc import objects as ufuncs
 from oxinp._kernels.reduce.operators import LAST
 
 _NoValue = np._NoValue

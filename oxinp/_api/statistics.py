@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import implements, reduced
-from oxinp._core import reduction_table as table
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.reduction import table
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _NoValue = np._NoValue
 

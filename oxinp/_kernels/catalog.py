@@ -25,6 +25,13 @@ from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._kernels.sort import block as sort_block
+from oxinp._kernels.sort import histogram, network, onesweep
+from oxinp._kernels.sort import plan as sort
+from oxinp._kernels.sort.block import BlockSpec
+from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
+from oxinp._kernels.sort.network import NetworkSpec
+from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -269,6 +276,21 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
     return list(dict.fromkeys([*takes, *selects]))
 
 
+SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
+
+
+def sort_specs() -> list[Any]:
+    """Return the distinct Specs of sorts, of every type and length."""
+    found = (
+        spec
+        for type_ in (*TYPES, *OTHER_TYPES)
+        for result in (None, i64)
+        for length in SORTED
+        for spec in sort.specs(length, type_, result, DEVICE)
+    )
+    return list(dict.fromkeys(found))
+
+
 FAMILIES: dict[type, Any] = {
     LinearSpec: linear,
     TileSpec: tile,
@@ -278,12 +300,17 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
+    NetworkSpec: network,
+    BlockSpec: sort_block,
+    HistogramSpec: histogram,
+    RouteSpec: histogram,
+    OnesweepSpec: onesweep,
 }
 
 
 def specs() -> list[Any]:
     """Return all shipped Specs."""
-    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs()]
+    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs(), *sort_specs()]
 
 
 def make(spec: Any) -> Kernel:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row, Wait
 from oxinp._ptx.types import u32
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language
 
 # %-registers of a thread, by name; the emulator provides a value for each.
 SPECIAL_REGISTERS = (
@@ -102,7 +100,7 @@ def _rows() -> list[Row]:
 isa.register(_rows())
 
 
-def follow(k: Builder) -> None:
+def follow(k: Language) -> None:
     """Wait for the kernel before this one, and let the one behind it begin; before any access to global memory.
 
     What needs none is done while the one before ends. A thread that waits until another one has, need not.

@@ -18,7 +18,6 @@ from oxinp._ptx.value import Value
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.mbarrier import Slot
-    from oxinp._ptx.wgmma import Accumulator, Totals
 
 WARPGROUP = 128  # threads
 Pair = tuple[int, int, Value, Value]  # (i, j) and two sums of an accumulator, see `wgmma.Accumulator`
@@ -191,6 +190,14 @@ class Finish(Protocol):
         """Finish pairs."""
 
 
+class Sums(Protocol):
+    """The sums of a warpgroup: an accumulator of wgmma, or totals of several; see `wgmma.Accumulator`."""
+
+    def pairs(self) -> list[Pair]:
+        """Return the thread's sums: (i, j, first, second)."""
+        ...
+
+
 class ResultTile:
     """The way of an accumulator's rows out to global memory: swizzled boxes in shared memory, stored by bulk copies.
 
@@ -242,7 +249,7 @@ class ResultTile:
     def store(
         self,
         tensor_map: TensorMap,
-        accumulator: Accumulator | Totals,
+        accumulator: Sums,
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),

@@ -18,11 +18,11 @@ from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
 from oxinp._ptx.tile import WARPGROUP, OperandView, Pair
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32, u64
-from oxinp._ptx.value import Value, Var
+from oxinp._ptx.value import Scope, Value, Var
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
-    from oxinp._ptx.kernel import Block, Loop
+    from oxinp._ptx.kernel import Loop
 
 ROWS = 64
 FRAGMENT, WORD = 4, 4  # registers that a thread has of A per multiplication, and their bytes
@@ -188,7 +188,7 @@ class Queue:
         k.emit_op(_wait_op(num_pending))
         for accumulator in self._accumulators:
             if accumulator._group <= self._num_groups - num_pending:
-                accumulator._landed_in = k._current
+                accumulator._landed_in = k._current.scope
 
     def _follow_loops(self) -> None:
         """Check the loops that ended since the last event: their next round begins as this one ended."""
@@ -214,8 +214,8 @@ class Accumulator:
         self._registers: list[Var] = [k.var(0, type) for _ in range(extent // 2)]
         self._keeps: Var = k.var(False, pred)
         self._group = -1  # number of the last group that adds into it
-        self._issued_in: Block | None = None
-        self._landed_in: Block | None = None  # block of the wait that covers it
+        self._issued_in: Scope | None = None
+        self._landed_in: Scope | None = None  # block of the wait that covers it
         self._assumed: set[int] = set()  # loops that were entered with the accumulator at rest, and read in
 
     def reset(self) -> None:
@@ -244,7 +244,7 @@ class Accumulator:
             if step == first:
                 self._keeps.set(True)
         self._group = self.queue._num_groups + 1
-        self._issued_in, self._landed_in = k._current, None
+        self._issued_in, self._landed_in = k._current.scope, None
 
     @property
     def registers(self) -> list[Var]:
@@ -258,7 +258,7 @@ class Accumulator:
         if self._issued_in is None:
             return False
         landed = self._landed_in
-        return landed is None or not (landed.is_open or _contains(landed, self._issued_in))
+        return landed is None or not (landed.is_open or landed.contains(self._issued_in))
 
     def pairs(self) -> list[Pair]:
         """Return the thread's sums: (i, j, first, second), see the class.
@@ -272,7 +272,7 @@ class Accumulator:
         if self.is_in_flight:
             raise TypeError("the accumulator is in flight: wait for its group first")
         for loop in self.queue.builder._loops:
-            if self._landed_in is None or not _contains(loop.body, self._landed_in):
+            if self._landed_in is None or not loop.body.scope.contains(self._landed_in):
                 self._assumed.add(id(loop))
         sums = [register.get() for register in self._registers]
         return [(i, j, sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]) for j in range(self.extent // 8) for i in range(2)]
@@ -309,14 +309,6 @@ class Totals:
         """Return the thread's totals as `Accumulator.pairs` does."""
         totals = [total.get() for total in self._registers]
         return [(i % 2, i // 2, totals[2 * i], totals[2 * i + 1]) for i in range(len(totals) // 2)]
-
-
-def _contains(outer: Block, inner: Block | None) -> bool:
-    while inner is not None:
-        if inner is outer:
-            return True
-        inner = inner.parent
-    return False
 
 
 def limit_registers(k: Builder, count: int, *, is_increase: bool) -> None:

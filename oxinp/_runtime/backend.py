@@ -138,6 +138,10 @@ class Backend(Protocol):
         """Copy inside the device; the ranges must not overlap."""
         ...
 
+    def fill(self, ptr: int, byte: int, nbytes: int, /) -> None:
+        """Set bytes of the device to a value."""
+        ...
+
     def launcher(
         self,
         kernel: Kernel,
@@ -145,6 +149,7 @@ class Backend(Protocol):
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = (0, 0),
+        is_brief: bool = False,
         /,
     ) -> Launch:
         """Return a callable that launches a kernel.
@@ -162,6 +167,10 @@ class Backend(Protocol):
             The remaining parameters.
         work : (int, int)
             Flops, and bytes that are read and written, of each launch: for those who profile.
+
+        is_brief : bool
+            It may run once: it is made in less time, and takes a little more at each launch. All that are made of one
+            kernel may be called by one thread at a time.
 
         Returns
         -------

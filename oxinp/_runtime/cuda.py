@@ -8,6 +8,7 @@ import importlib
 from collections import deque
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -123,6 +124,7 @@ class CudaBackend:
         self.loader = Loader(context)
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
+        self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
         self._transfers = Transfers(context, self._memory, num_staging_workers)
         self._synchronize_stream = context.driver.raw("cuStreamSynchronize")
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
@@ -282,6 +284,12 @@ class CudaBackend:
                 stream = self.order((dst_ptr, True), (src_ptr, False))
                 self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream)
 
+    def fill(self, ptr: int, byte: int, nbytes: int) -> None:
+        """Set bytes of the device to a value."""
+        if nbytes:
+            with TURN:
+                self._memory.fill8_async(ptr, byte, nbytes, self.order((ptr, True)))
+
     def launcher(
         self,
         kernel: Kernel,
@@ -289,9 +297,22 @@ class CudaBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
+        is_brief: bool = False,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        launch: Launch = Launcher(
+        after = after_launch(work)
+        if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
+            made = self._launcher(kernel, grid, num_varying, constants, after)
+            return self._finished(made.launch, kernel, num_varying)
+        shared = self._shared.get(kernel)
+        if shared is None:
+            shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
+        return self._finished(shared.at(grid, constants), kernel, num_varying)
+
+    def _launcher(
+        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
+    ) -> Launcher:
+        return Launcher(
             self.function(kernel),
             grid,
             kernel.block,
@@ -303,8 +324,11 @@ class CudaBackend:
             is_programmatic=GRID_WAIT in kernel.ptx and self.context.driver.version >= _MIN_OVERLAPPING_VERSION,
             current=self._launching,
             counter=stats,
-            after=after_launch(work),
-        ).launch
+            after=after,
+        )
+
+    def _finished(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
+        """Return a launch that keeps the order of streams, and waits where `config.synchronous` has it wait."""
         if here.are_several:
             launch = self._ordered(launch, kernel, num_varying)
         if not config.synchronous:

@@ -131,6 +131,11 @@ class EmulatorBackend:
         with self._lock:
             self.memory.copy(dst_ptr, src_ptr, nbytes)
 
+    def fill(self, ptr: int, byte: int, nbytes: int) -> None:
+        """Set bytes of the device to a value."""
+        with self._lock:
+            self.memory.write(ptr, np.full(nbytes, byte, np.uint8))
+
     def launcher(
         self,
         kernel: Kernel,
@@ -138,6 +143,7 @@ class EmulatorBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
+        is_brief: bool = False,  # noqa: ARG002 - there is one way
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
         pack = struct.Struct(kernel.param_format).pack

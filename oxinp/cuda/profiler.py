@@ -166,9 +166,9 @@ class Profile:
         make, allocate = backend.launcher, backend.allocate
 
         def launcher(
-            kernel: Any, grid: Any, num_varying: int, constants: Any, work: tuple[int, int] = counters.NO_WORK
+            kernel: Any, grid: Any, num_varying: int, constants: Any, work: Any = counters.NO_WORK, *rest: Any
         ) -> Callable[..., None]:
-            launch = make(kernel, grid, num_varying, constants, work)
+            launch = make(kernel, grid, num_varying, constants, work, *rest)
 
             def launch_between_events(*varying: Any) -> None:
                 start = _mark(backend)

@@ -8,14 +8,13 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.ops import launches
 from oxinp._core.ops import matmul as products
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import plan_rank_k
 from oxinp._kernels.gemm import select as kernels
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.plan import Argument, Launch, Plan
+from oxinp._kernels.plan import SCRATCH, Fill, Plan
 from tests.comparator import assert_same
 from tests.core.matrices import draw
 
@@ -335,7 +334,7 @@ def test_others_stay_native(splits, case):
 
 def test_without_memory_for_halves_there_is_a_way(monkeypatch):
     a, b = operands(51, 43, 62)
-    monkeypatch.setattr(kernels, "plan_fp16x2", lambda *_: Plan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_fp16x2", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
 
 
@@ -380,7 +379,7 @@ def test_settings_turn_bytes_off(residues, config):
 
 def test_without_memory_for_bytes_there_is_a_way(monkeypatch):
     a, b = (x.astype("f8") for x in operands(51, 43, 62))
-    monkeypatch.setattr(kernels, "plan_ozaki", lambda *_: Plan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_ozaki", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
 
 
@@ -406,30 +405,6 @@ def test_bytes_take_the_workspace_that_is_allowed(residues, config, dtype):
         assert residues[-1].scratch_nbytes <= nbytes <= config.matmul_workspace
         num_steps.append(len(residues[-1].steps))
     assert dtype == "f8" or num_steps[0] < num_steps[1]
-
-
-def test_parameters_of_launches_are_made_once_per_address():
-    made, launched = [], []
-
-    class Maps:
-        def launcher(self, *_):
-            return lambda *values: launched.append(values)
-
-        def tensor_map(self, spec, address):
-            made.append((spec, address))
-            return made[-1]
-
-    arguments = (Argument("out0"), Argument("in0", 8, "map"), Argument("in2"))
-    run = launches.Steps(Maps(), [Launch(None, (1, 1, 1), arguments, ())])
-    for c, a in ((100, 200), (101, 200), (100, 200)):
-        run(c, a, 300, 0, (7,))
-        assert launched[-1] == (c, ("map", a + 8), 7)
-    run = launches.Steps(Maps(), [Launch(None, (1, 1, 1), arguments[:2], ())])
-    for a in (*range(2 * launches.MAX_KEPT), 200):
-        run(100, a, 300)
-        assert launched[-1] == (100, ("map", a + 8))
-        assert len(run.calls) <= launches.MAX_KEPT
-    assert len(made) == 1 + 2 * launches.MAX_KEPT + 1
 
 
 @pytest.mark.hopper

@@ -66,7 +66,7 @@ def test_script(folder):
     users = ["oxinp", "oxinp", "oxinp.random", "oxinp.linalg", "oxinp.linalg", "oxinp", "oxinp"]
     assert names == f"{[*users, 'numpy', 'numpy']} oxinp"
     assert kinds == "True True True False"
-    assert values.startswith("False oxinp._api.random ")
+    assert values.startswith("False oxinp.random._api ")
     assert values.endswith("[[1.0, 0.0], [0.0, 1.0]]")
     assert main == pythons.stdout.splitlines()[-1]
 

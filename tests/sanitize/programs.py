@@ -13,8 +13,8 @@ import numpy  # noqa: ICN001 - `np` is either, in a program
 
 import oxinp
 import oxinp._kernels
-from oxinp._core import placement
-from oxinp._core.ufunc_table import UFUNCS
+from oxinp._core.lazy import placement
+from oxinp._core.ufunc.table import UFUNCS
 from oxinp._kernels.gemm import select
 from tests.kernels.blas3.case import HERMITIAN, TRIANGULAR, Form, draw, full, grouped, product, solution
 from tests.kernels.driven import Driven

@@ -9,21 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core import placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported, new_table, remember
-from oxinp._core.fallback import on_hosts
-from oxinp._core.handle import Handle, host_view, writes_host
-from oxinp._core.layout import Layout
+from oxinp._core.host.exchange import is_array
+from oxinp._core.host.fallback import on_hosts
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.expr import Unsupported, new_table, remember
+from oxinp._core.lazy.handle import Handle, host_view, writes_host
+from oxinp._core.lazy.record import check_writeable, is_hosted
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.shape import reshape
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, matmul
-from oxinp._core.ops.copy import assign, astype, copy
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.shape import reshape
-from oxinp._core.ops.views import view
-from oxinp._core.reduction_table import SUM
-from oxinp._core.ufunc import check_writeable, is_hosted
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 Label = str | int  # a letter, or a dimension of the ellipsis, -1 the last
 Labels = tuple[Label, ...]
@@ -81,7 +82,7 @@ def einsum(subscripts: str, arrays: Sequence[Handle], out: Any, options: Options
     plan: Plan | None = _PLANS.get(key)
     if plan is None:
         plan = Plan(subscripts, layouts, None if out is None else out._layout, options)
-        remember(_PLANS, key, plan)  # type: ignore[arg-type]
+        remember(_PLANS, key, plan)
     if out is not None:
         check_writeable(out)
     if is_hosted((*arrays, out)) and placement.is_host(plan.cost):
@@ -161,7 +162,7 @@ class Plan:
             raise Unsupported("a dtype without kernels")
         if out is None:
             return on_hosts(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
-        with schedule.LOCK:
+        with LOCK:
             np.einsum(self.subscripts, *map(host_view, arrays), out=writes_host(out), **self.keywords)
         return out
 

@@ -80,6 +80,12 @@ def make(spec: LinearSpec) -> Kernel:
     return k.build()
 
 
+def flat_geometry(spec: LinearSpec, size: int) -> tuple[Grid, tuple[int, ...]]:
+    """Return grid and constants for consecutive elements of all operands, which have no strides to be told."""
+    num_units = size // spec.vector
+    return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), (num_units, size - num_units * spec.vector)
+
+
 def geometry(spec: LinearSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:
     """Return grid and constants for a nest; of several loops the innermost has a multiple of `vector`."""
     bits, vector = spec.chain.index_bits, spec.vector

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.ufunc_table import UFUNCS
+from oxinp._core.ufunc.table import UFUNCS
 from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._ptx.math.widen import widened

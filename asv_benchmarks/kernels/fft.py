@@ -1,0 +1,185 @@
+"""Fourier transforms on a GPU: right, and how fast.
+
+``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--sweep] [REGEX]`` prints a line per case: the median of
+device-event times over random data, the shares of the time that one pass over memory takes and of all passes of the
+plan, the root-mean-square error over that of one rounding and the root of the number of binary digits, and with
+``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. Ends with status 1 if
+anything is wrong.
+"""
+
+import argparse
+import importlib
+import math
+import re
+import sys
+
+import numpy as np
+import scipy.fft
+
+from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
+from oxinp._kernels.fft.plan import Array, plan_axes
+from oxinp._kernels.plan import Argument
+from oxinp._ptx.types import from_dtype
+from oxinp._runtime.cuda import open_backend
+
+COPY_BYTES_PER_MS = 4.2e9
+MAX_ERROR = 1.0  # in roundings, times the root of the number of binary digits
+NUM_ROWS = 8  # that are checked
+NUM_RANDOM = 1 << 27
+
+CASES = {
+    "c64 2^26": ("F", (1 << 26,), (0,)),
+    "c128 2^26": ("D", (1 << 26,), (0,)),
+    "c64 65536 x 1024": ("F", (65536, 1024), (1,)),
+    "c64 2^20 x 64": ("F", (1 << 20, 64), (1,)),
+    "c64 4096 x 16384": ("F", (4096, 16384), (1,)),
+    "c128 16384 x 4095": ("D", (16384, 4095), (1,)),
+    "fft2 c64 8192^2": ("F", (8192, 8192), (0, 1)),
+    "axis 0 of c64 8192^2": ("F", (8192, 8192), (0,)),
+    "fftn c64 512^3": ("F", (512, 512, 512), (0, 1, 2)),
+    "c64 2^10": ("F", (1 << 10,), (0,)),
+    "c64 2^13": ("F", (1 << 13,), (0,)),
+    "c64 2^16": ("F", (1 << 16,), (0,)),
+}
+SWEPT = (
+    *(16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 1 << 18, 1 << 20, 1 << 22),
+    *(27, 243, 2187, 19683, 177147, 25, 625, 15625, 390625, 49, 343, 16807, 117649),
+    *(100, 360, 1000, 5040, 10000, 100000, 1000000, 3003),
+)
+QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|sweep (1024|1000)$")
+
+
+def sweep():
+    """Yield the cases of many lengths, batched to 2^24 numbers."""
+    for n in SWEPT:
+        yield f"sweep {n}", ("F", ((1 << 24) // n, n), (1,))
+
+
+class Problem:
+    """Arrays on the device, launches, and the check of what they leave."""
+
+    def __init__(self, backend, numbers, buffers, dtype, shape, axes):
+        self.backend, self.dtype, self.shape, self.axes = backend, np.dtype(dtype), shape, axes
+        size = math.prod(shape)
+        self.host = numbers[: 2 * size].astype(self.dtype.char.lower(), copy=False).view(self.dtype).reshape(shape)
+        self.nbytes = self.host.nbytes
+        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        source, target = (Array(Argument(name), from_dtype(self.dtype), shape, steps) for name in ("in0", "out0"))
+        self.source, self.target = (buffer.ptr for buffer in buffers)
+        backend.upload(self.source, self.host)
+        self.plan = plan_axes(source, target, axes, backend.capability)
+        self.run = Prepared(backend, self.plan, [self.target], [self.source])
+
+    def floors(self):
+        """Milliseconds of one pass, and of all that the plan has."""
+        moved = sum(launch.work.nbytes for launch in self.plan.steps)
+        return 2 * self.nbytes / COPY_BYTES_PER_MS, moved / COPY_BYTES_PER_MS
+
+    def error(self):
+        """Root-mean-square error in roundings over the root of the number of binary digits."""
+        self.backend.fill(self.target, 0xFF, self.nbytes)
+        self.run()
+        self.backend.synchronize()
+        found = np.empty(self.shape, self.dtype)
+        self.backend.download(found, self.target)
+        x, wide = self.host, np.clongdouble
+        if len(self.axes) == 1 and len(self.shape) == 2:
+            (axis,) = self.axes
+            x, found = (np.moveaxis(a, axis, 1) for a in (x, found))
+            rows = np.unique(np.linspace(0, len(x) - 1, NUM_ROWS).astype(int))
+            x, found = x[rows], found[rows]
+            exact = scipy.fft.fft(x.astype(wide), axis=1)
+        else:
+            wide = np.complex128 if x.size > 1 << 22 else wide
+            exact = scipy.fft.fftn(x.astype(wide), axes=self.axes, workers=-1)
+        size = math.prod(self.shape[axis] for axis in self.axes)
+        error = np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
+        return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(max(1, np.log2(size))))
+
+
+def peer_times(shape, axes, dtype, repetitions):
+    """Milliseconds of cuFFT through CuPy and PyTorch; NaN where one is not installed."""
+    times = []
+    for name in ("cupy", "torch"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            times.append(float("nan"))
+            continue
+        times.append({"cupy": _cupy_time, "torch": _torch_time}[name](module, shape, axes, dtype, repetitions))
+    return times
+
+
+def _cupy_time(cupy, shape, axes, dtype, repetitions):
+    x = cupy.random.standard_normal((*shape, 2), np.dtype(dtype.lower())).view(dtype)[..., 0]
+    at_once = 20 if x.size < 1 << 18 else 1
+
+    def transform():
+        return cupy.fft.fftn(x, axes=axes) if len(axes) > 1 else cupy.fft.fft(x, axis=axes[0])
+
+    return _median(cupy.cuda.Event, cupy.cuda.get_elapsed_time, transform, repetitions, at_once)
+
+
+def _torch_time(torch, shape, axes, dtype, repetitions):
+    x = torch.randn(shape, dtype={"F": torch.complex64, "D": torch.complex128}[dtype], device="cuda")
+    at_once = 20 if x.numel() < 1 << 18 else 1
+
+    def transform():
+        return torch.fft.fftn(x, dim=axes)
+
+    def event():
+        return torch.cuda.Event(enable_timing=True)
+
+    return _median(event, lambda a, b: a.elapsed_time(b), transform, repetitions, at_once)
+
+
+def _median(event, elapsed, work, repetitions, at_once):
+    times = []
+    for _ in range(repetitions + 3):
+        begin, end = event(), event()
+        begin.record()
+        for _ in range(at_once):
+            work()
+        end.record()
+        end.synchronize()
+        times.append(elapsed(begin, end) / at_once)
+    return float(np.median(times[3:]))
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
+    parser.add_argument("--quick", action="store_true", help="a few cases only")
+    parser.add_argument("--sweep", action="store_true", help="many lengths as well")
+    parser.add_argument("pattern", nargs="?", default="", help="names of cases")
+    options = parser.parse_args(arguments)
+    backend, rng, is_right, ratios = open_backend(), np.random.default_rng(), True, []
+    numbers = rng.standard_normal(NUM_RANDOM, np.float32)
+    buffers = [backend.allocate(8 * NUM_RANDOM) for _ in range(2)]
+    cases = {**CASES, **(dict(sweep()) if options.sweep else {})}
+    for name, (dtype, shape, axes) in cases.items():
+        if not re.search(options.pattern, name) or (options.quick and not QUICK.search(name)):
+            continue
+        problem = Problem(backend, numbers, buffers, dtype, shape, axes)
+        error = problem.error()
+        is_right &= error <= MAX_ERROR
+        repetitions = 10
+        own = milliseconds(backend, problem.run, repetitions, 20 if math.prod(shape) < 1 << 18 else 1)
+        one, every = problem.floors()
+        passes = f"{every / own:.2f} of {len(problem.plan.steps)}"
+        line = f"{name:22s} {own:8.4f} ms, {one / own:.2f} of a pass, {passes} kernels, error {error:.3f}"
+        if options.peer:
+            cupy, torch = peer_times(shape, axes, dtype, repetitions)
+            ratios.append(np.nanmin([cupy, torch]) / own)
+            line += f"; cuFFT {cupy:.4f} (CuPy) {torch:.4f} (PyTorch), {ratios[-1]:.2f}x"
+        write(line)
+        del problem
+    if ratios:
+        write(f"geometric mean of ratios {np.exp(np.mean(np.log(ratios))):.3f}, least {min(ratios):.3f}")
+    write("right" if is_right else "WRONG")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,523 @@
+"""Fourier transforms as plans: which passes a length takes, which loop is the column loop, how blocks are cut.
+
+A length that fits a block is one pass. A longer one is split, ``n = n1 * n2``: transforms of n1 elements that lie n2
+apart, times roots of unity, then transforms of n2 elements that are next to each other, whose results go n1 apart
+(Gentleman and Sande's four steps, with both transpositions in the addresses). The second may be split again.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.elementwise.chain import Divisor, Splitter
+from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.fft import block
+from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, ROWS, BlockSpec
+from oxinp._kernels.fft.radices import MAX_THREADS, convolution_length, cut, is_smooth, registers
+from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
+from oxinp._ptx.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.types import Type
+
+SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
+MIN_SEGMENT = 32
+BLOCK = 256  # threads at which short transforms share a block
+NUM_REGISTERS = 1 << 16
+RESERVED = 1024  # bytes of shared memory that a block takes beside its own
+MAX_LENGTH = 1 << 31
+RESIDENT = 3  # blocks that a multiprocessor should hold
+
+
+class Loop(NamedTuple):
+    """A loop of the batch: its extent, and elements from one transform to the next, in source and target."""
+
+    extent: int
+    source: int
+    target: int
+
+
+class Side(NamedTuple):
+    """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next."""
+
+    buffer: Argument
+    step: int
+
+
+class Positions(NamedTuple):
+    """How many elements of a sequence count, and where in it those of a pass are."""
+
+    count: int
+    step: int  # per element of a transform
+    loops: tuple[tuple[Loop, int], ...] = ()  # along which it advances as well, and by how much
+
+    def constants(self, loops: Sequence[Loop]) -> tuple[int, ...]:
+        """Values of a kernel's parameters."""
+        advances = dict(self.loops)
+        return (*(advances.get(loop, 0) for loop in loops), self.step, self.count)
+
+
+class Batch(Frozen):
+    """A pass before its kernel is built: transforms along one loop, for every index of the others.
+
+    Attributes
+    ----------
+    length : int
+    type, source_type : Type
+    source, target : Side
+    loops : tuple of Loop
+    twiddle : Loop or None
+        One of the loops, whose index times an element's number is the exponent of the root of unity, of order `order`,
+        by which the result is multiplied.
+    order : int
+    sign : int
+        Of the imaginary parts that are read.
+    scales : tuple of float
+        Of real and imaginary parts that are written.
+    valid, stored : Positions or None
+        Elements beyond which there are zeros in the source, and which are not stored.
+    whole : int
+        Length of the sequence of which the source has the first half; 0 where it has all.
+    chirp : int
+        Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
+    """
+
+    length: int
+    type: Type
+    source_type: Type
+    source: Side
+    target: Side
+    loops: tuple[Loop, ...]
+    twiddle: Loop | None = None
+    order: int = 1
+    sign: int = 1
+    scales: tuple[float, float] = (1.0, 1.0)
+    valid: Positions | None = None
+    stored: Positions | None = None
+    whole: int = 0
+    chirp: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of transforms."""
+        return math.prod(loop.extent for loop in self.loops)
+
+    def launch(self, device: Device) -> Launch:
+        """The launch of its kernel."""
+        column, outer, loads, stores = self._order()
+        spec, grid = self._spec(column, outer, loads, stores, device)
+        loops = (*outer, column)
+        constants: list[float] = [
+            *Divisor.constants(-(-column.extent // spec.columns), spec.bits),
+            column.extent,
+            *Splitter.constants([loop.extent for loop in outer], spec.bits),
+            *(loop.source for loop in loops),
+            self.source.step,
+            *(loop.target for loop in loops),
+            self.target.step,
+            float(self.sign),
+            *self.scales,
+        ]
+        if self.valid is not None:
+            constants += self.valid.constants(loops)
+        if self.whole and self.valid is not None:
+            constants += [self.whole, self.source.step // self.valid.step]
+        if self.stored is not None:
+            constants += self.stored.constants(loops)
+        if self.twiddle is not None:
+            constants += Circle.constants(self.order)
+        nbytes = self.size * (self.chirp or self.length) * (self.source_type.nbytes + self.type.nbytes)
+        arguments = (self.target.buffer, self.source.buffer)
+        return Launch(block.make(spec), grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+
+    def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
+        """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
+        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [Loop(1, 0, 0)]
+
+        def best(steps: Sequence[int], own: int) -> tuple[str, int]:
+            nearest = min(range(len(loops)), key=lambda i: (loops[i].extent == 1, abs(steps[i]) or math.inf))
+            step = abs(steps[nearest])
+            is_row = self.length > 1 and (abs(own) <= step or step == 0 or loops[nearest].extent == 1)
+            return (ROWS, -1) if is_row else (COLUMNS, nearest)
+
+        loads, by_source = best([loop.source for loop in loops], self.source.step)
+        stores, by_target = best([loop.target for loop in loops], self.target.step)
+        chosen = by_target if by_target >= 0 else by_source
+        if chosen < 0:  # the loop along which most transforms lie one after the other
+            chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
+        if by_source >= 0 and by_source != chosen:
+            loads = ROWS
+        column = loops.pop(chosen)
+        loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
+        return column, tuple(loops) or (Loop(1, 0, 0),), loads, stores
+
+    def _spec(
+        self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
+    ) -> tuple[BlockSpec, tuple[int, int, int]]:
+        """The Spec, and the grid."""
+        nbytes = self.type.nbytes
+        found = cut(self.length, nbytes)
+        assert found is not None, f"no pass of length {self.length}"
+        radices, threads = found.radices, found.threads
+        if len(radices) == 1:  # threads stay with their transforms, whatever the order
+            stores = loads = COLUMNS
+        columns = columns_of(
+            self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
+        )
+        outer_size = math.prod(loop.extent for loop in outer)
+        # Few transforms are spread over all multiprocessors.
+        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
+        while columns > least and -(-column.extent // columns) * outer_size < device.num_sms:
+            columns //= 2
+        loops = (*outer, column)
+        reaches = (
+            (self.length - 1) * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
+            for i, side in ((1, self.source), (2, self.target))
+        )
+        tiles = -(-column.extent // columns)
+        num_blocks = tiles * outer_size
+        twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
+        is_far = (
+            max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole)
+            >= MAX_INDEX_32
+        )
+        spec = BlockSpec(
+            self.type,
+            self.source_type,
+            tuple(radices),
+            threads,
+            columns,
+            loads,
+            stores,
+            len(outer),
+            self.source.step == 1,
+            self.target.step == 1,
+            self.valid is not None,
+            self.stored is not None,
+            self.whole > 0,
+            self.chirp,
+            twiddle,
+            64 if is_far else 32,
+            0,
+            max(1, NUM_REGISTERS // (registers(found.held, nbytes) * -(-threads * columns // 32) * 32)),
+        )
+        return with_padding(spec), (num_blocks, 1, 1)
+
+
+@lru_cache(1 << 12)
+def with_padding(spec: BlockSpec) -> BlockSpec:
+    """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
+    if len(spec.radices) == 1:
+        return spec
+    lanes = block.BANK_WIDTH // spec.type.nbytes
+    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
+    return min(candidates, key=lambda each: (block.conflicts(each), each.shared_elements))
+
+
+def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
+    """Return how many transforms a block takes, a power of two; 0 where not one fits.
+
+    Parameters
+    ----------
+    length, nbytes : int
+        Of the transform, and of a number.
+    extent : int
+        Of the column loop.
+    room : int
+        Bytes of shared memory.
+    is_mixed : bool
+        Whether neighbouring threads take neighbouring transforms.
+    """
+    found = cut(length, nbytes)
+    if found is None:
+        return 0
+    most = MAX_THREADS // found.threads
+    if len(found.radices) > 1:
+        most = min(most, room // (length * nbytes * 9 // 8))
+    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
+    most = min(most, wanted, 1 << (extent - 1).bit_length())
+    return 1 << (most.bit_length() - 1) if most else 0
+
+
+class Transform(Frozen):
+    """A transform along one axis, for every index of the other loops.
+
+    Attributes
+    ----------
+    length : int
+        Of what is transformed; the source has `num_valid` elements, beyond which are zeros.
+    type, source_type : Type
+        c64 or c128, and what is read.
+    source, target : Side
+    loops : tuple of Loop
+    is_forward : bool
+    scale : float
+    num_valid : int
+    num_stored : int
+        Elements of the result that are wanted; 0 for all.
+    is_half : bool
+        The source has the first half only of sequences whose second half is its conjugate reversed.
+    """
+
+    length: int
+    type: Type
+    source_type: Type
+    source: Side
+    target: Side
+    loops: tuple[Loop, ...]
+    is_forward: bool = True
+    scale: float = 1.0
+    num_valid: int = 0
+    num_stored: int = 0
+    is_half: bool = False
+
+    @property
+    def batch(self) -> Batch:
+        """The transform as a single pass."""
+        sign = 1 if self.is_forward else -1
+        valid = None if self.num_valid >= self.length and not self.is_half else Positions(self.num_valid, 1)
+        stored = Positions(self.num_stored, 1) if 0 < self.num_stored < self.length else None
+        return Batch(
+            self.length,
+            self.type,
+            self.source_type,
+            self.source,
+            self.target,
+            self.loops,
+            sign=sign,
+            scales=(self.scale, sign * self.scale),
+            valid=valid,
+            stored=stored,
+            whole=self.length if self.is_half else 0,
+        )
+
+    def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """The launches that compute it."""
+        nbytes = self.type.nbytes
+        if not has_passes(self.length, nbytes, device):
+            found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
+            return [self.batch.replace(length=found, chirp=self.length).launch(device)]
+        lengths = split(self.length, nbytes, self._is_apart(), device)
+        if len(lengths) == 1:
+            return [self.batch.launch(device)]
+        return [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _is_apart(self) -> bool:
+        """Whether a loop's transforms lie closer to each other than the elements of one."""
+        return any(
+            loop.extent > 1
+            and (0 < abs(loop.source) < abs(self.source.step) or 0 < abs(loop.target) < abs(self.target.step))
+            for loop in self.loops
+        )
+
+    def _passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
+        """Passes through one array of the workspace, whose axes are the batch's, then those of the split length."""
+        whole = self.batch
+        sizes = [loop.extent for loop in self.loops]
+        # Loops in the workspace keep the target's order: what lies close there does so here.
+        order = sorted(range(len(sizes)), key=lambda i: (abs(self.loops[i].target), sizes[i]))
+        inner = [i for i in order if 0 < abs(self.loops[i].target) < abs(self.target.step)]
+        steps, step = [0] * len(sizes), 1
+        for i in inner:
+            steps[i], step = step, step * sizes[i]
+        element = step
+        step *= self.length
+        for i in order:
+            if i not in inner:
+                steps[i], step = step, step * sizes[i]
+        space = scratch.take(step * self.type.nbytes)
+        batch_in = tuple(Loop(loop.extent, loop.source, own) for loop, own in zip(self.loops, steps, strict=True))
+        batch_own = tuple(Loop(loop.extent, own, own) for loop, own in zip(self.loops, steps, strict=True))
+        batch_out = tuple(Loop(loop.extent, own, loop.target) for loop, own in zip(self.loops, steps, strict=True))
+        passes = []
+        rest, done = self.length, 1
+        before: list[tuple[int, int, int]] = []
+        places: list[int] = []
+        for number, length in enumerate(lengths):
+            is_first, is_last = number == 0, number == len(lengths) - 1
+            rest //= length
+            apart = rest * element
+            source = Side(whole.source.buffer, rest * whole.source.step) if is_first else Side(space, apart)
+            target = Side(whole.target.buffer, done * whole.target.step) if is_last else Side(space, apart)
+            batch = batch_in if is_first else batch_out if is_last else batch_own
+            # Axes that are transformed already: in the workspace outside this one, in the result inside.
+            finished = [Loop(n, own, result if is_last else own) for n, own, result in before]
+            loops = [*batch, *finished]
+            column = None
+            if not is_last:
+                column = Loop(rest, whole.source.step if is_first else element, element)
+                loops.append(column)
+            position = whole.valid if is_first else None
+            if position is not None:
+                position = Positions(position.count, rest, () if column is None else ((column, 1),))
+            stored = whole.stored if is_last else None
+            if stored is not None:
+                kept = tuple((loop, step) for loop, step in zip(finished, places, strict=True))
+                stored = Positions(stored.count, done, kept)
+            passes.append(
+                Batch(
+                    length,
+                    self.type,
+                    self.source_type if is_first else self.type,
+                    source,
+                    target,
+                    tuple(loops),
+                    column,
+                    length * rest,
+                    sign=whole.sign if is_first else 1,
+                    scales=whole.scales if is_last else (1.0, 1.0),
+                    valid=position,
+                    stored=stored,
+                    whole=whole.whole if is_first else 0,
+                )
+            )
+            before.append((length, apart, done * whole.target.step))
+            places.append(done)
+            done *= length
+        return passes
+
+
+@lru_cache(1 << 12)
+def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:
+    segment = MIN_SEGMENT // nbytes
+    if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
+        not is_apart or columns_of(length, nbytes, 1 << 20, room, is_mixed=True) >= segment
+    ):
+        return (length,)
+    for count in (2, 3, 4):
+        found = _even_split(length, nbytes, count, room)
+        if found is not None:
+            return found
+    return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
+
+
+def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
+    """Return the lengths of the passes of a transform, the product of which is its length.
+
+    Parameters
+    ----------
+    length, nbytes : int
+    is_apart : bool
+        Whether neighbouring transforms lie closer than a transform's elements.
+    device : Device
+    """
+    found = _split(length, nbytes, is_apart, device.max_shared_nbytes)
+    assert found is not None, f"length {length} has no codelets"
+    return found
+
+
+def has_passes(length: int, nbytes: int, device: Device) -> bool:
+    """Whether a length is a product of those that blocks transform."""
+    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
+
+
+def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:
+    """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
+    wanted = SEGMENT // nbytes
+    ways = [
+        each for each in _products(length, count, length) if all(_segment(n, nbytes, room) * 4 >= wanted for n in each)
+    ]
+    if not ways:
+        return None
+
+    def cost(each: tuple[int, ...]) -> tuple[float, float]:
+        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, room))) for n in each)
+        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / room)) for n in each)
+        stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
+        return short * 2 + large * 2 + stages, max(each) / min(each)
+
+    return min(ways, key=cost)
+
+
+def _segment(length: int, nbytes: int, room: int) -> int:
+    """Columns that a block of neighbouring transforms takes."""
+    return columns_of(length, nbytes, 1 << 20, room, is_mixed=True)
+
+
+def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
+    """Ways to write a length as `count` factors above 1 that do not increase."""
+    if count == 1:
+        return [(length,)] if 1 < length <= most else []
+    return [
+        (n, *rest)
+        for n in _divisors(length)
+        if 1 < n <= most and n**count >= length
+        for rest in _products(length // n, count - 1, n)
+    ]
+
+
+@lru_cache(1 << 10)
+def _divisors(n: int) -> tuple[int, ...]:
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return tuple(sorted({*low, *(n // d for d in low)}))
+
+
+def plan(transform: Transform, device: Device) -> Plan:
+    """Return the plan of a transform along one axis; see `Transform`."""
+    scratch = Scratch()
+    if transform.length == 0 or not math.prod(loop.extent for loop in transform.loops):
+        return Plan(())
+    return scratch.plan(transform.launches(device, scratch))
+
+
+class Array(NamedTuple):
+    """An array that is transformed, or what it is transformed to."""
+
+    buffer: Argument
+    type: Type
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+def plan_axes(
+    source: Array, target: Array, axes: Sequence[int], device: Device, *, is_forward: bool = True, scale: float = 1.0
+) -> Plan:
+    """Return the plan of complex transforms along several axes, the last of them first.
+
+    Parameters
+    ----------
+    source, target : Array
+        Of as many dimensions; along axes that are transformed, the source is cut off or continued with zeros. The
+        target's type is the one in which everything is computed.
+    axes : sequence of int
+        At least one, none twice.
+    device : Device
+    is_forward : bool
+    scale : float
+        By which all results are multiplied.
+    """
+    if 0 in target.shape:
+        return Plan(())
+    scratch = Scratch()
+    launches: list[Launch] = []
+    extents = list(map(min, source.shape, target.shape))
+    for number, axis in enumerate(reversed(axes)):
+        is_last = number == len(axes) - 1
+        given = source if number == 0 else target
+        loops = tuple(Loop(extents[i], given.steps[i], target.steps[i]) for i in range(len(extents)) if i != axis)
+        transform = Transform(
+            target.shape[axis],
+            target.type,
+            given.type,
+            Side(given.buffer, given.steps[axis]),
+            Side(target.buffer, target.steps[axis]),
+            loops,
+            is_forward,
+            scale if is_last else 1.0,
+            extents[axis],
+        )
+        # Passes through the workspace follow each other: each axis may have all of it.
+        own = Scratch()
+        launches += transform.launches(device, own)
+        scratch.nbytes = max(scratch.nbytes, own.nbytes)
+        extents[axis] = target.shape[axis]
+    return scratch.plan(launches)
+
+
+__all__ = ["Array", "Batch", "Loop", "Side", "Transform", "columns_of", "has_passes", "plan", "plan_axes", "split"]

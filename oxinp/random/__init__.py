@@ -1,0 +1,6 @@
+"""Random numbers, as `numpy.random`: generators whose arrays are ours, and NumPy's streams."""
+
+from oxinp._api.modules import adopt as _adopt
+from oxinp.random import _api  # noqa: F401 - for what it registers
+
+_adopt(__name__)

@@ -1,0 +1,188 @@
+"""Transforms along one axis, alone: lengths, layouts, passes, padding, directions."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.fft.plan import Array, Loop, Side, Transform, plan, plan_axes
+from oxinp._kernels.plan import Argument
+from oxinp._ptx.types import c128, from_dtype
+from tests.kernels.machine import Session, machine
+
+DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
+SMALL = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=8 * 1024, tuned=lambda _: None)
+ERROR = {"F": 0.6e-7, "D": 1.1e-16}  # root mean square, per root of the number of binary digits
+
+
+@pytest.fixture
+def session():
+    session = Session(machine())
+    yield session
+    session.close()
+
+
+def random(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    return x.astype(dtype)
+
+
+def transformed(session, x, target, axis=-1, n=None, *, is_forward=True, scale=1.0, device=DEVICE, is_half=False):
+    """Transform `x` along an axis into the view `target`; return the plan."""
+    axis %= x.ndim
+    num_stored, num_valid = target.shape[axis], x.shape[axis]
+    steps = [tuple(step // view.itemsize for step in view.strides) for view in (x, target)]
+    loops = tuple(Loop(x.shape[i], steps[0][i], steps[1][i]) for i in range(x.ndim) if i != axis)
+    made = plan(
+        Transform(
+            n or num_stored,
+            from_dtype(target.dtype),
+            from_dtype(x.dtype),
+            Side(Argument("in0"), steps[0][axis]),
+            Side(Argument("out0"), steps[1][axis]),
+            loops,
+            is_forward,
+            scale,
+            num_valid,
+            num_stored,
+            is_half,
+        ),
+        device,
+    )
+    session.run(made, [target], [session.pointer(x)])
+    return made
+
+
+def check(result, x, axis=-1, *, is_forward=True, scale=1.0, factor=1.0):
+    exact = x.astype(np.clongdouble)
+    n = result.shape[axis]
+    exact = (np.fft.fft if is_forward else np.fft.ifft)(exact, n, axis) * (scale if is_forward else scale * n)
+    error = rms(result, exact)
+    assert error <= ERROR[result.dtype.char] * np.sqrt(max(1, np.log2(n))) * factor
+
+
+def rms(result, exact):
+    return np.sqrt(np.mean(abs(result - exact) ** 2) / np.mean(abs(exact) ** 2))
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(
+    "n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095]
+)
+def test_lengths(session, n, dtype):
+    x = random((5 if n < 1000 else 2, n), dtype)
+    target = np.empty_like(x)
+    transformed(session, x, target)
+    check(target, x)
+
+
+@pytest.mark.parametrize("n", [9, 60, 64])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("order", ["CC", "CF", "FC", "reversed", "stepped"])
+def test_layouts(session, axis, n, order):
+    shape = [3, 4, 5]
+    shape[axis] = n
+    x = random([2 * m for m in shape], "F")
+    x = x[::2, ::2, ::2] if order == "stepped" else x[::-2, ::2, ::-2] if order == "reversed" else random(shape, "F")
+    if order == "FC":
+        x = random(shape[::-1], "F").T
+    target = np.empty(shape, "F") if order != "CF" else np.empty(shape[::-1], "F").T
+    transformed(session, x, target, axis)
+    check(target, x, axis)
+
+
+@pytest.mark.parametrize("n", [12, 20, 60])
+@pytest.mark.parametrize("num_valid", [1, 7, 100])
+def test_padding_and_cropping(session, n, num_valid):
+    x = random((4, num_valid), "D")
+    target = np.empty((4, n), "D")
+    transformed(session, x[:, :n], target)
+    whole = np.zeros((4, n), "D")
+    whole[:, :num_valid] = x[:, :n]
+    check(target, whole)
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "i", "Q", "e", "f", "d", "F"])
+def test_types_that_are_read(session, dtype):
+    x = (random((3, 24), "d") * 9).astype(dtype) if dtype not in "?FQ" else random((3, 24), "F")
+    x = abs(x).astype(dtype) if dtype in "?Q" else x.astype(dtype)
+    target = np.empty((3, 24), "D")
+    transformed(session, x, target)
+    check(target, x)
+
+
+def test_backwards_with_scale(session):
+    x = random((3, 48), "D")
+    target = np.empty_like(x)
+    transformed(session, x, target, is_forward=False, scale=1 / 48)
+    check(target, x, is_forward=False, scale=1 / 48)
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "axis", "num_passes"), [(2048, 1, 2), (1500, 0, 2), (1500, 1, 2), (20480, 1, 3)])
+def test_passes(session, n, axis, num_passes, dtype):
+    if dtype == "F" and num_passes == 3:
+        n *= 4
+    shape = (n, 6) if axis == 0 else (2, n)
+    x = random(shape, dtype)
+    target = np.empty_like(x)
+    device = SMALL if num_passes == 2 else SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 3 * 1024})
+    made = transformed(session, x, target, axis, device=device)
+    assert len(made.steps) == num_passes
+    check(target, x, axis)
+
+
+def test_passes_of_padded_backwards(session):
+    x = random((2, 1111), "F")
+    target = np.empty((2, 2048), "F")
+    made = transformed(session, x, target, is_forward=False, device=SMALL)
+    assert len(made.steps) == 2
+    check(target, x, is_forward=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "s", "axes"),
+    [((6, 10), (6, 10), (0, 1)), ((5, 6, 7), (5, 8, 4), (1, 2)), ((4, 5, 6), (7, 3, 9), (0, 1, 2))],
+)
+def test_several_axes(session, shape, s, axes):
+    x = random(shape, "D")
+    target = np.empty(s, "D")
+    arrays = [
+        Array(Argument(name), c128, a.shape, tuple(step // a.itemsize for step in a.strides))
+        for name, a in (("in0", x), ("out0", target))
+    ]
+    session.run(plan_axes(*arrays, axes, DEVICE, is_forward=False, scale=0.5), [target], [session.pointer(x)])
+    exact = np.fft.ifftn(x.astype(np.clongdouble), [s[axis] for axis in axes], axes, "forward") * 0.5
+    assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(target.size))
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "axis"), [(37, 0), (37, 1), (74, 1), (101, 0), (331, 1), (1009, 1)])
+def test_lengths_without_codelets(session, n, axis, dtype):
+    x = random((n, 3) if axis == 0 else (3, n), dtype)
+    target = np.empty_like(x)
+    transformed(session, x, target, axis, is_forward=axis == 0)
+    # Two transforms of more than twice the length, and three products.
+    check(target, x, axis, is_forward=axis == 0, factor=1.5)
+
+
+@pytest.mark.parametrize("n", [9, 10, 41, 60, 2048])
+@pytest.mark.parametrize("num_valid", [4, 5, 600])
+def test_half_of_a_sequence(session, n, num_valid):
+    """The first half stored of real sequences' transforms, and read of those whose transforms are real."""
+    x = random((2, min(n, num_valid)), "d")
+    half = np.empty((2, n // 2 + 1), "D")
+    transformed(session, x, half, n=n, device=SMALL)
+    exact = np.fft.fft(x.astype(np.clongdouble), n)[:, : n // 2 + 1]
+    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(n))
+    y = random((2, min(n // 2 + 1, num_valid)), "D")
+    target = np.empty((2, n), "D")
+    transformed(session, y, target, is_forward=False, device=SMALL, is_half=True)
+    exact = np.fft.irfft(y.astype(np.clongdouble), n) * n
+    y[:, 0] = y[:, 0].real
+    if n % 2 == 0 and n // 2 < y.shape[1]:
+        y[:, n // 2] = y[:, n // 2].real
+    assert rms(target.real, exact) <= ERROR["D"] * np.sqrt(np.log2(n))

@@ -1,0 +1,49 @@
+"""Factorisations on a machine: matrices in memory, planned and run."""
+
+import math
+
+import numpy as np
+
+from oxinp._kernels.lapack import lu
+from oxinp._ptx.types import from_dtype
+from tests.kernels.machine import execute
+
+RATIO = 30  # LAPACK's own tests allow as much
+
+
+def draw(rng, dtype, *shape):
+    """Random elements."""
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else values).astype(dtype)
+
+
+def stack_of(array):
+    """How matrices in C order lie."""
+    return lu.contiguous(from_dtype(array.dtype), math.prod(array.shape[:-2]), *array.shape[-2:])
+
+
+def run(machine, plan, outputs, inputs=()):
+    """Run a plan on arrays; return the outputs, and let the inputs be."""
+    places = [machine.upload(np.ascontiguousarray(x)) for x in (*outputs, *inputs)]
+    execute(machine, plan, places[: len(outputs)], places[len(outputs) :])
+    found = [
+        machine.download(place, x.nbytes).view(x.dtype).reshape(x.shape)
+        for place, x in zip(places, outputs, strict=False)
+    ]
+    for place in places:
+        machine.free(place)
+    return found
+
+
+def status():
+    """A word that has not been written."""
+    return np.full(1, 12345, np.int64)
+
+
+def factored(machine, device, a):
+    """Factors, pivots, permutation and status of matrices."""
+    *batch, rows, columns = a.shape
+    plan = lu.plan_factor(stack_of(a), device)
+    pivots = np.full((*batch, min(rows, columns)), 9999, np.uint32)
+    permutation = np.full((*batch, rows), 9999, np.uint32)
+    return run(machine, plan, (a, pivots, permutation, status()))
