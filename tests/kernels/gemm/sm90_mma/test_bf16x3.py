@@ -163,15 +163,15 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
     stored = np.ascontiguousarray(b if major == "k" else b.T.reshape(depth, -1, 32).transpose(1, 0, 2))
     words = run(k.build(), [np.zeros(num_words, np.uint32), stored], ())
     if is_complex:
-        transposed = np.batch([-b[1::2], b[::2]], axis=1).reshape(b.shape)
-        b = np.batch([b, transposed], axis=2).reshape(len(b), -1)
+        transposed = np.stack([-b[1::2], b[::2]], axis=1).reshape(b.shape)
+        b = np.stack([b, transposed], axis=2).reshape(len(b), -1)
     # Rows of 128 bytes, of their chunks of 8 the one with number c at c ^ (row % 8); of N, boxes of 64.
     chunks = words.view(np.uint16).reshape(own.num_tiles, -1, 8, 8)
     row, chunk = np.ogrid[: chunks.shape[1], :8]
     halves = (chunks[:, row, chunk ^ (row % 8)].astype(np.uint32) << 16).view(np.float32)
     if major == "k":
         beside = halves.reshape(2, -1, 2, 32)
-        parts = np.batch([beside[0, :, 0], beside[0, :, 1], beside[1, :, 0]])
+        parts = np.stack([beside[0, :, 0], beside[0, :, 1], beside[1, :, 0]])
     else:
         parts = halves.reshape(3, 2, 32, 64).transpose(0, 1, 3, 2).reshape(3, -1, 32)
     np.testing.assert_array_equal(parts.sum(axis=0, dtype=np.float64), b)
