@@ -112,10 +112,10 @@ def test_every_layout_gives_the_same_bits(planned, majors, dtype):
 
 # What there is room for, C being 100 x 70 and K 300: all of C and most of K, then less; how many products that makes.
 ROOMS = {
-    "chunks": ((100, 70, 256), 2, ("k", "mn")),
-    "small chunks": ((100, 70, 128), 3, ("mn", "k")),
+    "ranges of K": ((100, 70, 256), 2, ("k", "mn")),
+    "small ranges of K": ((100, 70, 128), 3, ("mn", "k")),
     "blocks": ((64, 70, 384), 2, ("k", "k")),
-    "blocks and chunks": ((64, 64, 256), 2 * 2 * 2, ("mn", "mn")),
+    "blocks and ranges of K": ((64, 64, 256), 2 * 2 * 2, ("mn", "mn")),
 }
 
 
@@ -123,7 +123,7 @@ ROOMS = {
 @pytest.mark.parametrize("room", ROOMS)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
     config, num_products, majors = ROOMS[room]
-    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.BlockSizes(*config))
+    monkeypatch.setattr(ozaki_cost, "best_block_sizes", lambda *_: ozaki_cost.BlockSizes(*config))
     a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
     parts = planned(a, b, majors)
     monkeypatch.undo()

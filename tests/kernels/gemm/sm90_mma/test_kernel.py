@@ -221,17 +221,17 @@ def test_what_reads_or_writes_waits_for_the_kernel_before(family, spec):
 
 
 @pytest.mark.parametrize(("type", "depth", "length"), [(f64, 1024, 8), (f64, 1000, 1), (f64, 600, 2), (c128, 72, 1)])
-def test_rounds_are_as_long_as_k_allows(type, depth, length):
+def test_k_blocks_are_unrolled_as_far_as_k_allows(type, depth, length):
     spec = MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)
     assert spec.fitted(depth).unroll_k == length
-    with pytest.raises(ValueError, match="whole rounds"):
+    with pytest.raises(ValueError, match="no multiple of the unrolled"):
         mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
     sliced, batch = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
-    with pytest.raises(ValueError, match="whole rounds"):
+    with pytest.raises(ValueError, match="no multiple of the unrolled"):
         mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), batch)
 
 
-def test_rounds_of_what_takes_long_to_compile_are_of_one_buffer():
+def test_k_blocks_are_not_unrolled_if_that_takes_long_to_compile():
     assert MmaSpec(c128, "k", "k", 64, 64, 64, 64).fitted(1024).unroll_k == 1
 
 
