@@ -31,7 +31,7 @@ CHECKED_SHAPES = [
     *[(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)],
     *[(200, 264, 192), (1160, 712, 256)],  # for rounds of several buffers
 ]
-MULTIPLY_ADDS = MmaSpec(f32, warp_n=64, num_stages=6, num_groups=2, promotion=256)
+MULTIPLY_ADDS = MmaSpec(f32, warp_n=64, num_stages=6, num_k_groups=2, promotion=256)
 COMPLEX = MmaSpec(c128, tile_m=32, tile_n=64, warp_m=16, warp_n=8)
 CHECKED_SPECS = [
     COMPLEX,
@@ -40,8 +40,8 @@ CHECKED_SPECS = [
     COMPLEX._replace(a_major="mn", tile_n=32, blocks_per_sm=2, num_stages=6),
     MULTIPLY_ADDS,
     MULTIPLY_ADDS._replace(a_major="mn", b_major="k", cluster=1),
-    MULTIPLY_ADDS._replace(num_groups=1, warp_n=32, promotion=0),
-    MULTIPLY_ADDS._replace(a_major="mn", num_groups=1, num_stages=8),
+    MULTIPLY_ADDS._replace(num_k_groups=1, warp_n=32, promotion=0),
+    MULTIPLY_ADDS._replace(a_major="mn", num_k_groups=1, num_stages=8),
     MULTIPLY_ADDS._replace(b_major="k", tile_n=64, blocks_per_sm=2, num_stages=4),
     MmaSpec(),
     MmaSpec(a_major="mn", b_major="k"),
@@ -92,8 +92,8 @@ C128_SQUARES = {
     768: [COMPLEX._replace(tile_m=48, tile_n=96, warp_m=24, warp_n=16)],
     1024: [COMPLEX._replace(tile_m=64, warp_m=32, warp_n=16), COMPLEX._replace(tile_m=64, warp_n=16)],
 }
-SMALL = MmaSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_batched=True)
-HALF = SMALL._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
+SMALL_TERMS = MmaSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_batched=True)
+HALF = SMALL_TERMS._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
 F32_SQUARES = {
     512: [
         MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=1),
@@ -104,13 +104,13 @@ F32_SQUARES = {
         MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=2),
         MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=2, promotion=0),
     ],
-    1536: [MULTIPLY_ADDS, MULTIPLY_ADDS._replace(tile_m=128, num_groups=1, num_stages=4)],
+    1536: [MULTIPLY_ADDS, MULTIPLY_ADDS._replace(tile_m=128, num_k_groups=1, num_stages=4)],
 }
 BATCHES = {
     (4096, 64): [
-        SMALL,
-        SMALL._replace(num_stages=4),
-        SMALL._replace(warp_m=16, warp_n=32, num_stages=13, blocks_per_sm=1),
+        SMALL_TERMS,
+        SMALL_TERMS._replace(num_stages=4),
+        SMALL_TERMS._replace(warp_m=16, warp_n=32, num_stages=13, blocks_per_sm=1),
     ],
     (16384, 32): [StackedSpec(7, 2, 2), StackedSpec(4, 2, 3), StackedSpec(12, 2, 1)],
     (8192, 32): [HALF, HALF._replace(num_stages=8, blocks_per_sm=3), HALF._replace(num_stages=6, blocks_per_sm=4)],
@@ -162,9 +162,9 @@ class Run:
         self.launches = []
         for (c, a, b), buffers in sets:
             is_small = isinstance(spec, StackedSpec)
-            stack = StridedBatch(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_batched else None
+            batch = StridedBatch(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_batched else None
             plan = (stacked if is_small else mma_kernel).plan(
-                spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
+                spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), batch
             )
             out, *inputs = (x.ptr for x in buffers)
             self.launches.append(Prepared(backend, plan, [out], inputs))

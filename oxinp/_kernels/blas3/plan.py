@@ -1,8 +1,8 @@
-"""Products and solutions with matrices of which one triangle counts: BLAS's syrk, herk, symm, hemm, trmm and trsm.
+"""Plans of level-3 BLAS with triangular, symmetric and Hermitian matrices: syrk, herk, symm, hemm, trmm and trsm.
 
-Products are `matmul`'s, with forms: tiles that are not wanted, or are all zeros, are not computed. A system is solved
-by halves: blocks on the diagonal by `trsm`, and what they have to do with the others by products, so that
-nearly all of the work is that of products.
+Products are the multistage kernels', which skip tiles that are not wanted or all zeros; or the matrix is symmetrized
+first, for a family of kernels that is faster. trsm is recursive: blocks on the diagonal by substitution, the updates
+between them by products, so that nearly all of the work is in products.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plan_rank_k(
     is_mirrored: bool = False,
     epilogue: Epilogue | None = None,
 ) -> Plan:
-    """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
+    """Return the plan of one triangle of A A^T (syrk), or of A A^H (herk).
 
     Parameters
     ----------
@@ -44,16 +44,15 @@ def plan_rank_k(
     depth : int
         Columns of A.
     a : Matrices
-        The input; those of the finish come behind it.
+        The first input; those of the epilogue come behind it.
     device : Device
     is_lower : bool
-        Which triangle, diagonal included.
+        Which triangle is computed, diagonal included.
     is_hermitian : bool
         The second factor is conjugated, and the diagonal real.
     is_mirrored : bool
-        The other triangle is written too, as the mirror image; else nothing is written there.
-    finish : Finish, optional
-        What becomes of the sums.
+        The other triangle is stored too, as the mirror image; else nothing is stored there.
+    epilogue : Epilogue, optional
     """
     *batch, rows, columns = a.strides
     transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
@@ -80,19 +79,18 @@ def plan_product(
     is_left: bool = True,
     epilogue: Epilogue | None = None,
 ) -> Plan:
-    """Return the launch of the product of a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix with another.
+    """Return the plan of a product with a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix.
 
     Parameters
     ----------
     shape : tuple of int
         Of C and the other: the batch, rows, columns.
     square : Matrices
-        The matrix of that form, and `other` what it is multiplied with.
+        The matrix of that form; `other` is the matrix that it is multiplied with.
     device : Device
     is_left : bool
-        Whether it is the left factor. Inputs are in the order of the factors, then the finish's.
-    finish : Finish, optional
-        What becomes of the sums.
+        Whether it is the left factor. Inputs are in the order of the factors, then the epilogue's.
+    epilogue : Epilogue, optional
     """
     depth = shape[-2] if is_left else shape[-1]
     factors = (square, other) if is_left else (other, square)
@@ -113,10 +111,10 @@ def plan_expanded(
     *,
     is_left: bool = True,
 ) -> Plan:
-    """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` may have faster units.
+    """Return a plan of `plan_product` that first expands the matrix to a general one, for a faster family of kernels.
 
-    A triangular matrix is only made whole for faster units that take any: its zeros would have guarded ones leave the
-    work to those of its own type, which have half of it where the form is known.
+    A triangular matrix is only expanded for families without a guard: its zeros would make a guard choose the
+    multiply-adds, of which half are skipped if the form is known.
 
     Parameters
     ----------
@@ -137,21 +135,21 @@ def plan_expanded(
         plan = select.plan(shape, order, *factors, type_, type_, device)
         assert plan is not None
     scratch, name = Scratch(), "in0" if is_left else "in1"
-    whole = scratch.take(math.prod(whole_shape) * type_.nbytes)
-    expanded = symmetrize.plan(whole_shape, square, form, device).on(out0=whole, in0=Argument(name))
+    expanded = scratch.take(math.prod(whole_shape) * type_.nbytes)
+    expansion = symmetrize.plan(whole_shape, square, form, device).on(out0=expanded, in0=Argument(name))
     more = scratch.take(plan.scratch_nbytes)
-    return scratch.plan((*expanded, *plan.on(**{name: whole, "scratch": more})))
+    return scratch.plan((*expansion, *plan.on(**{name: expanded, "scratch": more})))
 
 
 class TriangularSystem(NamedTuple):
-    """A X = B, or X A = B, with A triangular, of which X takes the place of B.
+    """A X = B, or X A = B, with A triangular; X overwrites B.
 
     Attributes
     ----------
     shape : tuple of int
         Of X: rows, columns; at least 1 each.
     a : Matrices
-        Square; of its strides those of rows and columns count.
+        Square; only the strides of rows and columns are used.
     form : Form
         Triangular.
     is_left : bool
@@ -161,7 +159,7 @@ class TriangularSystem(NamedTuple):
     alignment : int
         Of X's pointer.
     num_systems : int
-        How many of such there are, and how far apart in elements their matrices are.
+        Batch of systems, and distances of their matrices in elements.
     a_move, x_move : int
     """
 
@@ -182,32 +180,32 @@ class TriangularSystem(NamedTuple):
 
 
 def plan_solve(system: TriangularSystem, device: Device) -> Plan:
-    """Return the launches that solve a triangular system (trsm): the input is A, the output B that becomes X."""
+    """Return the plan that solves a triangular system (trsm): the input is A, the output B, which X overwrites."""
     steps: list[Step] = []
     _solve(system, 0, system.order, device, steps)
     return Plan(tuple(steps))
 
 
 def _solve(system: TriangularSystem, low: int, high: int, device: Device, steps: list[Step]) -> None:
-    """Append what solves for the block of X that belongs to rows `low` to `high` of A."""
+    """Append the steps that solve for the block of X that belongs to rows `low` to `high` of A."""
     length = trsm.length(system.a.type)
     if high - low <= length:
-        steps += _substituted(system, low, high)
+        steps += _solve_diagonal(system, low, high)
         return
-    # As many blocks on either side, the first one no shorter.
+    # The same number of blocks on either side, the first side no shorter.
     middle = low + -(-(high - low) // (2 * length)) * length
-    # Rows of a lower matrix, columns of an upper one, need what comes before them.
+    # Rows of a lower matrix, and columns of an upper one, depend on those before them.
     blocks = [(low, middle), (middle, high)]
     known, rest = blocks if system.is_left == system.form.is_lower else blocks[::-1]
     _solve(system, *known, device, steps)
-    steps += _reduced(system, known, rest, device)
+    steps += _update(system, known, rest, device)
     _solve(system, *rest, device, steps)
 
 
-def _reduced(
+def _update(
     system: TriangularSystem, known: tuple[int, int], rest: tuple[int, int], device: Device
 ) -> tuple[Step, ...]:
-    """Take the products with the part of X that is known off the rest."""
+    """Subtract the products with the known part of X from the rest of B."""
     a, type = system.a, system.a.type
     batch = (system.num_systems,) if system.num_systems > 1 else ()
     a_batch, x_batch = ((system.a_move,), (system.x_move,)) if batch else ((), ())
@@ -232,8 +230,8 @@ def _reduced(
     return plan.on(out0=target, in0=left, in1=right, in2=target)
 
 
-def _substituted(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
-    """Solve with a block on the diagonal: always as if it were lower and on the left."""
+def _solve_diagonal(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
+    """Solve for a block of X by substitution, as if A were lower triangular and on the left."""
     rows, columns = system.a.strides[-2:]
     along, across = system.pitch, 1
     if not system.is_left:
@@ -254,12 +252,12 @@ def _substituted(system: TriangularSystem, low: int, high: int) -> tuple[Step, .
 
 
 def _aligned(alignment: int, offset: int) -> int:
-    """Alignment of a pointer moved by some bytes."""
+    """Alignment of a pointer that is moved by `offset` bytes."""
     return math.gcd(alignment, offset) if offset else alignment
 
 
 def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -> tuple[Matrices, Form]:
-    """Return the transpose, or conjugate transpose, of matrices of a form."""
+    """Return the transpose, or conjugate transpose, of a matrix of some form."""
     *batch, rows, columns = matrices.strides
     transpose = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
     is_flipped = is_conjugated and matrices.type.is_complex

@@ -36,13 +36,13 @@ class GuardedPlan:
             for buffer, major, x in zip(("in0", "in1"), majors, stored, strict=True)
         ]
         spec = MultistageSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 16, 3, is_guarded=True)
-        native = multistage.plan(spec, (m, n, depth), (n, *[source.pitch for source in self.sources]))
-        self.plan = self.planned(native)
+        fallback = multistage.plan(spec, (m, n, depth), (n, *[source.pitch for source in self.sources]))
+        self.plan = self.planned(fallback)
         self.buffers = {"out0": here.upload(np.full((m, n), np.nan, a.dtype))}
         self.buffers["scratch"] = here.allocate(self.plan.scratch_nbytes)
         self.buffers |= {f"in{i}": here.upload(np.ascontiguousarray(x)) for i, x in enumerate(stored)}
 
-    def planned(self, native):
+    def planned(self, fallback):
         """The plan, whose last launch is the native one."""
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
-"""Products of f64, c128 and f32 in their own types or, of f32 and c64, in parts, on Hopper: how kernels are cut.
+"""Plans of products by mma.sync on Hopper, of f64, c128 and f32, and of f32 and c64 in bf16x3; their cost model.
 
-The copy engine reads matrices whose rows begin at multiples of 16 bytes. Other ones, and what is too little work for
-its tiles, are left to `multistage`, which takes anything.
+TMA reads matrices whose lines begin at multiples of 16 bytes. Other matrices, and products that are too small for these
+tiles, are left to the multistage kernels.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from oxinp._kernels.gemm.operand import Source
 
 ARCHITECTURE = (9, 0)
-# Of the multiprocessors, how many tiles have to be for: of f64 and c128, in parts, and where they are many.
-MIN_BUSY, MIN_PARTS_BUSY, MANY = 0.12, 0.3, 0.6
-MIN_FULL = 0.5  # of the tiles that has to be of C
-MIN_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}  # below, tiles of `multistage` are as fast
-MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES = 128, 1 << 24, 2  # of f32 in parts
-# Of products of few tiles, which `multistage` multiplies in chunks of K: multiply-adds per second and multiprocessor,
-# and seconds beside, by how much they are more than beside those here.
-CHUNKED = {f32: (0.14e12, 3e-6), f64: (0.17e12, 3.5e-6), c128: (0.045e12, 3.5e-6)}
-MIN_WARPS = 8  # small matrices per multiprocessor
+# Share of the multiprocessors that there have to be tiles for: of f64 and c128, in bf16x3, and of f32 or batches.
+MIN_BUSY, MIN_BF16X3_BUSY, MANY = 0.12, 0.3, 0.6
+MIN_FULL = 0.5  # share of the tiles that has to be inside C
+MIN_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}  # multiply-adds below which multistage kernels are as fast
+MIN_BF16X3_EXTENT, MIN_BF16X3_PRODUCTS, MAX_BF16X3_WAVES = 128, 1 << 24, 2  # beyond, fp16x2 is faster
+# Of multistage kernels with split-K, for products of few tiles: multiply-adds per second and multiprocessor, and their
+# overhead in seconds beyond that of the kernels here.
+SPLIT_K_RATES = {f32: (0.14e12, 3e-6), f64: (0.17e12, 3.5e-6), c128: (0.045e12, 3.5e-6)}
+MIN_WARPS = 8  # small products per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
 
 
-# Of f32, sums begin anew after so much of K; where C is more than a wave of tiles of this side, tiles of `multistage`
-# are faster: warps have larger ones.
+# Elements of K after which f32 sums are promoted. Where C is more than a wave of tiles of `MAX_SIDE`, multistage
+# kernels are faster, whose warps have larger tiles.
 PROMOTION, MAX_SIDE = 256, 128
 
 
 class MmaConfig(NamedTuple):
-    """How a product is cut: the fields of `MmaSpec`."""
+    """A config of the mma.sync kernels: fields of `MmaSpec`."""
 
     tile_m: int
     tile_n: int
@@ -54,16 +54,16 @@ class MmaConfig(NamedTuple):
     num_stages: int
     cluster: int
     blocks_per_sm: int
-    num_groups: int = 1
+    num_k_groups: int = 1
     is_bf16x3: bool = False
     is_wgmma: bool = False
 
 
 class MeasuredMma(NamedTuple):
-    """A cut, and what was measured of it: multiply-adds that a multiprocessor at work on its blocks makes per second.
+    """A config with its measured rate, in multiply-adds per second and multiprocessor.
 
-    `alone` is the share of the rate that a tile alone on a multiprocessor reaches, `stepwise` that of turns of the loop
-    along K for one buffer.
+    `alone` is the share of the rate that a single tile on a multiprocessor reaches, `stepwise` that of a mainloop which
+    is not unrolled.
     """
 
     config: MmaConfig
@@ -89,13 +89,13 @@ MEASURED = {
         MeasuredMma(MmaConfig(32, 48, 16, 8, 8, 2, 1), 0.053e12),
         MeasuredMma(MmaConfig(24, 48, 8, 8, 8, 2, 1), 0.049e12),
         MeasuredMma(MmaConfig(16, 32, 8, 8, 8, 2, 1), 0.038e12),
-        # Of stacks: clusters are whole.
+        # For batches: clusters are whole.
         MeasuredMma(MmaConfig(64, 64, 16, 16, 8, 1, 1), 0.0585e12, 1.0, 0.97),
         MeasuredMma(MmaConfig(32, 32, 16, 16, 8, 1, 3), 0.045e12, 0.8),
     ),
     f32: (
-        MeasuredMma(MmaConfig(64, 128, 32, 64, 6, 2, 1, num_groups=2), 0.161e12),
-        MeasuredMma(MmaConfig(64, 64, 32, 64, 4, 2, 2, num_groups=2), 0.165e12, 0.6),
+        MeasuredMma(MmaConfig(64, 128, 32, 64, 6, 2, 1, num_k_groups=2), 0.161e12),
+        MeasuredMma(MmaConfig(64, 64, 32, 64, 4, 2, 2, num_k_groups=2), 0.165e12, 0.6),
         MeasuredMma(MmaConfig(64, 128, 16, 64, 4, 1, 1, 1, is_bf16x3=True, is_wgmma=True), 0.3e12),
         MeasuredMma(MmaConfig(32, 64, 32, 32, 8, 1, 1, 2, is_bf16x3=True), 0.159e12),
         MeasuredMma(MmaConfig(16, 32, 16, 32, 8, 1, 1, 2, is_bf16x3=True), 0.087e12),
@@ -110,14 +110,14 @@ MEASURED = {
 
 
 def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Plan | None:
-    """Launches of C = A @ B in C order, of f64, c128, f32 or c64; None where others are to be asked.
+    """Return the plan of C = A @ B in C order, of f64, c128, f32 or c64; None if the family is not faster.
 
     Parameters
     ----------
-    a, b : hopper.Source
+    a, b : Source
     device : Device
     in_bf16x3 : bool
-        f32 or c64 are to be multiplied in parts, by the tensor cores.
+        f32 or c64 are to be multiplied in bf16x3.
     """
     if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
         return None
@@ -129,19 +129,19 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
     m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
     depth = a.run if a.major == "k" else a.lines
     if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
-        return _plan_small(a, b, (m, n, depth), device)
+        return _plan_stacked(a, b, (m, n, depth), device)
     return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3).plan() if a.type in MEASURED else None
 
 
 def _is_readable(x: Source) -> bool:
-    """Whether the copy engine reads an operand, and what lies behind its lines does not matter."""
+    """Whether TMA can load an operand, and what lies behind its lines does not matter."""
     nbytes = x.type.nbytes
     steps = (x.run if x.major == "k" else 0, x.pitch, x.distance)
     is_aligned = x.alignment % ALIGN == 0 and not any(step * nbytes % ALIGN for step in steps)
     return is_aligned and x.pitch >= x.run and x.distance >= 0 and not x.batch
 
 
-def _stack(a: Source, b: Source) -> StridedBatch:
+def _batch(a: Source, b: Source) -> StridedBatch:
     return StridedBatch(a.num_c, *(x.distance * x.type.nbytes for x in (a, b)))
 
 
@@ -151,19 +151,19 @@ def _work(a: Source, b: Source, shape: tuple[int, int, int]) -> Work:
     return Work((8 if a.type.is_complex else 2) * a.num_c * m * n * depth, elements * a.type.nbytes)
 
 
-def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> Plan | None:
-    """Launch of many products of matrices of more than a quarter of what a warp multiplies."""
+def _plan_stacked(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> Plan | None:
+    """The plan of many small f32 products, whose matrices are more than a quarter of what a warp multiplies."""
     if max(shape) <= SIDE // 2 or (a.major, b.major) != ("k", "mn"):
         return None
     if a.num_c < device.num_sms * MIN_WARPS or shape[1] * f32.nbytes % ALIGN:
         return None
     strides = (a.pitch * f32.nbytes, b.pitch * f32.nbytes)
-    plan = stacked.plan(StackedSpec(), shape, device.num_sms, strides, _stack(a, b))
+    plan = stacked.plan(StackedSpec(), shape, device.num_sms, strides, _batch(a, b))
     return plan.with_work(_work(a, b, shape))
 
 
 class _Product:
-    """A product of matrices, or of stacks of such; of complex ones as of reals, see `MmaSpec`."""
+    """A product, or a batch of such; a complex one in bf16x3 as a real one, see `MmaSpec`."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class _Product:
         self.count = a.num_c
 
     def plan(self) -> Plan | None:
-        """The launch; None where there are few tiles, or all of it takes next to no time."""
+        """Return the plan; None where there are too few tiles, or too little work."""
         a, b = self.sources
         if not self.ranked():
             return None
@@ -200,12 +200,12 @@ class _Product:
             return None
         spec = self.spec(config)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
-        stack = _stack(a, b) if spec.is_batched else None
-        plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, stack)
+        batch = _batch(a, b) if spec.is_batched else None
+        plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, batch)
         return plan.with_work(_work(a, b, self.shape))
 
     def spec(self, config: MmaConfig) -> MmaSpec:
-        """The kernel of a cut."""
+        """Return the kernel's Spec of a config."""
         a, b = self.sources
         spec = MmaSpec(
             self.type,
@@ -220,7 +220,7 @@ class _Product:
         return spec.fitted(self.shape[2])
 
     def is_legal(self, config: MmaConfig) -> bool:
-        """Whether there is a kernel that fits the device, and may be used."""
+        """Whether there is a kernel for a config that fits the device, and multiplies as asked."""
         if config.is_bf16x3 is not self.in_bf16x3:
             return False
         spec = self.spec(config)
@@ -232,48 +232,47 @@ class _Product:
         return nbytes <= self.device.max_shared_nbytes + RESERVED_NBYTES
 
     def is_worth(self, config: MmaConfig) -> bool:
-        """Whether a product is one of those for which tilings like this were found to be faster than others."""
+        """Whether configs like this one were measured to be faster than other families for such a product."""
         m, n, depth = self.shape
         num_products = self.count * m * n * depth
         if config.is_bf16x3:
-            # Beyond, halves are faster.
-            num_waves = 1 if self.is_complex else MAX_PARTS_WAVES
+            num_waves = 1 if self.is_complex else MAX_BF16X3_WAVES
             is_small = self.num_tiles(config) <= num_waves * self.device.num_sms * config.blocks_per_sm
-            return is_small and min(self.shape) >= MIN_PARTS_EXTENT and num_products >= MIN_PARTS_PRODUCTS
+            return is_small and min(self.shape) >= MIN_BF16X3_EXTENT and num_products >= MIN_BF16X3_PRODUCTS
         is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
         return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
 
     def is_meant(self, config: MmaConfig) -> bool:
-        """Whether there are tiles for most multiprocessors, and most of them is of C."""
+        """Whether there are tiles for most multiprocessors, and most of the tiles is inside C."""
         m, n, _ = self.shape
         num_tiles = self.num_tiles(config)
         is_full = self.count * m * n >= MIN_FULL * num_tiles * config.tile_m * config.tile_n
-        busy = MIN_PARTS_BUSY if config.is_bf16x3 else MANY if self.type is f32 else MIN_BUSY
+        busy = MIN_BF16X3_BUSY if config.is_bf16x3 else MANY if self.type is f32 else MIN_BUSY
         return is_full and num_tiles >= busy * self.device.num_sms
 
     def num_tiles(self, config: MmaConfig) -> int:
-        """Tiles of C, in whole clusters."""
+        """Return the number of tiles, in whole clusters."""
         m, n, _ = self.shape
         return self.count * -(-m // (config.tile_m * config.cluster)) * config.cluster * -(-n // config.tile_n)
 
     def ranked(self) -> list[MmaConfig]:
-        """What the model knows, the most promising first."""
+        """Return the legal configs with measured rates, the fastest first."""
         options = MEASURED[c64 if self.is_complex else self.type]
         legal = [option for option in options if self.is_worth(option.config) and self.is_legal(option.config)]
-        legal = [x for x in legal if self.is_busy_stack(x.config) or self.seconds(x) <= self.seconds_of_chunks()]
+        legal = [x for x in legal if self.is_busy_batch(x.config) or self.seconds(x) <= self.multistage_seconds()]
         return [option.config for option in sorted(legal, key=lambda x: (not self.is_meant(x.config), self.seconds(x)))]
 
-    def is_busy_stack(self, config: MmaConfig) -> bool:
-        """Whether matrices of a stack have tiles enough: `multistage` does not cut such along K."""
+    def is_busy_batch(self, config: MmaConfig) -> bool:
+        """Whether a batch has enough tiles: the multistage kernels do not split such along K."""
         return self.count > 1 and not self.in_bf16x3 and self.num_tiles(config) >= MANY * self.device.num_sms
 
-    def seconds_of_chunks(self) -> float:
-        """What is expected of `multistage`, which is faster where there are few tiles, and K is long."""
-        rate, beside = CHUNKED[self.type]
+    def multistage_seconds(self) -> float:
+        """Return the expected time of the multistage kernels, which are faster for few tiles and large K."""
+        rate, beside = SPLIT_K_RATES[self.type]
         return self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
 
     def seconds(self, option: MeasuredMma) -> float:
-        """What the model expects: the last wave runs as fast as its blocks have multiprocessors for themselves."""
+        """Return the expected time; in the last wave, blocks that have a multiprocessor for themselves run faster."""
         config, num_sms = option.config, self.device.num_sms // option.config.cluster * option.config.cluster
         full, rest = divmod(self.num_tiles(config), num_sms * config.blocks_per_sm)
         waves = full * config.blocks_per_sm + max(-(-rest // num_sms), 1 / option.alone if rest else 0)
@@ -284,13 +283,13 @@ class _Product:
         return waves * products / rate
 
     def candidates(self) -> Iterator[MmaConfig]:
-        """Yield what is worth trying."""
+        """Yield the legal configs that tuning tries."""
         yield from self.ranked()
         tiles, warps = (16, 24, 32, 48, 64, 96, 128, 192), (8, 16, 24, 32, 48, 64)
         groups = (1, 2) if self.type is f32 else (1,)
         for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
-            for num_groups in groups:
-                config = MmaConfig(*sizes, num_groups, self.in_bf16x3)
+            for num_k_groups in groups:
+                config = MmaConfig(*sizes, num_k_groups, self.in_bf16x3)
                 if self.is_legal(config):
                     yield config
 

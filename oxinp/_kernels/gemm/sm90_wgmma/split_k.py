@@ -27,7 +27,7 @@ UNIT = 4  # sums per store to the workspace
 
 
 def split_ranges(num_k: int, split_k: int) -> tuple[int, int]:
-    """Return how many ranges `num_k` k-blocks have, at most `split_k`, and how long all but the last are."""
+    """Return the number of ranges of `num_k` k-blocks, at most `split_k` and none empty, and their length."""
     length = -(-num_k // split_k)
     return -(-num_k // length), length
 

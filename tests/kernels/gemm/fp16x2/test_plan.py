@@ -49,8 +49,8 @@ class Fp16x2Plan(GuardedPlan):
     def __init__(self, a, b, majors, alignment=256):
         super().__init__(machine(), a, b, majors, alignment)
 
-    def planned(self, native):
-        return fp16x2.plan(*self.sources, native, DEVICE)
+    def planned(self, fallback):
+        return fp16x2.plan(*self.sources, fallback, DEVICE)
 
     def halves(self):
         """Hi and lo of A, then of B, as they lie, padding and all: parts one after the other along M or N."""

@@ -28,8 +28,8 @@ from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 BY_WARPGROUPS = MmaSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_bf16x3=True, is_wgmma=True)
-SMALL = MmaSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_bf16x3=True)
-COMPLEX = SMALL._replace(tile_n=64, is_complex=True)
+SMALL_TERMS = MmaSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_bf16x3=True)
+COMPLEX = SMALL_TERMS._replace(tile_n=64, is_complex=True)
 
 
 def block_kernel(spec):
@@ -97,7 +97,7 @@ def chain(a, b):
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_products_are_as_exact_as_multiply_adds(majors, groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 62, 60, 32)
-    spec = MmaSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups, is_bf16x3=True)
+    spec = MmaSpec(f32, *majors, 64, 64, 32, 64, num_k_groups=groups, is_bf16x3=True)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
@@ -105,13 +105,13 @@ def test_products_are_as_exact_as_multiply_adds(majors, groups):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_complex_products_are_as_exact_as_multiply_adds(groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 31, 30, 16, np.complex64)
-    spec = COMPLEX._replace(num_groups=groups)
+    spec = COMPLEX._replace(num_k_groups=groups)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("spec", [SMALL, COMPLEX], ids=["real", "complex"])
+@pytest.mark.parametrize("spec", [SMALL_TERMS, COMPLEX], ids=["real", "complex"])
 def test_numbers_of_every_sort(case, spec):
     n, depth, dtype = (31, 16, np.complex64) if spec.is_complex else (31, 32, np.float32)
     a, b = draw(case, np.random.default_rng(3), 32, n, depth, dtype)

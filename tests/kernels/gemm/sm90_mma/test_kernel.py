@@ -162,7 +162,7 @@ def test_warps_multiply_c128(majors):
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_f32(majors, groups):
-    check(MmaSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups), 62, 60)
+    check(MmaSpec(f32, *majors, 64, 64, 32, 64, num_k_groups=groups), 62, 60)
 
 
 @pytest.mark.parametrize("type", [f32, f64])
@@ -207,7 +207,7 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
     [
         *[(mma_kernel, MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)) for type in (f64, c128, f32)],
         *[(wgmma_kernel, WgmmaSpec(f16, f16, tile_n=128, store=store)) for store in (DirectRows, BulkRows)],
-        (ozaki_kernel, OzakiSpec(is_added=True)),
+        (ozaki_kernel, OzakiSpec(is_accumulated=True)),
         (stacked, StackedSpec()),
         (fp16x2_kernel, Fp16x2Spec("k", "mn", has_pairs=True)),
     ],
@@ -221,17 +221,17 @@ def test_what_reads_or_writes_waits_for_the_kernel_before(family, spec):
 
 
 @pytest.mark.parametrize(("type", "depth", "length"), [(f64, 1024, 8), (f64, 1000, 1), (f64, 600, 2), (c128, 72, 1)])
-def test_rounds_are_as_long_as_k_allows(type, depth, length):
+def test_k_blocks_are_unrolled_as_far_as_k_allows(type, depth, length):
     spec = MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)
     assert spec.fitted(depth).unroll_k == length
-    with pytest.raises(ValueError, match="whole rounds"):
+    with pytest.raises(ValueError, match="no multiple of the unrolled"):
         mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
-    sliced, stack = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
-    with pytest.raises(ValueError, match="whole rounds"):
-        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), stack)
+    sliced, batch = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
+    with pytest.raises(ValueError, match="no multiple of the unrolled"):
+        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), batch)
 
 
-def test_rounds_of_what_takes_long_to_compile_are_of_one_buffer():
+def test_k_blocks_are_not_unrolled_if_that_takes_long_to_compile():
     assert MmaSpec(c128, "k", "k", 64, 64, 64, 64).fitted(1024).unroll_k == 1
 
 
