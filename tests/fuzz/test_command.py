@@ -32,11 +32,8 @@ def _run_script(script, namespace):
 
 def _summary(done):
     """Programs, seed and differences of the last line."""
-    return tuple(
-        map(
-            int, re.fullmatch(r"(\d+) programs of seed (\d+), (\d+) differences?", done.stdout.split("\n")[-2]).groups()
-        )
-    )
+    last = done.stdout.splitlines()[-1]
+    return tuple(map(int, re.fullmatch(r"(\d+) programs of seed (\d+), (\d+) differences?", last).groups()))
 
 
 def test_no_difference():
