@@ -253,7 +253,7 @@ class Launcher:
 
     @property
     def attributes(self) -> Sequence[LaunchAttribute]:
-        """What the driver is told beside shape and stream."""
+        """Launch attributes beside shape and stream."""
         return list(self._attributes)
 
     @property
@@ -326,7 +326,7 @@ class Launcher:
 
 
 def _check_shape(grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] | None) -> None:
-    """Raise LaunchError for shapes that no device takes: some would arrive as others, cut to 32 bits."""
+    """Raise LaunchError for shapes that no device takes; some would be truncated to 32 bits."""
     limits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         "grid": (grid, _MAX_GRID),
         "block": (block, _MAX_BLOCK),

@@ -1,4 +1,4 @@
-"""What was launched in a context lately: the names for the message of a fault."""
+"""The log of a context's latest launches, whose kernels the message of a fault names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LaunchCounter(Protocol):
 
 
 class LaunchLog:
-    """What was launched in a context lately, for the day one of the kernels ends it.
+    """The latest launches of a context, by which the message of a fault names suspects.
 
     Nothing is written at a launch but its number, into a variable of the launcher's own: the log asks the launchers,
     each at last when it goes.
@@ -55,11 +55,11 @@ class LaunchLog:
         self._gone.append((name, last(), place))
 
     def settle(self) -> None:
-        """Forget what was launched so far: the device has been waited for, and is well."""
+        """Forget the launches so far: the device was synchronised without a fault."""
         self._settled[:] = [counter.launches for counter in self._counters]
 
     def suspects(self) -> tuple[str, ...]:
-        """Return the names of the kernels launched since, the last one first."""
+        """Return the names of the kernels launched since `settle`, the last one first."""
         launched = [*self._gone, *[(name, last(), place) for name, last, place in list(self._launchers.values())]]
         recent = []
         for name, number, place in launched:
