@@ -207,7 +207,7 @@ class Value:
         return self.builder.emit("rem", self, other)
 
     def _is_power_of_two(self, divisor: Any) -> bool:
-        """Whether bits do for a division by this constant, which ptxas was seen to take for one like any other."""
+        """Whether `divisor` is a power of two, so that shifts and masks divide; ptxas was seen to divide instead."""
         is_plain = self.type.kind == "u" and self.type.bits >= 32
         return is_plain and type(divisor) is int and divisor > 0 and not divisor & (divisor - 1)
 
