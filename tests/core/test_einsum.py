@@ -421,3 +421,12 @@ def test_small_products_stay_on_the_host(twin, config, stats, product, is_read_o
     twin(body)
     assert stats().launches == 0
     assert not stats().fallbacks.keys() - {"__array__"}
+
+
+@pytest.mark.parametrize("shape", [(0, 1), (1, 0), (0, 2), (3, 0)])
+@pytest.mark.parametrize("subscripts", ["ii->i", "ii", "ii->"])
+def test_diagonals_of_nothing_are_refused(subscripts, shape):
+    """NumPy reads memory behind the array."""
+    with pytest.raises(ValueError, match="collapsing index 'i' don't match"):
+        np.einsum(subscripts, np.zeros(shape))
+    assert np.einsum(subscripts, np.zeros((0, 0))).size <= 1
