@@ -26,12 +26,13 @@ from oxinp._kernels.scan import rows as scan_rows
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import histogram, network, onesweep
+from oxinp._kernels.sort import histogram, network, onesweep, search
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.search import SearchSpec
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -281,14 +282,16 @@ SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096
 
 def sort_specs() -> list[Any]:
     """Return the distinct Specs of sorts, of every type and length."""
+    types = (*TYPES, *OTHER_TYPES)
     found = (
         spec
-        for type_ in (*TYPES, *OTHER_TYPES)
+        for type_ in types
         for result in (None, i64)
         for length in SORTED
         for spec in sort.specs(length, type_, result, DEVICE)
     )
-    return list(dict.fromkeys(found))
+    searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
+    return list(dict.fromkeys([*found, *searches]))
 
 
 FAMILIES: dict[type, Any] = {
@@ -305,6 +308,7 @@ FAMILIES: dict[type, Any] = {
     HistogramSpec: histogram,
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
+    SearchSpec: search,
 }
 
 
