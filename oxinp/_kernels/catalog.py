@@ -20,9 +20,11 @@ from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
+from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
@@ -258,7 +260,7 @@ def _product(k: Builder, a: Value, b: Value) -> Value:
     return a * b
 
 
-def scan_specs() -> list[ScanRowsSpec | ScanColumnsSpec]:
+def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
     """Return the distinct Specs of the scanning families."""
     passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
     return list(dict.fromkeys(each.spec for each in passes))
@@ -300,6 +302,7 @@ FAMILIES: dict[type, Any] = {
     RowsSpec: rows,
     ColumnsSpec: columns,
     ScanRowsSpec: scan_rows,
+    ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
