@@ -158,9 +158,9 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     *_rows(
         "statistics",
-        native="mean nanmean nanstd nanvar std var",
+        native="bincount histogram mean nanmean nanstd nanvar std var",
         composed="average corrcoef cov ptp",
-        host="bincount correlate digitize histogram histogram2d histogram_bin_edges histogramdd",
+        host="correlate digitize histogram2d histogram_bin_edges histogramdd",
     ),
     *[
         CoverageRow(name, "statistics", HOST, _OVERWRITE)

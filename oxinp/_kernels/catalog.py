@@ -28,9 +28,10 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import histogram, network, onesweep, search
+from oxinp._kernels.sort import count, histogram, network, onesweep, search
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
+from oxinp._kernels.sort.count import CountSpec
 from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
@@ -293,7 +294,14 @@ def sort_specs() -> list[Any]:
         for spec in sort.specs(length, type_, result, DEVICE)
     )
     searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
-    return list(dict.fromkeys([*found, *searches]))
+    counts = (
+        count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
+        for num_bins in (10, 1000, 10_000, 1 << 20)
+        for type_ in types
+        for edge, is_uniform in ((None, False), (f32, False), (f32, True), (f64, False), (f64, True))
+        if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
+    )
+    return list(dict.fromkeys([*found, *searches, *counts]))
 
 
 FAMILIES: dict[type, Any] = {
@@ -312,6 +320,7 @@ FAMILIES: dict[type, Any] = {
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
     SearchSpec: search,
+    CountSpec: count,
 }
 
 

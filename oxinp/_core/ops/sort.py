@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel
@@ -94,6 +96,12 @@ def _check(array: Handle) -> None:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or there are no elements")
 
 
+def check_placement(*arrays: Handle) -> None:
+    """Leave to NumPy what has all its elements on the host and belongs there."""
+    if is_hosted(arrays) and placement.is_host(max(x._layout.nbytes for x in arrays)):
+        raise Unsupported("elements that are on the host")
+
+
 def _along(op: Op, array: Handle, axis: Any) -> Any:
     """Perform an operation on the rows along an axis; None: on the elements in C order."""
     _check(array)
@@ -119,6 +127,7 @@ def argsort(array: Handle, axis: Any = -1) -> Any:
 
 def lexsort(keys: Sequence[Handle]) -> Any:
     """Return the order of vectors by the last of some keys, then by the one before it; see `numpy.lexsort`."""
+    check_placement(*keys)
     for key in keys:
         _check(key)
     order = argsort(keys[0])
@@ -152,6 +161,7 @@ class Unique:
     """
 
     def __init__(self, array: Handle, *, with_places: bool, equal_nan: bool) -> None:
+        check_placement(array)
         _check(array)
         self._shape = array._layout.shape
         elements = ravel(array)

@@ -37,7 +37,7 @@ BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # a lane each
-MAX_PAIR_BITS = 128  # of accumulators: wider ones need the registers of more than a fifth of a multiprocessor
+MAX_PAIR_BITS = 128  # of accumulators: wider ones need the registers of more than a quarter of a multiprocessor
 
 
 class ScanChainedSpec(ScanSpec):
@@ -92,7 +92,7 @@ class _ScanChained(ScanKernel):
 
     def __init__(self, spec: ScanChainedSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=5 if spec.op.acc.bits <= MAX_PAIR_BITS else 3)
+        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=4 if spec.op.acc.bits <= MAX_PAIR_BITS else 2)
         self.ticket = k.pointer("ticket", u32)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
         super().__init__(k, spec)
