@@ -13,8 +13,9 @@ import pytest
 from oxinp._kernels import catalog
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
-from oxinp._kernels.scan.kernel import PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from tests.ptx.assembler import assemble, sampled
 
@@ -61,8 +62,9 @@ def test_shipped_specs_cover_what_planning_can_choose():
     assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
     assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
     assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
-    for family in (ScanRowsSpec, ScanColumnsSpec):
-        assert {spec.part for spec in specs if type(spec) is family} == {WHOLE, TOTALS, PREFIXED}
+    parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE, TOTALS, PREFIXED}}
+    for family, expected in parts.items():
+        assert {spec.part for spec in specs if type(spec) is family} == expected
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
     assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {
         (8, 1),
