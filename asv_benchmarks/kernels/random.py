@@ -15,7 +15,6 @@ import sys
 import numpy as np
 
 from asv_benchmarks.kernels.plans import milliseconds, write
-from oxinp._kernels.plan import Launch
 from oxinp._kernels.random import fill, segments
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
@@ -95,14 +94,13 @@ class Draw:
         values = [part for x in (self.state, self.increment) for part in (x & MASK_64, x >> 64)] + rest
         plan = case.plan(backend.capability, size)
         self.out = backend.allocate(size * case.type.nbytes)
-        self.scratch = backend.allocate(max(8, plan.scratch_nbytes))
-        buffers = {"out0": self.out.ptr, "scratch": self.scratch.ptr} | {f"in{i}": x for i, x in enumerate(values)}
+        self.words, self.scratch = backend.allocate(16), backend.allocate(max(8, plan.scratch_nbytes))
+        buffers = {"out0": self.out.ptr, "out1": self.words.ptr, "scratch": self.scratch.ptr}
+        buffers |= {f"in{i}": x for i, x in enumerate(values)}
         self.launches = [
             backend.launcher(step.kernel, step.grid, 0, (*parameters(backend, step, buffers), *step.constants))
             for step in plan.steps
-            if isinstance(step, Launch)
         ]
-        self.reads = [step.source.offset for step in plan.steps if not isinstance(step, Launch)]
 
     def __call__(self):
         for launch in self.launches:
@@ -128,9 +126,9 @@ class Draw:
     def ends_right(self):
         lcg, pieces = GENERATORS[self.case.generator], self.case.pieces
         taken = self.size
-        for offset in self.reads:
+        if not self.case.is_fill:
             words = np.empty(2, np.int64)
-            self.backend.download(words, self.scratch.ptr + offset)
+            self.backend.download(words, self.words.ptr)
             taken, status = words.tolist()
             if status:
                 return False

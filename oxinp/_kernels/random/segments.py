@@ -23,7 +23,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.plan import Launch, Plan, Read, Scratch, inputs, outputs
+from oxinp._kernels.plan import Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.lcg import GENERATORS, Addend, Increment, Wide, addend, factor, multiply_add
 from oxinp._kernels.random.variates import STRIPS, VARIATES, Outcome, Strips
@@ -109,9 +109,9 @@ def plan(
     """Return the plan of `size` variates from a state on.
 
     The inputs are the halves of state and increment, low ones first, as scalars of u64; if shifted, the half word as
-    u32; the table of a ziggurat; the parameters of the variate. The plan reads two words: how many pieces were taken,
-    counted from the word before where that was shifted, and a status. Where the status is not 0, or the first word is
-    negative, which has never been seen, the result is not valid.
+    u32; the table of a ziggurat; the parameters of the variate. The outputs are the variates and two words of i64: how
+    many pieces were taken, counted from the word before where that was shifted, and a status. Where the status is not
+    0, or the first word is negative, which has never been seen, the variates are not valid.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def plan(
         raise ValueError(f"{size} variates are too many for one draw")
     scratch = Scratch()
     states, counts, reaches, control = (scratch.take(n) for n in (tiles * 16, tiles * 8, tiles * 4, 8))
-    result = scratch.take(16)
+    out, result = outputs(2)
     state = inputs(4)
     prepare = Launch(
         make_tiles(TilesSpec(generator, is_shifted, BLOCK * items)),
@@ -143,10 +143,10 @@ def plan(
     draw = Launch(
         make(spec),
         (min(tiles, BLOCKS_PER_SM * device.num_sms), 1, 1),
-        (*outputs(1), states, counts, reaches, control, result, *state, *others),
+        (out, states, counts, reaches, control, result, *state, *others),
         (size, tiles),
     )
-    return Plan((prepare, draw, Read(result, 2)), scratch.nbytes)
+    return scratch.plan((prepare, draw))
 
 
 @lru_cache(MAX_KERNELS)
@@ -571,7 +571,7 @@ class _Reader:
         return (half,)
 
     def _step(self) -> None:
-        kernel, k = self._kernel, self._kernel.k
+        kernel = self._kernel
         following = kernel.increment.jumped(Wide(self._low.get(), self._high.get()), 1)
         self._low.set(following.low)
         self._high.set(following.high)
