@@ -1,0 +1,242 @@
+"""Draws of random numbers on the device: from a position in NumPy's stream, numbers and the position after them.
+
+What takes a fixed number of words says at once where it ends, and runs when its numbers are needed. What takes as many
+as it needs leaves on the device where it ended; that is read when somebody asks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.expr import scalar
+from oxinp._core.lazy.handle import Handle, expression, fetch
+from oxinp._core.lazy.op import BoundOp, Op, bind
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.record import wrap_result
+from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.creation import asarray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.plan import Plan
+
+UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
+GENERATORS = frozenset({"PCG64", "PCG64DXSM"})
+_FAMILY = "oxinp._kernels.random"
+_MASK_64 = (1 << 64) - 1
+
+
+class Position(NamedTuple):
+    """Where a stream is, as NumPy's state dictionaries say it.
+
+    Attributes
+    ----------
+    generator : str
+        One of `GENERATORS`.
+    state, increment : int
+    has_half : bool
+        The upper half of a word is left over.
+    half : int
+        That one; of no meaning where there is none.
+    """
+
+    generator: str
+    state: int
+    increment: int
+    has_half: bool
+    half: int
+
+    @staticmethod
+    def of(numpys: dict[str, Any]) -> Position:
+        """Return the position that a state dictionary says."""
+        state = numpys["state"]
+        has_half, half = bool(numpys["has_uint32"]), int(numpys["uinteger"])
+        return Position(numpys["bit_generator"], int(state["state"]), int(state["inc"]), has_half, half)
+
+    def numpys(self) -> dict[str, Any]:
+        """Return the state dictionary."""
+        return {
+            "bit_generator": self.generator,
+            "state": {"state": self.state, "inc": self.increment},
+            "has_uint32": int(self.has_half),
+            "uinteger": self.half,
+        }
+
+    def after(self, pieces: int, per_word: int) -> Position:
+        """Return the position after pieces of words, counted from the start of the word that a half is left of."""
+        lcg = importlib.import_module(f"{_FAMILY}.lcg").GENERATORS[self.generator]
+        if per_word == 1:
+            return self._replace(state=lcg.advanced(self.state, self.increment, pieces))
+        halves = -(-2 * pieces // per_word)
+        words = -(-halves // 2) - self.has_half
+        half = lcg.word_at(self.state, self.increment, words - 1) >> 32 if words else self.half
+        state = lcg.advanced(self.state, self.increment, words)
+        return Position(self.generator, state, self.increment, bool(halves % 2), half)
+
+
+def _infer_fill(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - rows' signature
+    _, _, dtype, shape, _ = parameters
+    return (Layout.of(dtype, shape),)
+
+
+def _plan_fill(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    generator, name, _, _, is_shifted = bound.parameters
+    (layout,) = bound.layouts
+    plan: Plan = importlib.import_module(f"{_FAMILY}.fill").plan(
+        generator, name, layout.size, layout.alignment, device().capability, is_shifted=is_shifted
+    )
+    return plan
+
+
+FILL = Op("random words", _plan_fill, _infer_fill, draws=True)
+
+
+def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    _, _, dtype, shape, _, _ = parameters
+    return Layout.of(dtype, shape), Layout.of(INT64, (2,))
+
+
+def _plan_segments(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    generator, name, _, _, is_shifted, expected = bound.parameters
+    plan: Plan = importlib.import_module(f"{_FAMILY}.segments").plan(
+        generator, name, bound.layouts[0].size, device().capability, is_shifted=is_shifted, expected=expected
+    )
+    return plan
+
+
+SEGMENTS = Op("random variates", _plan_segments, _infer_segments, draws=True)
+
+
+def _ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
+    """Ask for a draw; operands are arrays, and pairs of a dtype and a value."""
+    with LOCK:
+        values = [
+            expression(x) if isinstance(x, Handle) else (scalar(x[0]), (x[1],), 0) for x in operands
+        ]
+        leaves = tuple([entry for _, entries, _ in values for entry in entries])
+        mask = 0
+        for _, _, bits in values:
+            mask |= bits
+        bound = bind(op, tuple([graph for graph, _, _ in values]), parameters)
+        results = schedule.defer(bound, leaves, mask, depth=5)
+    return [wrap_result(value, as_array=True) for value in results]
+
+
+def _start(position: Position, *, is_shifted: bool) -> list[tuple[Any, int]]:
+    """The inputs that say where a draw begins."""
+    numbers = (position.state, position.increment)
+    words = [(UINT64, part) for number in numbers for part in (number & _MASK_64, number >> 64)]
+    return [*words, (UINT32, position.half)] if is_shifted else words
+
+
+def fill(position: Position, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, Position]:
+    """Return an array of what takes a fixed number of words, and the position after it.
+
+    Parameters
+    ----------
+    position : Position
+    name : str
+        A format of `oxinp._kernels.random.fill`.
+    dtype : numpy.dtype
+        As wide as the format's.
+    shape : tuple of int
+    """
+    halves = importlib.import_module(f"{_FAMILY}.fill").FORMATS[name].halves
+    is_shifted = position.has_half and halves == 1
+    parameters = (position.generator, name, dtype, shape, is_shifted)
+    (array,) = _ask(FILL, _start(position, is_shifted=is_shifted), parameters)
+    return array, position.after(array._layout.size + is_shifted, 3 - halves)
+
+
+class Ending:
+    """Where a draw ends that takes as many words as it needs.
+
+    Parameters
+    ----------
+    position : Position
+        Where it began.
+    pieces : int
+        Of a word that its variates take.
+    words : Handle
+        What the draw left.
+    """
+
+    __slots__ = ("_pieces", "_position", "_words")
+
+    def __init__(self, position: Position, pieces: int, words: Handle) -> None:
+        self._position, self._pieces, self._words = position, pieces, words
+
+    def position(self) -> Position:
+        """Read where it is; this waits for the device.
+
+        Raises
+        ------
+        RuntimeError
+            The draw took more than its kernels provide for, of which the chance is as good as none.
+        """
+        taken, status = fetch(self._words).tolist()
+        if status or taken < 0:
+            msg = f"a draw of random numbers from {self._position} ended with status {status}: please report it"
+            raise RuntimeError(msg)
+        return self._position.after(taken, self._pieces)
+
+
+_TABLES: dict[Any, Handle] = {}
+
+
+def _table(name: str) -> Handle:
+    """The table of a ziggurat, on the device."""
+    key = keyed(name)
+    table = _TABLES.get(key)
+    if table is None:
+        made = importlib.import_module(f"{_FAMILY}.variates").ziggurat_table(name)
+        table = _TABLES[key] = asarray(made)
+    return table
+
+
+def variates(
+    position: Position,
+    name: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    parameters: Sequence[int] = (),
+    expected: float = 0,
+) -> tuple[Any, Ending]:
+    """Return an array of variates that take as many words as they need, and where that ends.
+
+    Parameters
+    ----------
+    position : Position
+    name : str
+        A variate of `oxinp._kernels.random.variates`.
+    dtype : numpy.dtype
+        As wide as the variate's.
+    shape : tuple of int
+    parameters : sequence of int
+        Of the variate.
+    expected : float
+        Pieces of words per variate, where that depends on parameters.
+    """
+    variate = importlib.import_module(f"{_FAMILY}.variates").VARIATES[name]
+    is_shifted = position.has_half and variate.pieces > 1
+    operands: list[Any] = _start(position, is_shifted=is_shifted)
+    if variate.has_table:
+        operands.append(_table(name))
+    operands += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
+    array, words = _ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
+    return array, Ending(position, variate.pieces, words)
+
+
+def has_kernels(dtype: np.dtype[Any]) -> bool:
+    """Whether the device has numbers of a dtype."""
+    return dtype in DEVICE_TYPES
+
+
+__all__ = ["GENERATORS", "Ending", "Position", "fill", "has_kernels", "variates"]
