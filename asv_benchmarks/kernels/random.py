@@ -237,8 +237,8 @@ def main(arguments):
         ms = milliseconds(backend, draw)
         share = case.size * case.type.nbytes / rate / ms
         line = (
-            f"{case.generator:9s} {case.name:18s} 2^{case.size.bit_length() - 1}: {ms:8.4f} ms, {share:5.2f} of writing; "
-            f"{different} of {checked} differ, by {ulps:.0f} ulp; end {'right' if ends_right else 'WRONG'}"
+            f"{case.generator:9s} {case.name:18s} 2^{case.size.bit_length() - 1}: {ms:8.4f} ms, "
+            f"{share:5.2f} of writing; {different} of {checked} differ, by {ulps:.0f} ulp; end {'right' if ends_right else 'WRONG'}"
         )
         if options.peer:
             for name, peer in case.peers.items():

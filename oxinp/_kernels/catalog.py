@@ -16,6 +16,14 @@ from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.index import gather
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.lcg import GENERATORS
+from oxinp._kernels.random.segments import BLOCK, CAPACITY, ITEMS, SegmentsSpec
+from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -269,6 +277,26 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
     return list(dict.fromkeys([*takes, *selects]))
 
 
+def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec]:
+    """Return Specs of random numbers, of every generator, format and variate."""
+    shifts = (False, True)
+    fills = [
+        FillSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in GENERATORS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    tiles = [TilesSpec(generator, is_shifted, BLOCK * ITEMS) for generator in GENERATORS for is_shifted in shifts]
+    segments = [
+        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, ITEMS, CAPACITY)
+        for generator in GENERATORS
+        for name, variate in VARIATES.items()
+        for is_shifted in shifts
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *segments]))
+
+
 FAMILIES: dict[type, Any] = {
     LinearSpec: linear,
     TileSpec: tile,
@@ -278,12 +306,15 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
+    FillSpec: random_fill,
+    TilesSpec: random_tiles,
+    SegmentsSpec: random_segments,
 }
 
 
 def specs() -> list[Any]:
     """Return all shipped Specs."""
-    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs()]
+    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs(), *random_specs()]
 
 
 def make(spec: Any) -> Kernel:

@@ -117,9 +117,7 @@ SEGMENTS = Op("random variates", _plan_segments, _infer_segments, draws=True)
 def _ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
     """Ask for a draw; operands are arrays, and pairs of a dtype and a value."""
     with LOCK:
-        values = [
-            expression(x) if isinstance(x, Handle) else (scalar(x[0]), (x[1],), 0) for x in operands
-        ]
+        values = [expression(x) if isinstance(x, Handle) else (scalar(x[0]), (x[1],), 0) for x in operands]
         leaves = tuple([entry for _, entries, _ in values for entry in entries])
         mask = 0
         for _, _, bits in values:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._ptx.types import u32, u64
+from oxinp._ptx.types import u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
