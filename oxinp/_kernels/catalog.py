@@ -21,7 +21,7 @@ from oxinp._kernels.random import segments as random_segments
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.lcg import GENERATORS
-from oxinp._kernels.random.segments import BLOCK, CAPACITY, ITEMS, SegmentsSpec
+from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.reduce import columns, operators, rows
@@ -287,9 +287,9 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    tiles = [TilesSpec(generator, is_shifted, BLOCK * ITEMS) for generator in GENERATORS for is_shifted in shifts]
+    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
     segments = [
-        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, ITEMS, CAPACITY)
+        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts

@@ -56,7 +56,8 @@ class Counting:
     def __init__(self, spec: SegmentsSpec) -> None:
         self.spec = spec
         self.lcg, self.variate = GENERATORS[spec.generator], VARIATES[spec.variate]
-        self.k = k = Builder("random_segments", block=BLOCK)
+        # Left to itself, ptxas spills for sm_90.
+        self.k = k = Builder("random_segments", block=BLOCK, min_blocks=None if self.variate.slow is None else 3)
         self.out = k.pointer("out", self.variate.type, "w")
         self.states = k.pointer("states", u64, "r")
         self.counts, self.reaches = k.pointer("counts", u64), k.pointer("reaches", u32)
@@ -112,7 +113,7 @@ class Counting:
     def count(self, tile: Value) -> None:
         """Count what a tile gives, and find out what those before it give; the first warp does."""
         k = self.k
-        per_lane = max(1, self.rows // WARP)
+        per_lane = -(-self.rows // WARP)
         rows = [self.lane * per_lane + i for i in range(per_lane)]
         has_rows = self.lane < self.rows // per_lane
         counts = []

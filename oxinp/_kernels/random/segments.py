@@ -45,6 +45,11 @@ BLOCKS_PER_SM = 5
 SIGMAS = 12  # of what is drawn, for what is expected
 
 
+def items_of(name: str) -> int:
+    """Return how many words of a tile a thread has, so that its variates are no more than registers hold."""
+    return ITEMS * 2 // max(2, VARIATES[name].pieces)
+
+
 def num_tiles(size: int, expected: float, positions: int) -> int:
     """Return how many tiles hold the variates, with as good as certainty."""
     spread = SIGMAS * math.sqrt(size * expected * (expected - 1) * 4 + 64)
@@ -59,7 +64,7 @@ def plan(
     *,
     is_shifted: bool = False,
     expected: float = 0,
-    items: int = ITEMS,
+    items: int = 0,
     capacity: int = CAPACITY,
 ) -> Plan:
     """Return the plan of `size` variates from a state on.
@@ -78,10 +83,10 @@ def plan(
     expected : float
         Pieces per variate, where the variate does not know.
     items, capacity : int
-        See `SegmentsSpec`.
+        See `SegmentsSpec`; 0 for the usual items.
     """
     variate = VARIATES[name]
-    spec = SegmentsSpec(generator, name, is_shifted, items, capacity)
+    spec = SegmentsSpec(generator, name, is_shifted, items or items_of(name), capacity)
     tiles = num_tiles(size, variate.expected or expected, spec.positions)
     if tiles >> NUM_TILE_BITS:
         raise ValueError(f"{size} variates are too many for one draw")
@@ -90,7 +95,7 @@ def plan(
     out, result = outputs(2)
     state = inputs(4)
     prepare = Launch(
-        tiles_kernel.make(TilesSpec(generator, is_shifted, BLOCK * items)),
+        tiles_kernel.make(TilesSpec(generator, is_shifted, BLOCK * spec.items)),
         (-(-tiles // BLOCK), 1, 1),
         (states, counts, reaches, control, result, *state),
         (tiles,),
@@ -117,11 +122,12 @@ class _Segments(Starting):
 
     def build(self) -> Kernel:
         k, spec, tid = self.k, self.spec, self.k.tid
-        offset = self.jump_of_thread()
+        # In memory, for registers are what there is least of
+        offsets = k.shared(u64, (BLOCK, 2))
+        offsets.store((tid, 0), self.jump_of_thread())
         power, total = self.lcg.jump(1)
         ahead = factor(k, power - 1)
         start = addend(k, self.increment.constant(1))
-        offset_factor = factor(k, offset)
         power, total = self.lcg.jump(BLOCK)
         stride = factor(k, power)
         with k.loop():
@@ -132,8 +138,8 @@ class _Segments(Starting):
             tile = self.turn[0]
             k.break_if(tile >= self.num_tiles)
             low, high = self.states.load(k.cast(tile, i64) * 2, 2)
-            base = Wide(low, high)
-            first = multiply_add(k, multiply_add(k, base, ahead, start), offset_factor, addend(k, base))
+            base, offset = Wide(low, high), Wide(*offsets.load((tid, 0), 2))
+            first = multiply_add(k, multiply_add(k, base, ahead, start), factor(k, offset), addend(k, base))
             step = addend(k, self.increment.constant(total))
             values, slow_bits = self.look(tile, first, stride, step)
             k.barrier()
@@ -257,4 +263,4 @@ class _Segments(Starting):
         self.result[0] = k.cast(tile, i64) * self.spec.positions + k.cast(at, i64)
 
 
-__all__ = ["BLOCK", "CAPACITY", "ITEMS", "SegmentsSpec", "make", "num_tiles", "plan"]
+__all__ = ["BLOCK", "CAPACITY", "SegmentsSpec", "items_of", "make", "num_tiles", "plan"]
