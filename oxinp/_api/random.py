@@ -21,7 +21,7 @@ from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.ops import draws
-from oxinp._core.ops.draws import Ending, Position
+from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ufunc.object import OBJECTS
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
@@ -70,7 +70,13 @@ def _methods(kind: type) -> dict[str, Any]:
 _GeneratorMethods: Any = type("_GeneratorMethods", (np.random.Generator,), _methods(np.random.Generator))
 _RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), _methods(np.random.RandomState))
 _NUMPYS: Any = np.random.Generator
-_DEVICES = {np.random.PCG64, np.random.PCG64DXSM}
+# Where a state is, by the bit generator; those of variates that take as many words as they need.
+_POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | None]] = {
+    np.random.PCG64: Position.of,
+    np.random.PCG64DXSM: Position.of,
+    np.random.Philox: Counter.of,
+}
+_REJECTING = {np.random.PCG64, np.random.PCG64DXSM}
 
 
 def _shape_of(size: Any) -> tuple[int, ...] | None:
@@ -107,7 +113,9 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 _NUMPYS.bit_generator.__get__(self).state = self._ending.position().numpys()
                 self._ending = None
 
-    def _draw(self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Position], tuple[Any, Any]]) -> Any:
+    def _draw(
+        self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any]], *, rejects: bool
+    ) -> Any:
         """Draw on the device where that is the place to; None where it is not.
 
         Parameters
@@ -117,14 +125,21 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             Of an element.
         ask : callable
             ``ask(position)`` -> the numbers, and the `Position` or the `Ending` after them.
+        rejects : bool
+            It takes as many words as it needs.
         """
         bit_generator = _NUMPYS.bit_generator.__get__(self)
-        if type(bit_generator) not in _DEVICES or not starts_on_device(math.prod(shape) * nbytes):
+        kind = type(bit_generator)
+        has_kernels = kind in (_REJECTING if rejects else _POSITIONS)
+        if not has_kernels or not starts_on_device(math.prod(shape) * nbytes):
             return None
         with self._mutex:
             settle(self)
             with bit_generator.lock:
-                array, after = ask(Position.of(bit_generator.state))
+                position = _POSITIONS[kind](bit_generator.state)
+                if position is None:
+                    return None
+                array, after = ask(position)
                 if isinstance(after, Ending):
                     if self._is_own:
                         self._ending = after
@@ -146,8 +161,11 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         wanted = np.dtype(dtype)
         if out is not None and (out.dtype != wanted or not out._layout.is_contiguous or not out.flags.writeable):
             return None
-        make = draws.fill if name == "uniform" else draws.variates
-        array = self._draw(shape, wanted.itemsize, lambda at: make(at, f"{name}_{kind}", wanted, shape))
+        rejects = name != "uniform"
+        make: Any = draws.variates if rejects else draws.fill
+        array = self._draw(
+            shape, wanted.itemsize, lambda at: make(at, f"{name}_{kind}", wanted, shape), rejects=rejects
+        )
         if array is None or out is None:
             return array
         check_writeable(out)
@@ -194,8 +212,8 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         if not bounds.min <= low < high <= bounds.max:
             return None
         bits, largest = wanted.itemsize * 8, high - low
-        ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
-        return self._draw(shape, wanted.itemsize, ask)
+        rejects, ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
+        return self._draw(shape, wanted.itemsize, ask, rejects=rejects)
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with arrays of ours as a fallback, else as what small draws do."""
@@ -221,23 +239,26 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 _INTEGERS = {int, *(np.dtype(code).type for code in "bBhHiIlLqQ")}
 
 
-def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """What `Generator._draw` asks for: integers of `bits` bits from `low` to ``low + largest``, as NumPy draws them."""
+def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[bool, Any]:
+    """Whether numbers are rejected, and what `Generator._draw` asks for.
+
+    That is integers of `bits` bits from `low` to ``low + largest``, as NumPy draws them.
+    """
     words = 32 if bits == 64 and largest < 1 << 32 else bits
     if words >= 32 and largest == (1 << words) - 1:
-        return _whole_range(bits, words, low, dtype, shape)
+        return False, _whole_range(bits, words, low, dtype, shape)
     count = largest + 1
     threshold = (1 << words) % count
     expected = 1 / (1 - threshold / (1 << words))
     name = f"lemire_u{words}" if words == bits else f"lemire_u{words}_as_u{bits}"
-    return lambda at: draws.variates(at, name, dtype, shape, (count, threshold, low), expected)
+    return True, lambda at: draws.variates(at, name, dtype, shape, (count, threshold, low), expected)
 
 
 def _whole_range(bits: int, words: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     """The same where every word is a number."""
     unsigned = np.dtype(f"u{words // 8}")
 
-    def ask(at: Position) -> tuple[Any, Position]:
+    def ask(at: Position | Counter) -> tuple[Any, Position | Counter]:
         drawn, after = draws.fill(at, "words" if words == 64 else "halves", unsigned, shape)
         wide = drawn if words == bits else drawn.astype(f"u{bits // 8}")
         return (wide + np.dtype(f"u{bits // 8}").type(low) if low else wide).view(dtype), after

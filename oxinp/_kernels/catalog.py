@@ -17,10 +17,12 @@ from oxinp._kernels.index import gather
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import segments as random_segments
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.lcg import GENERATORS
+from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.variates import VARIATES
@@ -277,7 +279,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
     return list(dict.fromkeys([*takes, *selects]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec]:
+def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -294,7 +296,14 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec]:
         for name, variate in VARIATES.items()
         for is_shifted in shifts
     ]
-    return list(dict.fromkeys([*fills, *tiles, *segments]))
+    counted = [
+        PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in VARIANTS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
 
 
 FAMILIES: dict[type, Any] = {
@@ -309,6 +318,7 @@ FAMILIES: dict[type, Any] = {
     FillSpec: random_fill,
     TilesSpec: random_tiles,
     SegmentsSpec: random_segments,
+    PhiloxSpec: random_philox,
 }
 
 

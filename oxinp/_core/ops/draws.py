@@ -18,7 +18,7 @@ from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.record import wrap_result
-from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
+from oxinp._core.memory.dtypes import INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.creation import asarray
 
@@ -81,14 +81,89 @@ class Position(NamedTuple):
         return Position(self.generator, state, self.increment, bool(halves % 2), half)
 
 
+class Counter(NamedTuple):
+    """Where a stream of NumPy's Philox is, or of ours.
+
+    Attributes
+    ----------
+    generator : str
+        ``"Philox"`` or ``"Philox4x32"``.
+    counter, key : int
+    taken : int
+        Words that were taken of the counter's block: for NumPy's of 64 bits, for ours of 32.
+    has_half, half
+        As of `Position`; for ours never.
+    """
+
+    generator: str
+    counter: int
+    key: int
+    taken: int
+    has_half: bool = False
+    half: int = 0
+
+    @staticmethod
+    def of(numpys: dict[str, Any]) -> Counter | None:
+        """Return the position that a state dictionary says; None where its buffer is not the counter's block."""
+        counter, key = (_joined(numpys["state"][name], 64) for name in ("counter", "key"))
+        found = Counter("Philox", counter, key, numpys["buffer_pos"], bool(numpys["has_uint32"]), numpys["uinteger"])
+        is_known = found.taken == 4 or numpys["buffer"].tolist() == found.block()
+        return found if is_known else None
+
+    def block(self) -> list[int]:
+        """Return the words of the counter."""
+        variant = importlib.import_module(f"{_FAMILY}.philox").VARIANTS[self.generator]
+        words: list[int] = variant.block(self.counter, self.key)
+        return words
+
+    def numpys(self) -> dict[str, Any]:
+        """Return the state dictionary, of NumPy's."""
+        state = {"counter": _split(self.counter, 4), "key": _split(self.key, 2)}
+        return {
+            "bit_generator": self.generator,
+            "state": state,
+            "buffer": np.array(self.block(), np.uint64),
+            "buffer_pos": self.taken,
+            "has_uint32": int(self.has_half),
+            "uinteger": self.half,
+        }
+
+    def after(self, pieces: int, per_word: int) -> Counter:
+        """Return the position after pieces of words, see `Position.after`."""
+        halves = pieces if per_word == 2 else 2 * pieces
+        is_ours = self.generator != "Philox"
+        words = halves if is_ours else -(-halves // 2) - (self.has_half and per_word > 1)
+        if not words:
+            return self._replace(has_half=bool(halves % 2)) if per_word > 1 and not is_ours else self
+        blocks, last = divmod(self.taken + words - 1, 4)
+        bits = 128 if is_ours else 256
+        after = self._replace(counter=(self.counter + blocks) % (1 << bits), taken=last + 1)
+        if is_ours or per_word == 1:
+            return after
+        return after._replace(has_half=bool(halves % 2), half=after.block()[last] >> 32)
+
+
+def _joined(words: Any, bits: int) -> int:
+    return sum(int(word) << (bits * i) for i, word in enumerate(words))
+
+
+def _split(number: int, count: int) -> np.ndarray[Any, Any]:
+    return np.array([number >> (64 * i) & _MASK_64 for i in range(count)], np.uint64)
+
+
 def _infer_fill(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - rows' signature
-    _, _, dtype, shape, _ = parameters
+    dtype, shape = parameters[2:4]
     return (Layout.of(dtype, shape),)
 
 
 def _plan_fill(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
-    generator, name, _, _, is_shifted = bound.parameters
+    generator, name, _, _, is_shifted, *skip = bound.parameters
     (layout,) = bound.layouts
+    if skip:
+        counted: Plan = importlib.import_module(f"{_FAMILY}.philox").plan(
+            generator, name, layout.size, layout.alignment, device().capability, skip=skip[0], is_shifted=is_shifted
+        )
+        return counted
     plan: Plan = importlib.import_module(f"{_FAMILY}.fill").plan(
         generator, name, layout.size, layout.alignment, device().capability, is_shifted=is_shifted
     )
@@ -134,7 +209,9 @@ def _start(position: Position, *, is_shifted: bool) -> list[tuple[Any, int]]:
     return [*words, (UINT32, position.half)] if is_shifted else words
 
 
-def fill(position: Position, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, Position]:
+def fill(
+    position: Position | Counter, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> tuple[Any, Position | Counter]:
     """Return an array of what takes a fixed number of words, and the position after it.
 
     Parameters
@@ -148,9 +225,24 @@ def fill(position: Position, name: str, dtype: np.dtype[Any], shape: tuple[int, 
     """
     halves = importlib.import_module(f"{_FAMILY}.fill").FORMATS[name].halves
     is_shifted = position.has_half and halves == 1
-    parameters = (position.generator, name, dtype, shape, is_shifted)
-    (array,) = _ask(FILL, _start(position, is_shifted=is_shifted), parameters)
+    parameters: tuple[Any, ...] = (position.generator, name, dtype, shape, is_shifted)
+    if isinstance(position, Counter):
+        start, skip = _start_counted(position, halves, is_shifted=is_shifted)
+        parameters = (*parameters, skip)
+    else:
+        start = _start(position, is_shifted=is_shifted)
+    (array,) = _ask(FILL, start, parameters)
     return array, position.after(array._layout.size + is_shifted, 3 - halves)
+
+
+def _start_counted(position: Counter, halves: int, *, is_shifted: bool) -> tuple[list[tuple[Any, int]], int]:
+    """The inputs that say where a draw begins, and how many elements of the first block come before it."""
+    variant = importlib.import_module(f"{_FAMILY}.philox").VARIANTS[position.generator]
+    blocks, skip = divmod(position.taken * variant.halves // 4 // halves - is_shifted, variant.halves // halves)
+    bits = 64 * variant.num_counters
+    counter = _split((position.counter + blocks) % (1 << bits), variant.num_counters)
+    words = [(UINT64, word) for word in (*counter.tolist(), *_split(position.key, variant.num_keys).tolist())]
+    return [*words, (UINT32, position.half)] if is_shifted else words, skip
 
 
 class Ending:
@@ -232,9 +324,4 @@ def variates(
     return array, Ending(position, variate.pieces, words)
 
 
-def has_kernels(dtype: np.dtype[Any]) -> bool:
-    """Whether the device has numbers of a dtype."""
-    return dtype in DEVICE_TYPES
-
-
-__all__ = ["GENERATORS", "Ending", "Position", "fill", "has_kernels", "variates"]
+__all__ = ["GENERATORS", "Counter", "Ending", "Position", "fill", "variates"]
