@@ -130,19 +130,22 @@ class _Segments(Starting):
         start = addend(k, self.increment.constant(1))
         power, total = self.lcg.jump(BLOCK)
         stride = factor(k, power)
+        is_last = tid == BLOCK - 1
+        with k.when(is_last):
+            self.take(0)
+        k.barrier()
+        turn = k.var(0, u32)
         with k.loop():
-            with k.when(tid == 0):
-                self.turn[0] = self.control.atomic("add", 0, k.const(1, u32))
-                self.turn[1] = k.const(0, u32)
-            k.barrier()
-            tile = self.turn[0]
+            self.turn = turn.get()
+            tile = self.tiles[self.turn]
             k.break_if(tile >= self.num_tiles)
-            low, high = self.states.load(k.cast(tile, i64) * 2, 2)
-            base, offset = Wide(low, high), Wide(*offsets.load((tid, 0), 2))
+            base, offset = Wide(*self.tile_states.load((self.turn, 0), 2)), Wide(*offsets.load((tid, 0), 2))
             first = multiply_add(k, multiply_add(k, base, ahead, start), factor(k, offset), addend(k, base))
             step = addend(k, self.increment.constant(total))
             values, slow_bits = self.look(tile, first, stride, step)
             k.barrier()
+            with k.when(is_last):  # while it would only wait for the first warp
+                self.take(self.turn ^ 1)
             if self.has_slow:
                 outcome, at, is_listed = self.end(tile)
                 k.barrier()
@@ -151,7 +154,7 @@ class _Segments(Starting):
                     self.resolve(tile)
                 self.count(tile)
             k.barrier()
-            start_of_tile = self.base[0]
+            start_of_tile = self.base[self.turn]
             left = self.size - start_of_tile
             with k.when(left > 0):
                 limit = k.cast(k.min(left, spec.positions), u32)
@@ -159,6 +162,7 @@ class _Segments(Starting):
                 if self.has_slow:
                     with k.when(is_listed):
                         self.store_slow(tile, start_of_tile, limit, outcome, at)
+            turn.set(self.turn ^ 1)
         return k.build()
 
     def jump_of_thread(self) -> Wide:
@@ -186,7 +190,7 @@ class _Segments(Starting):
             low, high = self.lcg.output(k, state)
             if self.given is not None and item == 0:
                 high = k.where((tile == 0) & (k.tid == 0), self.given, high)
-            row = self.warp + item * NUM_WARPS
+            row = self.row(self.warp + item * NUM_WARPS)
             begun = [self.variate.begin(k, piece, self.parameters) for piece in self.pieces_of(low, high)]
             for piece, one in enumerate(begun):
                 if one.is_slow is None:
@@ -199,7 +203,7 @@ class _Segments(Starting):
                 with k.when(one.is_slow):
                     bit = 1 << (item * self.pieces + piece)
                     slow_bits.set(slow_bits | bit)
-                    place = self.turn.atomic("add", 1, k.const(1, u32), order="relaxed.cta")
+                    place = self.num_listed.atomic("add", self.turn, k.const(1, u32), order="relaxed.cta")
                     with k.when(place < spec.capacity):
                         self.listed.store((place, 0), state)
                         self.listed_at[place] = (k.tid + item * BLOCK) * self.pieces + piece
@@ -210,7 +214,9 @@ class _Segments(Starting):
             # What comes before the half word that is given
             with k.when((tile == 0) & (k.tid == 0)):
                 for piece in range(self.pieces // 2):
-                    self.emits.atomic("and", (0, piece), k.const(ALL - 1, u32), order="relaxed.cta")
+                    self.emits.atomic(
+                        "and", (self.row(k.const(0, u32)), piece), k.const(ALL - 1, u32), order="relaxed.cta"
+                    )
         return every, slow_bits if self.has_slow else None
 
     # -- results
@@ -223,7 +229,7 @@ class _Segments(Starting):
         including = below + below + 1
         left = self.size - base
         for item, pieces in enumerate(values):
-            row = self.warp + item * NUM_WARPS
+            row = self.row(self.warp + item * NUM_WARPS)
             words = self.emits.load((row, 0), self.pieces)
             place = self.places[row]
             befores = [k.popc(word & below) for word in words]
