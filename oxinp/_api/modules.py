@@ -62,6 +62,8 @@ SUBMODULES: dict[str, str] = {
 
 # Of host modules: what is a class or function of ours instead, by the module that holds it (imported when used) ...
 _OURS = dict.fromkeys(("random.Generator", "random.RandomState", "random.default_rng"), "oxinp._api.random")
+# ... what is ours alone ...
+_ADDED = {"random.Philox4x32": "oxinp._api.philox"}
 # ... and the functions that touch no array.
 _OWN = {
     *("fft.test", "linalg.test", "polynomial.test", "polynomial.set_default_printstyle", "random.test", "lib.test"),
@@ -96,6 +98,9 @@ class NumpyModule(ModuleType):
         self.__dict__["__path__"] = []
 
     def __getattr__(self, name: str) -> Any:
+        added = _ADDED.get(f"{self._path}.{name}")
+        if added is not None:
+            return getattr(importlib.import_module(added), name)
         value = getattr(self._numpys, name)
         if not (name.startswith("__") and name.endswith("__")):
             value = adapted(value, f"{self._path}.{name}", self._kind)
@@ -107,7 +112,7 @@ class NumpyModule(ModuleType):
         return operator.attrgetter(self._path)(np)
 
     def __dir__(self) -> list[str]:
-        return dir(self._numpys)
+        return [*dir(self._numpys), *(name.rpartition(".")[2] for name in _ADDED if name.startswith(f"{self._path}."))]
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)

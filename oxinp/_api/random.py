@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._api import philox
+from oxinp._api.philox import Philox4x32
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.lazy.placement import starts_on_device
@@ -75,6 +77,7 @@ _POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | None]] = 
     np.random.PCG64: Position.of,
     np.random.PCG64DXSM: Position.of,
     np.random.Philox: Counter.of,
+    Philox4x32: philox.position,
 }
 _REJECTING = {np.random.PCG64, np.random.PCG64DXSM}
 

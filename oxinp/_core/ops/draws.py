@@ -116,12 +116,20 @@ class Counter(NamedTuple):
         words: list[int] = variant.block(self.counter, self.key)
         return words
 
+    def plain(self) -> Counter:
+        """Return the same position with fewer than a block's words taken."""
+        blocks, taken = divmod(self.taken, 4)
+        return self._replace(counter=(self.counter + blocks) % (1 << 128), taken=taken)
+
     def numpys(self) -> dict[str, Any]:
-        """Return the state dictionary, of NumPy's."""
-        state = {"counter": _split(self.counter, 4), "key": _split(self.key, 2)}
+        """Return the state dictionary."""
+        if self.generator != "Philox":
+            at = self.plain()
+            state = {"counter": at.counter, "key": at.key}
+            return {"bit_generator": self.generator, "state": state, "taken": at.taken}
         return {
             "bit_generator": self.generator,
-            "state": state,
+            "state": {"counter": _split(self.counter, 4), "key": _split(self.key, 2)},
             "buffer": np.array(self.block(), np.uint64),
             "buffer_pos": self.taken,
             "has_uint32": int(self.has_half),
@@ -227,6 +235,8 @@ def fill(
     is_shifted = position.has_half and halves == 1
     parameters: tuple[Any, ...] = (position.generator, name, dtype, shape, is_shifted)
     if isinstance(position, Counter):
+        if position.generator != "Philox" and halves == 2:  # numbers of 64 bits begin at an even word
+            position = position._replace(taken=position.taken + position.taken % 2)
         start, skip = _start_counted(position, halves, is_shifted=is_shifted)
         parameters = (*parameters, skip)
     else:

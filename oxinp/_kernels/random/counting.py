@@ -102,7 +102,7 @@ class Counting:
         """Row, piece and lane of a position."""
         word = at / self.pieces if self.pieces > 1 else at
         piece = at % self.pieces if self.pieces > 1 else self.k.const(0, u32)
-        return self.row((word >> 5)), piece, word & 31
+        return self.row(word >> 5), piece, word & 31
 
     def row(self, number: Value) -> Value:
         """Where a row of the tile at hand lies."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-BLOCKS_PER_SM = 8
+BLOCKS_PER_SM, FEWEST_PER_SM = 8, 2
+UNITS_PER_JUMP = 8
 NUM_THREAD_BITS = 20  # of the number of a thread
 WORDS = 2  # of a unit
 
@@ -122,7 +123,9 @@ def plan(generator: str, name: str, size: int, alignment: int, device: Device, *
         vector //= 2
     spec = FillSpec(generator, name, is_shifted, vector)
     num_units = -(-size // per_unit)
-    blocks = min(-(-num_units // BLOCK), BLOCKS_PER_SM * device.num_sms, (1 << NUM_THREAD_BITS) // BLOCK)
+    # The jump to a thread's first unit costs as much as a few units.
+    most = max(FEWEST_PER_SM * device.num_sms, num_units // (BLOCK * UNITS_PER_JUMP))
+    blocks = min(-(-num_units // BLOCK), most, BLOCKS_PER_SM * device.num_sms, (1 << NUM_THREAD_BITS) // BLOCK)
     power, total = GENERATORS[generator].jump(blocks * BLOCK * WORDS)
     words = [part for number in (power, total) for part in (number & (1 << 64) - 1, number >> 64)]
     arguments = (*outputs(1), *inputs(4 + is_shifted))
