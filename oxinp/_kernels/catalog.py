@@ -16,6 +16,16 @@ from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.index import gather
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import philox as random_philox
+from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.lcg import GENERATORS
+from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
+from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
+from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -280,6 +290,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
     return list(dict.fromkeys([*takes, *selects]))
 
 
+<<<<<<< HEAD
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
 
 
@@ -302,6 +313,33 @@ def sort_specs() -> list[Any]:
         if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
     )
     return list(dict.fromkeys([*found, *searches, *counts]))
+=======
+def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
+    """Return Specs of random numbers, of every generator, format and variate."""
+    shifts = (False, True)
+    fills = [
+        FillSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in GENERATORS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
+    segments = [
+        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
+        for generator in GENERATORS
+        for name, variate in VARIATES.items()
+        for is_shifted in shifts
+    ]
+    counted = [
+        PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in VARIANTS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
+>>>>>>> random
 
 
 FAMILIES: dict[type, Any] = {
@@ -314,6 +352,7 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
+<<<<<<< HEAD
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -321,12 +360,22 @@ FAMILIES: dict[type, Any] = {
     OnesweepSpec: onesweep,
     SearchSpec: search,
     CountSpec: count,
+=======
+    FillSpec: random_fill,
+    TilesSpec: random_tiles,
+    SegmentsSpec: random_segments,
+    PhiloxSpec: random_philox,
+>>>>>>> random
 }
 
 
 def specs() -> list[Any]:
     """Return all shipped Specs."""
+<<<<<<< HEAD
     return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs(), *sort_specs()]
+=======
+    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs(), *random_specs()]
+>>>>>>> random
 
 
 def make(spec: Any) -> Kernel:
