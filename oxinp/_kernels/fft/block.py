@@ -59,6 +59,8 @@ class BlockSpec(Frozen):
         c64 or c128, in which everything is computed.
     source : Type
         Of elements that are read: any; real ones have an imaginary part of 0.
+    target : Type
+        Of elements that are written: `type`, or that of its parts for the real parts.
     radices : tuple of int
         Of the stages; their product is the length.
     threads, columns : int
@@ -88,6 +90,7 @@ class BlockSpec(Frozen):
 
     type: Type
     source: Type
+    target: Type
     radices: tuple[int, ...]
     threads: int
     columns: int
@@ -148,7 +151,7 @@ class _Block:
         self.k = k = Builder(f"fft_{spec.length}", block=block, min_blocks=spec.min_blocks)
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
-        self.target = k.pointer("target", spec.type, "w")
+        self.target = k.pointer("target", spec.target, "w")
         self.source = k.pointer("source", spec.source, "r")
         self.tiles = Divisor(k, "num_tiles", self.index)
         self.num_columns = k.scalar("num_columns", self.index)
@@ -363,7 +366,9 @@ class _Block:
                         factor = self.chirp.load(place, 1, "nc")[0].parts
                         real, imag = multiply(k, (real, -imag), factor)  # type: ignore[arg-type]
                     pointer = base.at(before * j) if stride is None else base.at(stride * j if j else 0)
-                    scaled = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                    scaled = real * self.scales[0]
+                    if spec.target.is_complex:
+                        scaled = k.compound(spec.type, scaled, imag * self.scales[1])
                     is_stored = None
                     if spec.chirp:
                         is_stored = number + before * j < spec.chirp

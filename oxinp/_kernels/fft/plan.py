@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import block
+from oxinp._kernels.fft import block, chirp
 from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, ROWS, BlockSpec
-from oxinp._kernels.fft.radices import MAX_THREADS, convolution_length, cut, is_smooth, registers
+from oxinp._kernels.fft.chirp import ChirpSpec
+from oxinp._kernels.fft.radices import MAX_THREADS, convolution_length, cut, is_smooth, largest_prime, registers
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
@@ -31,7 +32,7 @@ MIN_SEGMENT = 32
 BLOCK = 256  # threads at which short transforms share a block
 NUM_REGISTERS = 1 << 16
 RESERVED = 1024  # bytes of shared memory that a block takes beside its own
-MAX_LENGTH = 1 << 31
+EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 RESIDENT = 3  # blocks that a multiprocessor should hold
 
 
@@ -69,7 +70,7 @@ class Batch(Frozen):
     Attributes
     ----------
     length : int
-    type, source_type : Type
+    type, source_type, target_type : Type
     source, target : Side
     loops : tuple of Loop
     twiddle : Loop or None
@@ -91,6 +92,7 @@ class Batch(Frozen):
     length: int
     type: Type
     source_type: Type
+    target_type: Type
     source: Side
     target: Side
     loops: tuple[Loop, ...]
@@ -132,7 +134,7 @@ class Batch(Frozen):
             constants += self.stored.constants(loops)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
-        nbytes = self.size * (self.chirp or self.length) * (self.source_type.nbytes + self.type.nbytes)
+        nbytes = self.size * (self.chirp or self.length) * (self.source_type.nbytes + self.target_type.nbytes)
         arguments = (self.target.buffer, self.source.buffer)
         return Launch(block.make(spec), grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
 
@@ -183,10 +185,14 @@ class Batch(Frozen):
         tiles = -(-column.extent // columns)
         num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
-        is_far = max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole) >= MAX_INDEX_32
+        is_far = (
+            max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole)
+            >= MAX_INDEX_32
+        )
         spec = BlockSpec(
             self.type,
             self.source_type,
+            self.target_type,
             tuple(radices),
             threads,
             columns,
@@ -249,8 +255,8 @@ class Transform(Frozen):
     ----------
     length : int
         Of what is transformed; the source has `num_valid` elements, beyond which are zeros.
-    type, source_type : Type
-        c64 or c128, and what is read.
+    type, source_type, target_type : Type
+        c64 or c128, and what is read; of a real target the real parts.
     source, target : Side
     loops : tuple of Loop
     is_forward : bool
@@ -265,6 +271,7 @@ class Transform(Frozen):
     length: int
     type: Type
     source_type: Type
+    target_type: Type
     source: Side
     target: Side
     loops: tuple[Loop, ...]
@@ -284,6 +291,7 @@ class Transform(Frozen):
             self.length,
             self.type,
             self.source_type,
+            self.target_type,
             self.source,
             self.target,
             self.loops,
@@ -299,11 +307,67 @@ class Transform(Frozen):
         nbytes = self.type.nbytes
         if not has_passes(self.length, nbytes, device):
             found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
+            if not found:
+                return self._convolved(device, scratch)
             return [self.batch.replace(length=found, chirp=self.length).launch(device)]
         lengths = split(self.length, nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """Launches of Bluestein's convolution, by way of the workspace."""
+        whole, nbytes = self.batch, self.type.nbytes
+        length = next(
+            m
+            for m in range(-(-2 * self.length // EVEN) * EVEN, 4 * self.length, EVEN)
+            if largest_prime(m) <= MAX_CHOSEN_PRIME
+        )
+        extents = tuple(loop.extent for loop in self.loops) or (1,)
+        size = math.prod(extents)
+        rows, factors = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
+        transformed, factor = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
+        reach = max(size * length, *(self._reach(i) for i in (1, 2)))
+        bits = 64 if reach >= MAX_INDEX_32 else 32
+        launches: list[Launch] = []
+
+        def add(part: str, source: Type, target: Type, arguments: tuple[Argument, ...], own: Sequence[float]) -> None:
+            is_half = self.is_half and part == chirp.MODULATE
+            spec = ChirpSpec(self.type, source, target, part, len(extents), is_half, bits)
+            elements = {chirp.FILTER: length, chirp.DEMODULATE: num_stored * size}.get(part, size * length)
+            along = num_stored if part == chirp.DEMODULATE else length
+            given = chirp.constants(spec, along, (self.length, length), extents)
+            grid = (-(-elements // chirp.BLOCK), 1, 1)
+            work = Work(nbytes=elements * (source.nbytes + target.nbytes))
+            launches.append(Launch(chirp.make(spec), grid, arguments, (*given, *own), work))  # type: ignore[arg-type]
+
+        def inner(source: Argument, target: Argument, batch: int) -> None:
+            loops = (Loop(batch, length, length),)
+            made = Transform(length, *([self.type] * 3), Side(source, 1), Side(target, 1), loops, num_valid=length)
+            launches.extend(made.launches(device, scratch))
+
+        num_stored = self.num_stored or self.length
+        steps = [[loop[i] for loop in self.loops] or [0] for i in (1, 2)]
+        add(chirp.FILTER, self.type, self.type, (factors,), ())
+        inner(factors, factor, 1)
+        add(
+            chirp.MODULATE,
+            self.source_type,
+            self.type,
+            (rows, self.source.buffer),
+            (*steps[0], self.source.step, self.num_valid, float(whole.sign)),
+        )
+        inner(rows, transformed, size)
+        add(chirp.CONVOLVE, self.type, self.type, (transformed, factor), ())
+        inner(transformed, rows, size)
+        target = (*steps[1], self.target.step, *whole.scales)
+        add(chirp.DEMODULATE, self.type, self.target_type, (self.target.buffer, rows), target)
+        return launches
+
+    def _reach(self, side: int) -> int:
+        """Elements that source (1) or target (2) spans."""
+        step = (self.source, self.target)[side - 1].step
+        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop[side]) for loop in self.loops)
 
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
@@ -362,6 +426,7 @@ class Transform(Frozen):
                     length,
                     self.type,
                     self.source_type if is_first else self.type,
+                    self.target_type if is_last else self.type,
                     source,
                     target,
                     tuple(loops),
@@ -502,6 +567,7 @@ def plan_axes(
             target.shape[axis],
             target.type,
             given.type,
+            target.type,
             Side(given.buffer, given.steps[axis]),
             Side(target.buffer, target.steps[axis]),
             loops,

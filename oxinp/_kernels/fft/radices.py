@@ -103,7 +103,9 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
         That a block can hold.
     """
     least = 2 * length - 1
-    lengths = [m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME]
+    lengths = [
+        m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME
+    ]
     found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes)) is not None]
     return min(found)[1] if found else 0
 
