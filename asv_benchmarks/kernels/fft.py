@@ -17,8 +17,8 @@ import numpy as np
 import scipy.fft
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
+from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
-from oxinp._kernels.fft.plan import Array, plan_axes
 from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import from_dtype
@@ -59,7 +59,7 @@ def sweep():
         yield f"sweep {n}", ("F", ((1 << 24) // n, n), (1,))
 
 
-class Problem:
+class Case:
     """Arrays on the device, launches, and the check of what they leave."""
 
     def __init__(self, backend, numbers, buffers, dtype, shape, axes):
@@ -71,7 +71,8 @@ class Problem:
         source, target = (Array(Argument(name), from_dtype(self.dtype), shape, steps) for name in ("in0", "out0"))
         self.source, self.target = (buffer.ptr for buffer in buffers)
         backend.upload(self.source, self.host)
-        self.plan = plan_axes(source, target, axes, backend.capability)
+        problem = Problem(COMPLEX, axes, shape[axes[-1]])
+        self.plan = plan_axes(source, target, source.type, problem, backend.capability)
         self.run = Prepared(backend, self.plan, [self.target], [self.source])
 
     def floors(self):
@@ -165,21 +166,21 @@ def main(arguments):
     for name, (dtype, shape, axes) in cases.items():
         if not re.search(options.pattern, name) or (options.quick and not QUICK.search(name)):
             continue
-        problem = Problem(backend, numbers, buffers, dtype, shape, axes)
-        error = problem.error()
+        case = Case(backend, numbers, buffers, dtype, shape, axes)
+        error = case.error()
         is_convolved = any(largest_prime(shape[axis]) > MAX_PRIME for axis in axes)
         is_right &= error <= (MAX_CONVOLVED_ERROR if is_convolved else MAX_ERROR)
         repetitions = 10
-        own = milliseconds(backend, problem.run, repetitions, 20 if math.prod(shape) < 1 << 18 else 1)
-        one, every = problem.floors()
-        passes = f"{every / own:.2f} of {len(problem.plan.steps)}"
+        own = milliseconds(backend, case.run, repetitions, 20 if math.prod(shape) < 1 << 18 else 1)
+        one, every = case.floors()
+        passes = f"{every / own:.2f} of {len(case.plan.steps)}"
         line = f"{name:22s} {own:8.4f} ms, {one / own:.2f} of a pass, {passes} kernels, error {error:.3f}"
         if options.peer:
             cupy, torch = peer_times(shape, axes, dtype, repetitions)
             ratios.append(np.nanmin([cupy, torch]) / own)
             line += f"; cuFFT {cupy:.4f} (CuPy) {torch:.4f} (PyTorch), {ratios[-1]:.2f}x"
         write(line)
-        del problem
+        del case
     if ratios:
         write(f"geometric mean of ratios {np.exp(np.mean(np.log(ratios))):.3f}, least {min(ratios):.3f}")
     write("right" if is_right else "WRONG")

@@ -6,10 +6,10 @@ of them; in every stage a thread owns each `threads`-th butterfly. Algorithm (St
 elements ``b + j * n / r``, multiplies them by roots of unity from a table of the module, transforms them in registers
 and leaves them where the next stage's order wants them; stages exchange through shared memory, the first reads and the
 last writes global memory. Lengths without codelets are transformed by Bluestein's convolution: forwards, times the
-transform of a chirp, and backwards with the stages in reverse order, which begin where the others end. Neighbouring threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`),
-whichever lies side by side in memory; where source and target differ in that, threads change at the last exchange. A
-transform backwards is one forwards of conjugates: the signs are parameters, like the scale. Bytes per element: read and
-written once.
+transform of a chirp, and backwards with the stages in reverse order, which begin where the others end. Neighbouring
+threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`), whichever lies side by side in memory;
+where source and target differ in that, threads change at the last exchange. A transform backwards is one forwards of
+conjugates: the signs are parameters, like the scale. Bytes per element: read and written once.
 
 Source: L. I. Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, NEREM 1968;
 T. G. Stockham, High-speed convolution and correlation, AFIPS 1966; N. K. Govindaraju et al., High performance
@@ -220,7 +220,7 @@ class _Block:
     def _stages(self, thread: _Thread, values: Values, *, is_last: bool) -> tuple[_Thread, Values]:
         """All stages; if nothing follows, threads change to the order in which they store."""
         k, spec, before = self.k, self.spec, 1
-        for stage, radix in enumerate(self.radices):
+        for stage in range(len(self.radices)):
             if stage:
                 before *= self.radices[stage - 1]
                 self._exchange(thread, stage, before, values)

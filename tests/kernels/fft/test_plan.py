@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft.plan import Array, Loop, Side, Transform, plan, plan_axes
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import c64, c128, from_dtype
 from tests.kernels.machine import Session, machine
@@ -146,17 +148,27 @@ def test_passes_of_padded_backwards(session):
 
 @pytest.mark.parametrize(
     ("shape", "s", "axes"),
-    [((6, 10), (6, 10), (0, 1)), ((5, 6, 7), (5, 8, 4), (1, 2)), ((4, 5, 6), (7, 3, 9), (0, 1, 2))],
+    [
+        ((6, 10), (6, 10), (0, 1)),
+        ((5, 6, 7), (5, 8, 4), (1, 2)),
+        ((4, 5, 6), (7, 3, 9), (0, 2, 1)),
+        ((3, 7), (3, 4), (1,)),
+    ],
 )
-def test_several_axes(session, shape, s, axes):
-    x = random(shape, "D")
-    target = np.empty(s, "D")
+@pytest.mark.parametrize("kind", [COMPLEX, REAL, HALF])
+def test_several_axes(session, shape, s, axes, kind):
+    x = random(shape, "d" if kind == REAL else "D")
+    lengths = [s[axis] for axis in axes]
+    wide = x.astype(np.longdouble if kind == REAL else np.clongdouble)
+    function = {COMPLEX: np.fft.ifftn, REAL: np.fft.rfftn, HALF: np.fft.irfftn}[kind]
+    exact = function(wide, lengths, axes, "backward" if kind == REAL else "forward") * 0.5
+    target = np.empty(exact.shape, "d" if kind == HALF else "D")
     arrays = [
-        Array(Argument(name), c128, a.shape, tuple(step // a.itemsize for step in a.strides))
+        Array(Argument(name), from_dtype(a.dtype), a.shape, tuple(step // a.itemsize for step in a.strides))
         for name, a in (("in0", x), ("out0", target))
     ]
-    session.run(plan_axes(*arrays, axes, DEVICE, is_forward=False, scale=0.5), [target], [session.pointer(x)])
-    exact = np.fft.ifftn(x.astype(np.clongdouble), [s[axis] for axis in axes], axes, "forward") * 0.5
+    made = plan_axes(*arrays, c128, Problem(kind, axes, lengths[-1], kind == REAL, 0.5), DEVICE)
+    session.run(made, [target], [session.pointer(x)])
     assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(target.size))
 
 
