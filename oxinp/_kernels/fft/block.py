@@ -32,7 +32,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import f32, f64, i32, i64, u32
+from oxinp._ptx.types import f32, f64, i32, i64, pred, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -331,7 +331,7 @@ class _Block:
         if is_valid is None:
             (value,) = pointer.load(0, 1, cache)
         else:
-            variable = k.var(k.const(0, spec.source))
+            variable = k.var(k.const(False if spec.source is pred else 0, spec.source))  # noqa: FBT003
             with k.when(is_valid):
                 variable.set(pointer.load(0, 1, cache)[0])
             value = variable.get()
