@@ -175,7 +175,7 @@ def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
     request, layout, result = Request(*bound.parameters), bound.graphs[0].layout, bound.layouts[0]
     found = _resolved(layout, bound.parameters)
     source, target = (
-        axes.Array(Argument(name), DEVICE_TYPES[x.dtype], x.shape, x.element_strides)
+        axes.Array(Argument(name), DEVICE_TYPES[x.dtype], x.shape, x.element_strides, x.alignment)
         for name, x in (("in0", layout), ("out0", result))
     )
     computed = np.result_type(found.dtype, np.complex64)

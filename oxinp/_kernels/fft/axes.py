@@ -28,12 +28,15 @@ class Array(NamedTuple):
     shape : tuple of int
     steps : tuple of int
         Strides in elements.
+    alignment : int
+        A power of two that divides the buffer's address.
     """
 
     buffer: Argument
     type: Type
     shape: tuple[int, ...]
     steps: tuple[int, ...]
+    alignment: int = 1
 
 
 class Problem(NamedTuple):
@@ -100,8 +103,8 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
             type_,
             given.type,
             result.type,
-            Side(given.buffer, given.steps[axis]),
-            Side(result.buffer, result.steps[axis]),
+            Side(given.buffer, given.steps[axis], given.alignment),
+            Side(result.buffer, result.steps[axis], result.alignment),
             tuple(Loop(extents[i], given.steps[i], result.steps[i]) for i in range(len(extents)) if i != axis),
             problem.is_forward,
             problem.scale if is_last else 1.0,

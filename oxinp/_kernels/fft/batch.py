@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import block
-from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, ROWS, BlockSpec
+from oxinp._kernels.fft import block, real
+from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, MERGE, ROWS, SPLIT, BlockSpec
 from oxinp._kernels.fft.radices import MAX_THREADS, cut, registers
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.plan import Argument, Launch, Work
@@ -36,10 +36,19 @@ class Loop(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next."""
+    """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next.
+
+    Attributes
+    ----------
+    buffer : Argument
+    step : int
+    alignment : int
+        A power of two that divides the buffer's address.
+    """
 
     buffer: Argument
     step: int
+    alignment: int = 1
 
 
 class Positions(NamedTuple):
@@ -76,6 +85,8 @@ class Batch(Frozen):
         Elements beyond which there are zeros in the source, and which are not stored.
     whole : int
         Length of the sequence of which the source has the first half; 0 where it has all.
+    real : str
+        As of `BlockSpec`; `length` is half of the transform's then.
     chirp : int
         Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
     """
@@ -95,6 +106,7 @@ class Batch(Frozen):
     stored: Positions | None = None
     whole: int = 0
     chirp: int = 0
+    real: str = ""
 
     @property
     def size(self) -> int:
@@ -125,9 +137,22 @@ class Batch(Frozen):
             constants += self.stored.constants(loops)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
-        nbytes = self.size * (self.chirp or self.length) * (self.source_type.nbytes + self.target_type.nbytes)
+        widths = self.source_type.nbytes + self.target_type.nbytes
+        if self.real:  # two real elements beside a complex one
+            widths += min(self.source_type.nbytes, self.target_type.nbytes)
+        nbytes = self.size * (self.chirp or self.length) * widths
         arguments = (self.target.buffer, self.source.buffer)
-        return Launch(block.make(spec), grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+        kernel = (real if self.real else block).make(spec)
+        return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+
+    def _is_paired(self) -> bool:
+        """Whether two real elements lie together at a multiple of their size."""
+        index, side, type_ = {
+            SPLIT: (1, self.source, self.source_type),
+            MERGE: (2, self.target, self.target_type),
+        }[self.real]
+        is_even = all(loop[index] % 2 == 0 for loop in self.loops if loop.extent > 1)
+        return side.step == 1 and is_even and side.alignment % (2 * type_.nbytes) == 0
 
     def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
         """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
@@ -158,7 +183,7 @@ class Batch(Frozen):
         found = cut(self.length, nbytes)
         assert found is not None, f"no pass of length {self.length}"
         radices, threads = found.radices, found.threads
-        if len(radices) == 1:  # threads stay with their transforms, whatever the order
+        if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns = columns_of(
             self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
@@ -170,7 +195,7 @@ class Batch(Frozen):
             columns //= 2
         loops = (*outer, column)
         reaches = (
-            (self.length - 1) * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
+            2 * self.length * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
             for i, side in ((1, self.source), (2, self.target))
         )
         tiles = -(-column.extent // columns)
@@ -196,6 +221,8 @@ class Batch(Frozen):
             self.stored is not None,
             self.whole > 0,
             self.chirp,
+            self.real,
+            bool(self.real) and self._is_paired(),
             twiddle,
             64 if is_far else 32,
             0,
@@ -208,7 +235,7 @@ class Batch(Frozen):
 def with_padding(spec: BlockSpec) -> BlockSpec:
     """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
     if len(spec.radices) == 1:
-        return spec
+        return spec if not spec.real else spec.replace(padding=block.BANK_WIDTH // spec.type.nbytes)
     lanes = block.BANK_WIDTH // spec.type.nbytes
     candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
     return min(candidates, key=lambda each: (block.conflicts(each), each.shared_elements))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import chirp
 from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, Batch, Loop, Positions, Side, columns_of
+from oxinp._kernels.fft.block import MERGE, SPLIT
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.radices import convolution_length, cut, is_smooth, largest_prime
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
@@ -87,6 +88,9 @@ class Transform(Frozen):
     def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
         """The launches that compute it."""
         nbytes = self.type.nbytes
+        halved = self._halved(device)
+        if halved is not None:
+            return [halved.launch(device)]
         if not has_passes(self.length, nbytes, device):
             found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
             if not found:
@@ -96,6 +100,26 @@ class Transform(Frozen):
         if len(lengths) == 1:
             return [self.batch.launch(device)]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _halved(self, device: Device) -> Batch | None:
+        """The pass of half the length that computes a real transform; None where there is none."""
+        half, is_odd = divmod(self.length, 2)
+        is_split = not self.source_type.is_complex and self.target_type.is_complex and self.num_stored == half + 1
+        is_merge = self.is_half and not self.target_type.is_complex and self.num_stored in (0, self.length)
+        if is_odd or not (is_split or is_merge) or not has_passes(half, self.type.nbytes, device):
+            return None
+        if len(split(half, self.type.nbytes, self._is_apart(), device)) > 1:
+            return None
+        whole = self.batch
+        real, imag = whole.scales
+        return whole.replace(
+            length=half,
+            real=SPLIT if is_split else MERGE,
+            scales=(real / 2, imag / 2) if is_split else whole.scales,
+            valid=None if self.num_valid >= (self.length if is_split else half + 1) else Positions(self.num_valid, 1),
+            stored=None,
+            whole=0,
+        )
 
     def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
         """Launches of Bluestein's convolution, by way of the workspace."""

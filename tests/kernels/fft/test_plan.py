@@ -10,7 +10,7 @@ from oxinp._kernels.fft.batch import Loop, Side
 from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import c64, c128, from_dtype
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import Session, machine, root_of
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
 SMALL = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=8 * 1024, tuned=lambda _: None)
@@ -44,8 +44,10 @@ def transformed(session, x, target, axis=-1, n=None, *, is_forward=True, scale=1
             {"f": c64, "d": c128}[target.dtype.char.lower()],
             from_dtype(x.dtype),
             from_dtype(target.dtype),
-            Side(Argument("in0"), steps[0][axis]),
-            Side(Argument("out0"), steps[1][axis]),
+            *[
+                Side(Argument(name), own[axis], own_view.ctypes.data & -own_view.ctypes.data)
+                for name, own, own_view in zip(("in0", "out0"), steps, map(root_of, (x, target)), strict=True)
+            ],
             loops,
             is_forward,
             scale,
@@ -210,3 +212,23 @@ def test_long_lengths_without_codelets(session, axis):
     transformed(session, x.real.copy(), half, axis, n=331, device=tiny)
     exact = np.fft.rfft(x.real.astype(np.longdouble), axis=axis)
     assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(331)) * 1.5
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("n", [2, 4, 6, 32, 60, 270])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_real_of_even_lengths(session, n, axis, code, is_cut):
+    shape = (n, 5) if axis == 0 else (3, n)
+    num_valid = n // 2 if is_cut else n
+    x = random(shape, code)[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
+    half = np.empty([m // 2 + 1 if i == axis else m for i, m in enumerate(shape)], code.upper())
+    made = transformed(session, x, half, axis, n=n)
+    assert made.launch.kernel.name == f"fft_{n // 2}"
+    exact = np.fft.rfft(x.astype(np.longdouble), n, axis)
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, exact) <= bound
+    y = random(half.shape, code.upper())[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
+    target = np.empty(shape, code)
+    transformed(session, y, target, axis, is_forward=False, scale=1 / n, is_half=True)
+    assert rms(target, np.fft.irfft(y.astype(np.clongdouble), n, axis)) <= bound
