@@ -17,7 +17,7 @@ import numpy as np
 import scipy.fft
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.plan import Argument
@@ -41,6 +41,10 @@ CASES = {
     "fft2 c64 8192^2": ("F", (8192, 8192), (0, 1)),
     "axis 0 of c64 8192^2": ("F", (8192, 8192), (0,)),
     "fftn c64 512^3": ("F", (512, 512, 512), (0, 1, 2)),
+    "rfft f32 2^27": ("f", (1 << 27,), (0,)),
+    "irfft f32 2^27": ("F>f", (1 << 27,), (0,)),
+    "rfft f32 65536 x 2048": ("f", (65536, 2048), (1,)),
+    "irfft f32 65536 x 2048": ("F>f", (65536, 2048), (1,)),
     "c64 2^10": ("F", (1 << 10,), (0,)),
     "c64 2^13": ("F", (1 << 13,), (0,)),
     "c64 2^16": ("F", (1 << 16,), (0,)),
@@ -63,16 +67,22 @@ class Case:
     """Arrays on the device, launches, and the check of what they leave."""
 
     def __init__(self, backend, numbers, buffers, dtype, shape, axes):
-        self.backend, self.dtype, self.shape, self.axes = backend, np.dtype(dtype), shape, axes
-        size = math.prod(shape)
-        self.host = numbers[: 2 * size].astype(self.dtype.char.lower(), copy=False).view(self.dtype).reshape(shape)
+        given, _, made = dtype.partition(">")
+        self.backend, self.dtype, self.axes = backend, np.dtype(made or given.upper()), axes
+        half = (*shape[:-1], shape[-1] // 2 + 1)
+        self.kind = HALF if made else COMPLEX if given.isupper() else REAL
+        self.given_shape, self.shape = half if made else shape, half if self.kind == REAL else shape
+        count = math.prod(self.given_shape) * (2 if given.isupper() else 1)
+        self.host = np.resize(numbers, count).astype(given.lower(), copy=False).view(given).reshape(self.given_shape)
         self.nbytes = self.host.nbytes
-        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-        source, target = (Array(Argument(name), from_dtype(self.dtype), shape, steps) for name in ("in0", "out0"))
+        source, target = (
+            Array(Argument(name), from_dtype(dtype), own, _steps(own), 256)
+            for name, dtype, own in (("in0", self.host.dtype, self.given_shape), ("out0", self.dtype, self.shape))
+        )
         self.source, self.target = (buffer.ptr for buffer in buffers)
         backend.upload(self.source, self.host)
-        problem = Problem(COMPLEX, axes, shape[axes[-1]])
-        self.plan = plan_axes(source, target, source.type, problem, backend.capability)
+        problem = Problem(self.kind, axes, shape[axes[-1]], self.kind != HALF)
+        self.plan = plan_axes(source, target, from_dtype(np.dtype(given.upper())), problem, backend.capability)
         self.run = Prepared(backend, self.plan, [self.target], [self.source])
 
     def floors(self):
@@ -82,12 +92,14 @@ class Case:
 
     def error(self):
         """Root-mean-square error in roundings over the root of the number of binary digits."""
-        self.backend.fill(self.target, 0xFF, self.nbytes)
+        self.backend.fill(self.target, 0xFF, math.prod(self.shape) * self.dtype.itemsize)
         self.run()
         self.backend.synchronize()
         found = np.empty(self.shape, self.dtype)
         self.backend.download(found, self.target)
         x, wide = self.host, np.clongdouble
+        if self.kind != COMPLEX:
+            return self._real_error(found)
         if len(self.axes) == 1 and len(self.shape) == 2:
             (axis,) = self.axes
             x, found = (np.moveaxis(a, axis, 1) for a in (x, found))
@@ -100,6 +112,21 @@ class Case:
         size = math.prod(self.shape[axis] for axis in self.axes)
         error = np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
         return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(max(1, np.log2(size))))
+
+    def _real_error(self, found):
+        """The same, of transforms of real arrays along the last axis, and back."""
+        rows = np.unique(np.linspace(0, math.prod(self.shape[:-1]) - 1, NUM_ROWS).astype(int))
+        x, found = (a.reshape(-1, a.shape[-1])[rows] for a in (self.host, found))
+        if self.kind == REAL:
+            exact = scipy.fft.rfft(x.astype(np.float64), workers=-1)
+        else:
+            exact = scipy.fft.irfft(x.astype(np.complex128), self.shape[-1], norm="forward", workers=-1)
+        error = np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
+        return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(np.log2(self.shape[-1])))
+
+
+def _steps(shape):
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def peer_times(shape, axes, dtype, repetitions):
@@ -116,20 +143,32 @@ def peer_times(shape, axes, dtype, repetitions):
 
 
 def _cupy_time(cupy, shape, axes, dtype, repetitions):
-    x = cupy.random.standard_normal((*shape, 2), np.dtype(dtype.lower())).view(dtype)[..., 0]
+    if dtype == "F>f":
+        x = cupy.fft.rfft(cupy.random.standard_normal(shape, np.float32))
+    elif dtype == "f":
+        x = cupy.random.standard_normal(shape, np.float32)
+    else:
+        x = cupy.random.standard_normal((*shape, 2), np.dtype(dtype.lower())).view(dtype)[..., 0]
     at_once = 20 if x.size < 1 << 18 else 1
 
     def transform():
+        if dtype in ("f", "F>f"):
+            return cupy.fft.rfft(x) if dtype == "f" else cupy.fft.irfft(x)
         return cupy.fft.fftn(x, axes=axes) if len(axes) > 1 else cupy.fft.fft(x, axis=axes[0])
 
     return _median(cupy.cuda.Event, cupy.cuda.get_elapsed_time, transform, repetitions, at_once)
 
 
 def _torch_time(torch, shape, axes, dtype, repetitions):
-    x = torch.randn(shape, dtype={"F": torch.complex64, "D": torch.complex128}[dtype], device="cuda")
+    kinds = {"F": torch.complex64, "D": torch.complex128, "f": torch.float32, "F>f": torch.float32}
+    x = torch.randn(shape, dtype=kinds[dtype], device="cuda")
+    if dtype == "F>f":
+        x = torch.fft.rfft(x)
     at_once = 20 if x.numel() < 1 << 18 else 1
 
     def transform():
+        if dtype in ("f", "F>f"):
+            return torch.fft.rfft(x) if dtype == "f" else torch.fft.irfft(x)
         return torch.fft.fftn(x, dim=axes)
 
     def event():

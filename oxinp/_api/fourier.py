@@ -29,12 +29,12 @@ def request(
         Lengths or axes are no integers, of which the library says why it refuses them.
     """
     try:
-        whole = [None if given is None else tuple(map(operator.index, given)) for given in (lengths, axes)]
+        n, places = (None if given is None else tuple(map(operator.index, given)) for given in (lengths, axes))
     except TypeError:
         raise Unsupported("lengths or axes that are no integers") from None
     if not (norm is None or isinstance(norm, str)):
         raise Unsupported("a norm that is no text")
-    return Request(library, name, *whole, norm)
+    return Request(library, name, n, places, norm)
 
 
 def apply(a: Any, wanted: Request, out: Any = None) -> Any:

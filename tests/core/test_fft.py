@@ -54,7 +54,9 @@ def test_lengths_and_axes(name, n, axis, norm, stats):
 
 
 @pytest.mark.parametrize("name", SEVERAL_AXES)
-@pytest.mark.parametrize("kwargs", [{}, {"s": (4, 9)}, {"axes": (2, 0)}, {"s": (9, 4), "axes": (1, 2), "norm": "ortho"}])
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"s": (4, 9)}, {"axes": (2, 0)}, {"s": (9, 4), "axes": (1, 2), "norm": "ortho"}]
+)
 @pytest.mark.filterwarnings("ignore:.*axes.*:DeprecationWarning")
 def test_several_axes(name, kwargs, stats):
     check(name, values(codes_of(name)[-1], (6, 7, 9)), **kwargs)

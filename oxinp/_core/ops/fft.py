@@ -13,11 +13,11 @@ import numpy as np
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform
 from oxinp._kernels.plan import Argument, Plan
-from oxinp._core.lazy.placement import device
 
 COMPLEX, REAL, HALF = "complex", "real", "half"
 MAX_LENGTH = 1 << 30

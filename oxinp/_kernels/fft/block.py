@@ -343,7 +343,7 @@ class Block:
         if is_valid is None:
             (value,) = pointer.load(0, 1, cache)
         else:
-            variable = k.var(k.const(False if spec.source is pred else 0, spec.source))  # noqa: FBT003
+            variable = k.var(k.const(False if spec.source is pred else 0, spec.source))
             with k.when(is_valid):
                 variable.set(pointer.load(0, 1, cache)[0])
             value = variable.get()

@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import chirp
+from oxinp._kernels.fft import chirp, pairs
 from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, Batch, Loop, Positions, Side, columns_of
 from oxinp._kernels.fft.block import MERGE, SPLIT
 from oxinp._kernels.fft.chirp import ChirpSpec
+from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.radices import convolution_length, cut, is_smooth, largest_prime
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
@@ -88,9 +89,11 @@ class Transform(Frozen):
     def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
         """The launches that compute it."""
         nbytes = self.type.nbytes
-        halved = self._halved(device)
-        if halved is not None:
-            return [halved.launch(device)]
+        if self._real() and has_passes(self.length // 2, nbytes, device):
+            if len(split(self.length // 2, nbytes, self._is_apart(), device)) == 1:
+                return [self._halved().launch(device)]
+            if self._lies_in_pairs():
+                return self._by_pairs(device, scratch)
         if not has_passes(self.length, nbytes, device):
             found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
             if not found:
@@ -101,25 +104,71 @@ class Transform(Frozen):
             return [self.batch.launch(device)]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
 
-    def _halved(self, device: Device) -> Batch | None:
-        """The pass of half the length that computes a real transform; None where there is none."""
+    def _real(self) -> str:
+        """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
         half, is_odd = divmod(self.length, 2)
-        is_split = not self.source_type.is_complex and self.target_type.is_complex and self.num_stored == half + 1
+        if is_odd:
+            return ""
+        if not self.source_type.is_complex and self.target_type.is_complex and self.num_stored == half + 1:
+            return SPLIT
         is_merge = self.is_half and not self.target_type.is_complex and self.num_stored in (0, self.length)
-        if is_odd or not (is_split or is_merge) or not has_passes(half, self.type.nbytes, device):
-            return None
-        if len(split(half, self.type.nbytes, self._is_apart(), device)) > 1:
-            return None
-        whole = self.batch
+        return MERGE if is_merge else ""
+
+    def _halved(self) -> Batch:
+        """The pass of half the length that computes a real transform."""
+        half, is_split, whole = self.length // 2, self._real() == SPLIT, self.batch
         real, imag = whole.scales
         return whole.replace(
             length=half,
-            real=SPLIT if is_split else MERGE,
+            real=self._real(),
             scales=(real / 2, imag / 2) if is_split else whole.scales,
             valid=None if self.num_valid >= (self.length if is_split else half + 1) else Positions(self.num_valid, 1),
             stored=None,
             whole=0,
         )
+
+    def _lies_in_pairs(self) -> bool:
+        """Whether the real side can be seen as complex numbers."""
+        is_split = self._real() == SPLIT
+        side, type_ = (self.source, self.source_type) if is_split else (self.target, self.target_type)
+        steps = [loop[1 if is_split else 2] for loop in self.loops if loop.extent > 1]
+        is_whole = not is_split or (self.num_valid >= self.length)
+        is_aligned = side.step == 1 and side.alignment % self.type.nbytes == 0 and all(step % 2 == 0 for step in steps)
+        return is_whole and is_aligned and type_ is self.type.parts[0]
+
+    def _by_pairs(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """Launches by way of a complex transform of half the length, and of its pairs."""
+        half, is_split = self.length // 2, self._real() == SPLIT
+        extents = tuple(loop.extent for loop in self.loops) or (1,)
+        size = math.prod(extents)
+        rows = Side(scratch.take(size * half * self.type.nbytes), 1)
+        inner, side = [], 1 if is_split else 2
+        place = half * size
+        for loop in self.loops:
+            place //= loop.extent
+            inner.append(Loop(loop.extent, loop[1] // 2, place) if is_split else Loop(loop.extent, place, loop[2] // 2))
+        given, made = (self.source, rows) if is_split else (rows, self.target)
+        scale = 1.0 if is_split else self.scale
+        whole = Transform(
+            half, self.type, self.type, self.type, given, made, tuple(inner), is_split, scale, num_valid=half
+        )
+        bits = 64 if max(size * half, self._reach(3 - side)) >= MAX_INDEX_32 else 32
+        halved = self.target_type if is_split else self.source_type
+        spec = PairsSpec(self.type, halved, self._real(), len(extents), bits)
+        own: list[float] = [loop[3 - side] for loop in self.loops] or [0]
+        own.append(self.target.step if is_split else self.source.step)
+        own += (
+            [self.scale / 2, self.scale / 2 * self.batch.sign]
+            if is_split
+            else [-float(self.batch.sign), self.num_valid]
+        )
+        constants = (*pairs.constants(spec, half, extents, size), *own)
+        arguments = (self.target.buffer, rows.buffer) if is_split else (rows.buffer, self.source.buffer)
+        work = Work(nbytes=2 * size * half * self.type.nbytes)
+        grid = (-(-size * (half // 2 + 1) // pairs.BLOCK), 1, 1)
+        step = Launch(pairs.make(spec), grid, arguments, constants, work)  # type: ignore[arg-type]
+        launches = whole.launches(device, scratch)
+        return [*launches, step] if is_split else [step, *launches]
 
     def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
         """Launches of Bluestein's convolution, by way of the workspace."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oxinp._kernels.fft.block import MERGE, SPLIT, Block, BlockSpec
+from oxinp._kernels.fft.block import SPLIT, Block, BlockSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.problem import MAX_KERNELS

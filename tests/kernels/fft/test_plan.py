@@ -232,3 +232,20 @@ def test_real_of_even_lengths(session, n, axis, code, is_cut):
     target = np.empty(shape, code)
     transformed(session, y, target, axis, is_forward=False, scale=1 / n, is_half=True)
     assert rms(target, np.fft.irfft(y.astype(np.clongdouble), n, axis)) <= bound
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+def test_long_real_sequences(session, code):
+    n, tiny = 1 << 11, SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((2, 2, n), code)
+    half = np.empty((2, 2, n // 2 + 1), code.upper())
+    made = transformed(session, x, half, n=n, is_forward=False, scale=0.5, device=tiny)
+    assert [step.kernel.name for step in made.steps][-1] == "fft_split"
+    exact = np.fft.rfft(x.astype(np.longdouble), n).conj() * 0.5
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, exact) <= bound
+    y = random((2, 2, n // 2 - 5), code.upper())
+    target = np.empty((2, 2, n), code)
+    made = transformed(session, y, target, is_forward=True, is_half=True, device=tiny)
+    assert next(step.kernel.name for step in made.steps) == "fft_merge"
+    assert rms(target, np.fft.hfft(y.astype(np.clongdouble), n)) <= bound
