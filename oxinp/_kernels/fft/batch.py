@@ -10,7 +10,7 @@ from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import block, real
 from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, MERGE, ROWS, SPLIT, BlockSpec
-from oxinp._kernels.fft.radices import MAX_THREADS, cut, registers
+from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, registers
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
 MIN_SEGMENT = 32
-BLOCK = 256  # threads at which short transforms share a block
-NUM_REGISTERS = 1 << 16
+MIN_BLOCK, BLOCK = 64, 256  # threads at which transforms share a block: few ones, which are spread, and many
+REGISTERS_OF_CONVOLUTION = 16  # beside those of one transform
 
 
 class Loop(NamedTuple):
@@ -191,7 +191,11 @@ class Batch(Frozen):
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
         least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
-        while columns > least and -(-column.extent // columns) * outer_size < device.num_sms:
+        while (
+            columns > least
+            and columns * threads > MIN_BLOCK
+            and -(-column.extent // columns) * outer_size < device.num_sms
+        ):
             columns //= 2
         loops = (*outer, column)
         reaches = (
@@ -205,6 +209,7 @@ class Batch(Frozen):
             max(*reaches, num_blocks, tiles * columns, self.valid.number if self.valid else 0, self.whole)
             >= MAX_INDEX_32
         )
+        needed = registers(found.held, nbytes) + (REGISTERS_OF_CONVOLUTION if self.chirp else 0)
         spec = BlockSpec(
             self.type,
             self.source_type,
@@ -226,7 +231,7 @@ class Batch(Frozen):
             twiddle,
             64 if is_far else 32,
             0,
-            max(1, NUM_REGISTERS // (registers(found.held, nbytes) * -(-threads * columns // 32) * 32)),
+            max(1, NUM_REGISTERS // (needed * -(-threads * columns // 32) * 32)),
         )
         return with_padding(spec), (num_blocks, 1, 1)
 

@@ -142,6 +142,12 @@ def make(spec: BlockSpec) -> Kernel:
     return Block(spec).build()
 
 
+def _name(spec: BlockSpec) -> str:
+    if spec.real:
+        return f"fft_{spec.real}_{2 * spec.length}"
+    return f"fft_{spec.chirp}_by_{spec.length}" if spec.chirp else f"fft_{spec.length}"
+
+
 class Thread:
     """Which column a thread has, and which butterfly is its first."""
 
@@ -156,7 +162,7 @@ class Block:
     def __init__(self, spec: BlockSpec) -> None:
         self.spec = spec
         block = spec.threads * spec.columns
-        self.k = k = Builder(f"fft_{spec.length}", block=block, min_blocks=spec.min_blocks)
+        self.k = k = Builder(_name(spec), block=block, min_blocks=spec.min_blocks)
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
         self.target = k.pointer("target", spec.target, "w")

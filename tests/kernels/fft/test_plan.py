@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from oxinp._kernels.fft import batch
+from oxinp._kernels.fft import plan as plans
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.batch import Loop, Side
 from oxinp._kernels.fft.plan import Transform, plan
@@ -224,7 +226,7 @@ def test_real_of_even_lengths(session, n, axis, code, is_cut):
     x = random(shape, code)[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
     half = np.empty([m // 2 + 1 if i == axis else m for i, m in enumerate(shape)], code.upper())
     made = transformed(session, x, half, axis, n=n)
-    assert made.launch.kernel.name == f"fft_{n // 2}"
+    assert made.launch.kernel.name == f"fft_split_{n}"
     exact = np.fft.rfft(x.astype(np.longdouble), n, axis)
     bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
     assert rms(half, exact) <= bound
@@ -249,3 +251,24 @@ def test_long_real_sequences(session, code):
     made = transformed(session, y, target, is_forward=True, is_half=True, device=tiny)
     assert next(step.kernel.name for step in made.steps) == "fft_merge"
     assert rms(target, np.fft.hfft(y.astype(np.clongdouble), n)) <= bound
+
+
+def test_far_elements(session, monkeypatch):
+    """Distances of 64 bits, in every kind of kernel."""
+    for module in (batch, plans):
+        monkeypatch.setattr(module, "MAX_INDEX_32", 0)
+    tiny = SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((2, 3, 16), "F")
+    for shape, axis in (((2, 3, 16), 2), ((2, 3, 16), 1), ((2, 3, 41), 2), ((2, 3, 14), 2)):
+        target = np.empty(shape, "F")
+        transformed(session, x, target, axis)
+        exact = np.zeros(shape, "F")
+        exact[..., : min(16, shape[2])] = x[..., : shape[2]]
+        check(target, exact, axis, factor=1.5)
+    for n in (2048, 331):
+        y = random((2, n), "f")
+        half, back = np.empty((2, n // 2 + 1), "F"), np.empty((2, n), "f")
+        transformed(session, y, half, n=n, device=tiny)
+        assert rms(half, np.fft.rfft(y.astype(np.longdouble))) <= ERROR["F"] * np.sqrt(np.log2(n)) * 1.5
+        transformed(session, half, back, is_forward=False, scale=1 / n, is_half=True, device=tiny)
+        assert rms(back, y) <= 2 * ERROR["F"] * np.sqrt(np.log2(n)) * 1.5
