@@ -145,6 +145,10 @@ class Batch(Frozen):
         kernel = (real if self.real else block).make(spec)
         return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
 
+    def _is_plain(self) -> bool:
+        """Whether all elements are read, transformed and stored, and nothing else."""
+        return not (self.valid or self.stored or self.whole or self.chirp or self.real or self.twiddle)
+
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
         index, side, type_ = {
@@ -183,6 +187,7 @@ class Batch(Frozen):
         found = cut(self.length, nbytes)
         assert found is not None, f"no pass of length {self.length}"
         radices, threads = found.radices, found.threads
+        is_staged = len(radices) == 1 and loads == stores == ROWS and self.length > 1 and self._is_plain()
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns = columns_of(
@@ -228,6 +233,7 @@ class Batch(Frozen):
             self.chirp,
             self.real,
             bool(self.real) and self._is_paired(),
+            is_staged,
             twiddle,
             64 if is_far else 32,
             0,

@@ -83,6 +83,9 @@ class BlockSpec(Frozen):
         round, "" for what is complex; see `real`.
     is_paired : bool
         Whether two real elements are read or written at once.
+    is_staged : bool
+        Whether the transforms of a single stage go through shared memory on both ways, so that neighbouring threads
+        read and write neighbouring elements.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
         column's (`BY_COLUMN`), or times the innermost outer loop's (`BY_LOOP`); "" for none.
@@ -111,6 +114,7 @@ class BlockSpec(Frozen):
     chirp: int
     real: str
     is_paired: bool
+    is_staged: bool
     twiddle: str
     bits: int
     padding: int
@@ -124,11 +128,13 @@ class BlockSpec(Frozen):
     @property
     def pitch(self) -> int:
         """Elements of shared memory from a transform to the next, where those lie one after the other."""
-        return self.length
+        return self.length | 1 if self.is_staged else self.length
 
     @property
     def shared_elements(self) -> int:
         """Of shared memory."""
+        if self.is_staged:
+            return self.pitch * self.columns
         if len(self.radices) == 1 and not self.real:
             return 0
         size = self.length * self.columns
@@ -221,6 +227,8 @@ class Block:
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         thread = self.begin()
+        if spec.is_staged:
+            return self._staged(thread)
         if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
             with k.when(self.first_column + k.cast(thread.column, self.index) < self.num_columns):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
@@ -233,6 +241,34 @@ class Block:
                 self.tables = self._tables()
             thread, values = self.stages(thread, values, is_last=True)
         self._store(thread, spec.length // self.radices[-1], values)
+        return k.build()
+
+    def _staged(self, thread: Thread) -> Kernel:
+        """A stage between two copies by way of shared memory."""
+        k, spec = self.k, self.spec
+        places = []
+        for i in range(spec.length):
+            element = k.tid + i * spec.columns if i else k.tid + 0
+            places.append((element % spec.length, Thread(element / spec.length, element)))
+        loaded = []
+        for element, owner in places:
+            moved = k.cast(element, self.index)
+            place = self.origin(owner, self.steps[0]) + (moved if spec.is_unit_source else moved * self.steps[0][-1])
+            loaded.append(self.element(self.source.at(place), None, self.source_sign, is_reused=False))
+        for (element, owner), value in zip(places, loaded, strict=True):
+            self.smem[owner.column * spec.pitch + element] = k.compound(spec.type, *value)
+        k.barrier()
+        own = thread.column * spec.pitch
+        values = [(value[0], value[1]) for value in (self.smem[own + j].parts for j in range(spec.length))]
+        for j, (real, imag) in enumerate(transform(k, values)):
+            self.smem[own + j] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+        k.barrier()
+        for element, owner in places:
+            moved = k.cast(element, self.index)
+            place = self.origin(owner, self.steps[1]) + (moved if spec.is_unit_target else moved * self.steps[1][-1])
+            result = self.smem[owner.column * spec.pitch + element]
+            with k.when(self.first_column + k.cast(owner.column, self.index) < self.num_columns):
+                self.target.at(place).store(0, (result if spec.target.is_complex else result.parts[0],))
         return k.build()
 
     def stages(self, thread: Thread, values: Values, *, is_last: bool) -> tuple[Thread, Values]:
@@ -517,16 +553,18 @@ def conflicts(spec: BlockSpec) -> int:
             else:
                 column, first = lanes % spec.columns, lanes // spec.columns
             first = np.minimum(first, spec.length // length - 1)
-            for j in range(length):
-                element = first + j * (spec.length // length)
-                if is_write:
-                    element = first // done * done * length + first % done + j * done
-                place = element * spec.columns + column if is_mixed else column * spec.pitch + element
-                if spec.padding:
-                    place = place + place // spec.padding
-                for start in range(0, len(lanes), at_once):
-                    some = np.unique(place[start : start + at_once])
-                    total += int(np.bincount(some % at_once).max())
+            element = first + np.arange(length)[:, None] * (spec.length // length)
+            if is_write:
+                element = first // done * done * length + first % done + np.arange(length)[:, None] * done
+            place = element * spec.columns + column if is_mixed else column * spec.pitch + element
+            if spec.padding:
+                place = place + place // spec.padding
+            # Lanes that want the same element share it.
+            place = np.sort(place.reshape(-1, at_once), axis=1)
+            is_new = np.diff(place, axis=1, prepend=-1) != 0
+            counts = np.zeros(place.shape, np.int64)
+            np.add.at(counts, (np.arange(len(place))[:, None], place % at_once), is_new)
+            total += int(counts.max(1).sum())
         done *= before
     return total
 

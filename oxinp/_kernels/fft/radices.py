@@ -20,7 +20,8 @@ HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads 
 SHORT = 64
 WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
 NUM_REGISTERS = 1 << 16
-MAX_EVEN_PRIME = 13  # of lengths that may be chosen
+MAX_EVEN_PRIME, MAX_SMALL_PRIME = 13, 7  # of lengths that may be chosen, and that are looked at first
+MAX_CANDIDATES = 16
 
 
 class Cut(NamedTuple):
@@ -110,6 +111,8 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
     lengths = [
         m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME
     ]
+    # Those of small factors first, of which there are enough where lengths are long.
+    lengths = sorted(lengths, key=lambda m: (largest_prime(m) > MAX_SMALL_PRIME, m))[:MAX_CANDIDATES]
     found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes)) is not None]
     return min(found)[1] if found else 0
 
