@@ -25,77 +25,14 @@ from oxinp._api.submodule_rows import ROWS, SUBMODULES
 from oxinp._core.array import dispatch
 from oxinp._core.host.fallback import OUT, Mutated
 
-<<<<<<< HEAD
 watchers: list[Callable[[Any, Any], Any]] = []
 """Called with what a name of SciPy's is to be and what it is made from; the name is what they return."""
-=======
-HOST = "host"
-OWN = "own"
-
-# THE SUBMODULE TABLE: host (functions through the counted fallback) or own (NumPy's objects as they are: they compute
-# nothing, or give classes of NumPy's that stay on the host).
-SUBMODULES: dict[str, str] = {
-    "char": HOST,
-    "core": OWN,
-    "ctypeslib": OWN,
-    "dtypes": OWN,
-    "emath": HOST,
-    "exceptions": OWN,
-    "f2py": OWN,
-    "fft": HOST,
-    "lib": HOST,
-    "lib.array_utils": HOST,
-    "lib.format": OWN,
-    "lib.introspect": OWN,
-    "lib.mixins": OWN,
-    "lib.npyio": OWN,
-    "lib.scimath": HOST,
-    "lib.stride_tricks": HOST,
-    "linalg": HOST,
-    "ma": OWN,
-    "ma.extras": OWN,
-    "ma.core": OWN,
-    "polynomial": HOST,
-    "polynomial.chebyshev": HOST,
-    "polynomial.hermite": HOST,
-    "polynomial.hermite_e": HOST,
-    "polynomial.laguerre": HOST,
-    "polynomial.legendre": HOST,
-    "polynomial.polynomial": HOST,
-    "polynomial.polyutils": HOST,
-    "random": HOST,
-    "rec": HOST,
-    "strings": HOST,
-    "testing": OWN,
-    "typing": OWN,
-}
-
-# Of host modules: what is a class or function of ours instead, by the module that holds it (imported when used) ...
-_OURS = dict.fromkeys(("random.Generator", "random.RandomState", "random.default_rng"), "oxinp._api.random")
-# ... what is ours alone ...
-_ADDED = {"random.Philox4x32": "oxinp._api.philox"}
-# ... and the functions that touch no array.
-_OWN = {
-    *("fft.test", "linalg.test", "polynomial.test", "polynomial.set_default_printstyle", "random.test", "lib.test"),
-    *("lib.add_docstring", "lib.add_newdoc", "lib.array_utils.normalize_axis_index"),
-    *("lib.array_utils.normalize_axis_tuple", "rec.format_parser", "rec.find_duplicate", "random.bytes", "random.seed"),
-    *("random.get_state", "random.set_state", "random.get_bit_generator", "random.set_bit_generator"),
-}
-_MUTATES: dict[str, tuple[Mutated, ...]] = {"random.shuffle": (0, "x")}
-
-# Views, made without reading an element.
-for _name in ("as_strided", "sliding_window_view"):
-    enter_without_reading(getattr(np.lib.stride_tricks, _name), f"lib.stride_tricks.{_name}")
-for _name in ("diagonal", "matrix_transpose"):
-    enter_without_reading(getattr(np.linalg, _name), f"linalg.{_name}")
->>>>>>> random
 
 
 class Namespace(ModuleType):
     """A module whose names are those of one of NumPy's or SciPy's."""
 
     def __getattr__(self, name: str) -> Any:
-<<<<<<< HEAD
         path = self.__name__.removeprefix("oxinp.")
         below = SUBMODULES.get(f"{path}.{name}")
         if below is not None:
@@ -108,23 +45,13 @@ class Namespace(ModuleType):
                 raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from error
         row = SUBMODULES[path]
         value = getattr(_source(path), name)
-=======
-        added = _ADDED.get(f"{self._path}.{name}")
-        if added is not None:
-            return getattr(importlib.import_module(added), name)
-        value = getattr(self._numpys, name)
->>>>>>> random
         if not (name.startswith("__") and name.endswith("__")):
             value = adapted(value, f"{_counted(row.source)}.{name}", row.kind)
             self.__dict__[name] = value
         return value
 
     def __dir__(self) -> list[str]:
-<<<<<<< HEAD
         return dir(_source(self.__name__.removeprefix("oxinp.")))
-=======
-        return [*dir(self._numpys), *(name.rpartition(".")[2] for name in _ADDED if name.startswith(f"{self._path}."))]
->>>>>>> random
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)

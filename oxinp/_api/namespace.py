@@ -12,7 +12,6 @@ import numpy as np
 from oxinp._api import (  # noqa: F401
     coverage,
     creation,
-    fourier,
     indexing,
     linear_algebra,
     logic,

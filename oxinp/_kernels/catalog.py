@@ -290,7 +290,6 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
     return list(dict.fromkeys([*takes, *selects]))
 
 
-<<<<<<< HEAD
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
 
 
@@ -313,7 +312,8 @@ def sort_specs() -> list[Any]:
         if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
     )
     return list(dict.fromkeys([*found, *searches, *counts]))
-=======
+
+
 def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
@@ -339,7 +339,6 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for vector in (1, 4 // made.halves)
     ]
     return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
->>>>>>> random
 
 
 FAMILIES: dict[type, Any] = {
@@ -352,7 +351,6 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
-<<<<<<< HEAD
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -360,22 +358,23 @@ FAMILIES: dict[type, Any] = {
     OnesweepSpec: onesweep,
     SearchSpec: search,
     CountSpec: count,
-=======
     FillSpec: random_fill,
     TilesSpec: random_tiles,
     SegmentsSpec: random_segments,
     PhiloxSpec: random_philox,
->>>>>>> random
 }
 
 
 def specs() -> list[Any]:
     """Return all shipped Specs."""
-<<<<<<< HEAD
-    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs(), *sort_specs()]
-=======
-    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs(), *random_specs()]
->>>>>>> random
+    return [
+        *elementwise_specs(),
+        *reduce_specs(),
+        *scan_specs(),
+        *gather_specs(),
+        *sort_specs(),
+        *random_specs(),
+    ]
 
 
 def make(spec: Any) -> Kernel:

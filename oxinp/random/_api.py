@@ -16,16 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._api import philox
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
-from oxinp._api import philox
-from oxinp._api.philox import Philox4x32
+from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.ops import draws
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp.random.philox import Philox4x32
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
 _MUTATES: dict[str, tuple[Mutated, ...]] = {
@@ -371,15 +372,11 @@ def default_rng(seed: Any = None) -> Any:
     """See `numpy.random.default_rng`."""
     if isinstance(seed, Generator):
         return seed
-<<<<<<< HEAD:oxinp/random/_api.py
-    return Generator(np.random.default_rng(seed).bit_generator)
+    generator = Generator(np.random.default_rng(seed).bit_generator)
+    generator._is_own = not isinstance(seed, np.random.BitGenerator | np.random.Generator)
+    return generator
 
 
 for _theirs, _ours in ((np.random.Generator, Generator), (np.random.RandomState, RandomState)):
     dispatch.register(_theirs, _ours)
 dispatch.register(np.random.default_rng, describe(default_rng, np.random.default_rng, "random.default_rng"))
-=======
-    generator = Generator(np.random.default_rng(seed).bit_generator)
-    generator._is_own = not isinstance(seed, np.random.BitGenerator | np.random.Generator)
-    return generator
->>>>>>> random:oxinp/_api/random.py

@@ -48,14 +48,9 @@ def test_shipped_kernels_assemble_without_spills(target):
 
 def test_shipped_specs_cover_what_planning_can_choose():
     specs = [*catalog.elementwise_specs(), *catalog.reduce_specs(), *catalog.scan_specs()]
-<<<<<<< HEAD
-    others = [*catalog.gather_specs(), *catalog.sort_specs()]
+    others = [*catalog.gather_specs(), *catalog.sort_specs(), *catalog.random_specs()]
     assert {type(spec) for spec in (*specs, *others)} == set(catalog.FAMILIES)
     for family in catalog.FAMILIES.keys() - {type(spec) for spec in others}:
-=======
-    assert {type(spec) for spec in (*specs, *catalog.gather_specs(), *catalog.random_specs())} == set(catalog.FAMILIES)
-    for family in {type(spec) for spec in specs}:
->>>>>>> random
         own = [spec for spec in specs if type(spec) is family]
         assert {spec.chain.index_bits for spec in own} == {32, 64}
         assert {spec.vector for spec in own} >= {1, 2, 4}

@@ -111,11 +111,8 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
     lengths = [
         m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME
     ]
-<<<<<<< HEAD
-=======
     # Those of small factors first, of which there are enough where lengths are long.
     lengths = sorted(lengths, key=lambda m: (largest_prime(m) > MAX_SMALL_PRIME, m))[:MAX_CANDIDATES]
->>>>>>> fft
     found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes)) is not None]
     return min(found)[1] if found else 0
 
