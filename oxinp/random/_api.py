@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._api import philox
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
@@ -26,6 +25,7 @@ from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.ops import draws
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp.random import philox
 from oxinp.random.philox import Philox4x32
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
