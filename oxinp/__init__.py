@@ -6,6 +6,7 @@ them: `config`, the settings; `evaluate` and `explain`; `oxinp.scipy`, SciPy; `o
 """
 
 import importlib
+import sys
 from typing import Any
 
 from oxinp._api import namespace as _namespace
@@ -13,6 +14,12 @@ from oxinp._config import config
 from oxinp._core.host.fallback import FallbackError, FallbackWarning
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.explain import explain
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool and the fast paths of operators rely on
+    raise ImportError(
+        "oxinp needs Python's global interpreter lock, which this free-threaded Python runs without: start it with the "
+        "environment variable PYTHON_GIL=1 (or python -X gil=1), or use the ordinary build of Python"
+    )
 
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = ("cuda", "scipy", "sparse")

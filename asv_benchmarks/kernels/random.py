@@ -15,8 +15,7 @@ import sys
 import numpy as np
 
 from asv_benchmarks.kernels.plans import milliseconds, write
-from oxinp._kernels.plan import Launch
-from oxinp._kernels.random import fill, segments
+from oxinp._kernels.random import fill, philox, segments
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from oxinp._runtime.cuda import open_backend
@@ -52,6 +51,8 @@ class Case:
         self.pieces = 2 // made.halves if made is not None else VARIATES[name].pieces
 
     def plan(self, device, size):
+        if self.generator in philox.VARIANTS:
+            return philox.plan(self.generator, self.name, size, 256, device)
         if self.is_fill:
             return fill.plan(self.generator, self.name, size, 256, device)
         expected = 0
@@ -88,21 +89,28 @@ class Draw:
 
     def __init__(self, backend, case, size):
         self.backend, self.case, self.size = backend, case, size
-        self.numpys = np.random.Generator(getattr(np.random, case.generator)(SEED))
-        state = self.numpys.bit_generator.state["state"]
-        self.state, self.increment = state["state"], state["inc"]
         rest, self.kept = case.rest(backend)
-        values = [part for x in (self.state, self.increment) for part in (x & MASK_64, x >> 64)] + rest
+        values = self.begin() + rest
         plan = case.plan(backend.capability, size)
         self.out = backend.allocate(size * case.type.nbytes)
-        self.scratch = backend.allocate(max(8, plan.scratch_nbytes))
-        buffers = {"out0": self.out.ptr, "scratch": self.scratch.ptr} | {f"in{i}": x for i, x in enumerate(values)}
+        self.words, self.scratch = backend.allocate(16), backend.allocate(max(8, plan.scratch_nbytes))
+        buffers = {"out0": self.out.ptr, "out1": self.words.ptr, "scratch": self.scratch.ptr}
+        buffers |= {f"in{i}": x for i, x in enumerate(values)}
         self.launches = [
             backend.launcher(step.kernel, step.grid, 0, (*parameters(backend, step, buffers), *step.constants))
             for step in plan.steps
-            if isinstance(step, Launch)
         ]
-        self.reads = [step.source.offset for step in plan.steps if not isinstance(step, Launch)]
+
+    def begin(self):
+        """Return the inputs that say where the stream is."""
+        generator = self.case.generator
+        if generator in philox.VARIANTS:  # NumPy increments before the first block
+            self.numpys = np.random.Generator(np.random.Philox(counter=-1 % 2**256, key=SEED))
+            return [0] * philox.VARIANTS[generator].num_counters + [SEED, 0][: philox.VARIANTS[generator].num_keys]
+        self.numpys = np.random.Generator(getattr(np.random, generator)(SEED))
+        state = self.numpys.bit_generator.state["state"]
+        self.state, self.increment = state["state"], state["inc"]
+        return [part for x in (self.state, self.increment) for part in (x & MASK_64, x >> 64)]
 
     def __call__(self):
         for launch in self.launches:
@@ -126,11 +134,13 @@ class Draw:
         return len(different), ulps, self.ends_right()
 
     def ends_right(self):
+        if self.case.generator in philox.VARIANTS:
+            return True
         lcg, pieces = GENERATORS[self.case.generator], self.case.pieces
         taken = self.size
-        for offset in self.reads:
+        if not self.case.is_fill:
             words = np.empty(2, np.int64)
-            self.backend.download(words, self.scratch.ptr + offset)
+            self.backend.download(words, self.words.ptr)
             taken, status = words.tolist()
             if status:
                 return False
@@ -139,6 +149,15 @@ class Draw:
         if pieces > 1 and after["has_uint32"] != halves % 2:
             return False
         return lcg.advanced(self.state, self.increment, -(-halves // 2)) == after["state"]["state"]
+
+
+def counted_uniform(_, size):
+    """Uniform numbers of f32 from Philox4x32 on the host."""
+    parts = []
+    for start in range(0, size, 2**22):
+        halves = philox.VARIANTS["Philox4x32"].blocks(start // 4, SEED, 2**20)[: size - start]
+        parts.append((halves >> 8) * np.float32(2.0**-24))
+    return np.concatenate(parts)
 
 
 def uniform(dtype):
@@ -174,6 +193,8 @@ CASES = [
     Case("uniform_f64", N, lambda rng, n: rng.random(n), peers=uniform("float64")),
     Case("uniform_f32", N, lambda rng, n: rng.random(n, dtype="f4"), peers=uniform("float32")),
     Case("uniform_f64", N, lambda rng, n: rng.random(n), generator="PCG64DXSM", peers=uniform("float64")),
+    Case("uniform_f64", N, lambda rng, n: rng.random(n), generator="Philox", peers=uniform("float64")),
+    Case("uniform_f32", N, counted_uniform, generator="Philox4x32", peers=uniform("float32")),
     Case("uniform_f64", 2**20, lambda rng, n: rng.random(n), peers=uniform("float64")),
     Case("words", N, lambda rng, n: rng.bit_generator.random_raw(n)),
     Case("halves", N, lambda rng, n: rng.integers(0, 2**32, n, "u4")),
@@ -239,8 +260,9 @@ def main(arguments):
         ms = milliseconds(backend, draw)
         share = case.size * case.type.nbytes / rate / ms
         line = (
-            f"{case.generator:9s} {case.name:18s} 2^{case.size.bit_length() - 1}: {ms:8.4f} ms, {share:5.2f} of writing; "
-            f"{different} of {checked} differ, by {ulps:.0f} ulp; end {'right' if ends_right else 'WRONG'}"
+            f"{case.generator:10s} {case.name:18s} 2^{case.size.bit_length() - 1}: {ms:8.4f} ms, "
+            f"{share:5.2f} of writing; {different} of {checked} differ, by {ulps:.0f} ulp; "
+            f"end {'right' if ends_right else 'WRONG'}"
         )
         if options.peer:
             for name, peer in case.peers.items():

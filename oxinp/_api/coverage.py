@@ -153,14 +153,15 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("vecmat", "linear algebra", COMPOSED, since="2.2"),
     *_rows(
         "sorting and searching",
-        native="argmax argmin count_nonzero flatnonzero nanargmax nanargmin nonzero where",
-        host="argpartition argsort lexsort partition searchsorted sort sort_complex",
+        native="argmax argmin argsort count_nonzero flatnonzero lexsort nanargmax nanargmin nonzero searchsorted sort "
+        "where",
+        host="argpartition partition sort_complex",
     ),
     *_rows(
         "statistics",
-        native="mean nanmean nanstd nanvar std var",
+        native="bincount histogram mean nanmean nanstd nanvar std var",
         composed="average corrcoef cov ptp",
-        host="bincount correlate digitize histogram histogram2d histogram_bin_edges histogramdd",
+        host="correlate digitize histogram2d histogram_bin_edges histogramdd",
     ),
     *[
         CoverageRow(name, "statistics", HOST, _OVERWRITE)
@@ -168,7 +169,8 @@ ROWS: tuple[CoverageRow, ...] = (
     ],
     *_rows(
         "sets",
-        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+        composed="unique unique_all unique_counts unique_inverse unique_values",
+        host="intersect1d isin setdiff1d setxor1d union1d",
     ),
     CoverageRow("in1d", "sets", HOST, until="2.3"),
     *_rows(

@@ -22,6 +22,7 @@ from oxinp._api import (  # noqa: F401
     statistics,
 )
 from oxinp._api import searching as _searching  # noqa: F401
+from oxinp._api import sets as _sets  # noqa: F401
 from oxinp._api.fronts import host_function, refused
 from oxinp._api.submodule_rows import SUBMODULES
 from oxinp._core.array import dispatch
@@ -33,7 +34,7 @@ _rows = coverage.rows()
 
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"ndarray": ndarray, "ufunc": ufunc}
-_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load", "unique_values"), "oxinp._api.classes")
+_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 
 for _row in _rows.values():

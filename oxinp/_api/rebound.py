@@ -69,10 +69,11 @@ def _names_of(module: dict[str, Any]) -> dict[str, Any]:
     """Return a module's globals with what makes arrays replaced, and its own functions bound to these globals."""
     names = _bound.get(id(module))
     if names is None:
-        names = _bound[id(module)] = {}
+        made: dict[str, Any] = {}
         for name, value in module.items():
             is_its_own = type(value) is FunctionType and value.__globals__ is module
-            names[name] = _with_globals(value, names) if is_its_own else _ours(value)
+            made[name] = _with_globals(value, made) if is_its_own else _ours(value)
+        names = _bound.setdefault(id(module), made)  # whole: other threads use it from here on
     return names
 
 

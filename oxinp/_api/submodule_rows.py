@@ -86,6 +86,10 @@ def _own(chapter: str, names: str) -> list[CoverageRow]:
     return [_row(f"{chapter}.{name}", OWN) for name in names.split()]
 
 
+def _native(chapter: str, names: str) -> list[CoverageRow]:
+    return [_row(f"{chapter}.{name}", NATIVE) for name in names.split()]
+
+
 _MULTI_UFUNCS = (
     *("assoc_legendre_p", "assoc_legendre_p_all", "legendre_p", "legendre_p_all", "sph_harm_y", "sph_harm_y_all"),
     *("sph_legendre_p", "sph_legendre_p_all"),
@@ -95,6 +99,7 @@ _MULTI_UFUNCS = (
 ROWS: dict[str, CoverageRow] = {
     row.name: row
     for row in (
+        *_native("fft", "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn"),
         _row("fft.fftfreq", COMPOSED),
         _row("fft.fftshift", COMPOSED),
         _row("fft.ifftshift", COMPOSED),

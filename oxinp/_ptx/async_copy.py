@@ -1,7 +1,7 @@
-"""Copies from global to shared memory that run by themselves: cp.async of one thread's few bytes, and bulk copies.
+"""Asynchronous copies from global to shared memory: cp.async of 4 to 16 bytes per thread, and bulk copies.
 
-`AsyncCopies` is one thread's line of small copies (sm_80). What they bring is there for this thread after `wait`, and
-for the others after a barrier behind that. In the emulator they land at the wait, not before.
+`AsyncCopies` issues cp.async (sm_80) and commits them in groups. A thread sees its own copies after `wait`, the other
+threads see them after a barrier behind that. The emulator writes the copied bytes at the wait, not before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPS: dict[tuple[Any, ...], Op] = {}
 
 
 class _Landing:
-    """The emulator's copies under way: per lane, in groups."""
+    """Copies in flight on the emulator: per lane, in commit groups."""
 
     def __init__(self, num_lanes: int) -> None:
         self.num_groups = np.zeros(num_lanes, np.int64)  # closed by each lane
@@ -42,7 +42,7 @@ class _Landing:
 
     @classmethod
     def of(cls, frame: Frame) -> _Landing:
-        """Return the launch's."""
+        """Return the copies in flight of the launch."""
         machine = frame.machine
         landing = machine.state.get("async_copy")
         if landing is None:
@@ -71,7 +71,7 @@ def _over_lanes(frame: Frame, rows: Array) -> Array:
 
 
 def _load_part(frame: Frame, nbytes: int, source: Array, start: int, sizes: Array) -> Array:
-    """Words of which the bytes from `sizes` on are zero, and were not read."""
+    """Load the first `sizes` bytes of each lane; the others are zero, and not read."""
     data = np.zeros((nbytes // 4, frame.num_lanes, 4), np.uint8)
     mask = frame.mask
     everyone = np.ones(frame.shape, np.bool_) if mask is None else mask
@@ -120,7 +120,7 @@ def _wait(frame: Frame, op: Op) -> None:
 
 
 def copy_op(nbytes: int) -> Op:
-    """Instruction form of one copy; its last operand says how many bytes come from memory, the others are zero."""
+    """Instruction form of one cp.async; the last operand is its src-size: bytes beyond are zero-filled."""
     op = _OPS.get(("copy", nbytes))
     if op is None:
         if nbytes not in NUM_BYTES:
@@ -133,7 +133,7 @@ def copy_op(nbytes: int) -> Op:
 
 
 def wait_op(num_pending: int) -> Op:
-    """Instruction form of one wait."""
+    """Instruction form of cp.async.wait_group."""
     op = _OPS.get(("wait", num_pending))
     if op is None:
         text = f"cp.async.wait_group {num_pending};"
@@ -155,7 +155,7 @@ _BULK = Op(
 
 
 class AsyncCopies:
-    """The copies of each thread, in groups that land in order.
+    """The cp.async of each thread, in commit groups that complete in order.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class AsyncCopies:
         nbytes : int
             4, 8 or 16.
         valid_nbytes : int or Value, optional
-            How many of them come from memory (nothing else is read); the others become zero.
+            The src-size: bytes read from global memory; the others are zero-filled.
         """
         if to.space != "shared" or source.space != "global":
             raise TypeError("asynchronous copies go from global to shared memory")
@@ -183,11 +183,11 @@ class AsyncCopies:
         self.builder.emit_op(copy_op(nbytes), *places, valid)
 
     def commit(self) -> None:
-        """Close the group of the copies started since the last one; it may be empty."""
+        """Commit the copies started since the last commit as a group; it may be empty."""
         self.builder.emit_op(COMMIT)
 
     def wait(self, num_pending: int = 0) -> None:
-        """Wait until at most the latest `num_pending` groups of this thread are under way."""
+        """Wait until at most the latest `num_pending` groups of this thread are pending."""
         self.builder.emit_op(wait_op(num_pending))
 
 

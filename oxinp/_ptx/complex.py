@@ -36,7 +36,7 @@ def _multiply(k: Language, a: Any, b: Any) -> Value:
 
 
 def _divide(k: Language, a: Any, b: Any) -> Value:
-    """Smith's quotient, its two cases turned into one: the larger part of the divisor divides the smaller."""
+    """Smith's quotient with its two cases merged: the smaller component of the divisor over the larger one."""
     is_real = k.abs(b.real) >= k.abs(b.imag)
     large, small = k.where(is_real, b.real, b.imag), k.where(is_real, b.imag, b.real)
     ratio = small / large
@@ -68,7 +68,7 @@ def _not_equal(k: Language, a: Any, b: Any) -> Value:
 
 
 def _ordering(strict: str, name: str) -> Callable[..., Value]:
-    """By real part, then by imaginary part; NaN in an imaginary part makes the real parts' order false as well."""
+    """Lexicographic order of (real, imaginary); NaN in an imaginary part makes every comparison false."""
 
     def compare(k: Language, a: Any, b: Any) -> Value:
         by_real = k.compare(strict, a.real, b.real) & ~k.emit("isnan", a.imag, b.imag)
@@ -81,7 +81,7 @@ _greater_equal, _less_equal = _ordering("gt", "ge"), _ordering("lt", "le")
 
 
 def _maximum(k: Language, a: Any, b: Any) -> Value:
-    """The first of equal ones, and of NaNs."""
+    """The larger operand; the first one of equal operands, and of NaNs."""
     return k.where(_greater_equal(k, a, b) | _is_nan(k, a, a), a, b)
 
 
@@ -169,7 +169,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
 
 
 def cast(k: Language, value: Value, to: Type) -> Value:
-    """A cast from or to a complex type, as NumPy's: to a real type the imaginary part is dropped, to bool not.
+    """Cast from or to a complex type as NumPy does: to a real type without the imaginary part, to bool with it.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Values of several registers: complex numbers, and whatever else is a fixed tuple of machine types.
+"""Values of several registers: complex numbers, and other fixed tuples of machine types.
 
-Where the instruction table has no row for a compound type, `emit` makes of an instruction what it means for the parts:
-moves and choices go part by part, arithmetic is that of complex numbers (`oxinp._ptx.complex`). Nothing below this
-module, the emulator included, sees anything but the parts' own instructions.
+The instruction table has no rows for compound types: `emit` lowers an instruction to instructions of the components.
+Moves and selects are lowered component by component, arithmetic is complex arithmetic (`oxinp._ptx.complex`). Modules
+below this one, the emulator included, see component instructions only.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def as_value(k: Language, value: Any, type: Compound) -> CompoundValue:
 
 
 def by_part(k: Language, function: Callable[..., Value], *values: Value) -> Value:
-    """`function` of the first parts of all values, of their second parts, ...; of plain values, of themselves."""
+    """Apply `function` component by component to compound values, and once to plain values."""
     first = values[0]
     if not isinstance(first, CompoundValue):
         return function(*values)
@@ -90,7 +90,7 @@ def by_part(k: Language, function: Callable[..., Value], *values: Value) -> Valu
 
 
 def emit(k: Language, name: str, args: tuple[Any, ...], type: Compound) -> Value:
-    """What instruction `name` means for values of a compound type."""
+    """Lower instruction `name` of a compound type to instructions of its components."""
     if name == "mov":
         return by_part(k, lambda a: k.emit("mov", a), as_value(k, args[0], type))
     if name == "selp":
@@ -109,7 +109,7 @@ def variable(k: Language, value: Any, type: Compound) -> CompoundVar:
 
 
 def assign(k: Language, variable: CompoundVar, value: Any) -> None:
-    """Assign all parts of a variable; the new ones are those of one moment, also where they read the variable."""
+    """Assign all components of a variable at once: the new ones may read the variable's old ones."""
     values = as_value(k, value, variable.type).parts
     if any(isinstance(part, Var) for part in values):
         values = tuple([k.emit("mov", part) for part in values])

@@ -87,7 +87,7 @@ class ControlFlow(Tracer):
         self._leave(predicate, is_break=True)
 
     def continue_if(self, predicate: Value) -> None:
-        """Go on with the next round of the innermost loop where the predicate holds."""
+        """Continue with the next iteration of the innermost loop where the predicate holds."""
         self._leave(predicate, is_break=False)
 
     def _leave(self, predicate: Value, *, is_break: bool) -> None:

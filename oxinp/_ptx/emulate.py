@@ -54,7 +54,7 @@ class Fiber(Frame):
         self.token: Any = None
 
     def place(self) -> tuple[Any, ...]:
-        """Equal for fibers at the same point of the program."""
+        """Key that is equal for fibers at the same point of the program."""
         return tuple((id(entry.nodes), entry.position) for entry in self.stack)
 
     def part(self, chosen: Array) -> Fiber:
@@ -190,7 +190,7 @@ class Scheduler:
         return FINISHED
 
     def _leave_block(self, fiber: Fiber, entry: Entry) -> bool:
-        """Go on behind a finished list of nodes; whether the others should have their turn."""
+        """Leave a finished list of nodes; whether other fibers should run next."""
         fiber.stack.pop()
         if entry.kind == _BODY and entry.loop is not None and entry.loop.step:
             fiber.stack.append(Entry(entry.loop.step, _STEP, entry.loop))
@@ -201,7 +201,7 @@ class Scheduler:
         return self.machine.num_fibers > 1 and bool(fiber.stack)
 
     def _wait(self, fiber: Fiber, node: WaitNode, spawned: list[Fiber]) -> str | None:
-        """Arrive, and pass those lanes that may; None if the fiber goes on at once."""
+        """Arrive at a blocking instruction, and let the ready lanes pass; None if the whole fiber passes at once."""
         op, operands = node.instr.op, node.operands(fiber)
         fiber.instr = node.instr
         if fiber.waiting is None:

@@ -24,7 +24,7 @@ PARAMETER_SPACE = 0x6000_0000_0000  # generic addresses of by-value parameters
 
 
 class LoopState:
-    """Lanes that left a running loop, and lanes that wait for its next round; None is nobody."""
+    """Lanes that left a running loop, and lanes that wait for its next iteration; None stands for no lane."""
 
     __slots__ = ("left", "skipped")
 
@@ -165,7 +165,7 @@ class Frame:
     # -- memory
 
     def over_lanes(self, values: Array) -> Array:
-        """Values over all lanes of the frame, also where they agree on one."""
+        """Broadcast a register to all lanes of the frame."""
         return values if len(values) == self.num_lanes else np.broadcast_to(values, self.shape)
 
     def locate(self, space: str, address: Array, offset: int = 0) -> Array:
@@ -245,7 +245,7 @@ class Frame:
         return space, positions, lanes, contiguous
 
     def _inside_block(self, positions: Array, nbytes: int, bounds: tuple[int, int]) -> tuple[int, int]:
-        """Bounds of positions in shared memory, as if there were one block: none sees another one's."""
+        """Bounds of positions in shared memory relative to their block: blocks do not see each other's."""
         machine = self.machine
         if machine.num_blocks == 1:
             return bounds

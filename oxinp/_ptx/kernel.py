@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
-from oxinp._ptx.frozen import Frozen, deferred
 import numpy as np
 
-from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.frozen import Frozen, deferred
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Type
 from oxinp._ptx.value import Immediate, Scope, Value

@@ -46,7 +46,7 @@ def _values(words: Array, type: Type) -> Array:
 
 
 def _multiply(type: Type) -> Callable[..., tuple[Array, ...]]:
-    """Meaning of mma: the exact sum rounded once (the hardware cuts off; a bound on sums covers both)."""
+    """Meaning of mma: the exact sum, rounded once (the hardware truncates; error bounds cover both)."""
 
     def evaluate(frame: Frame, _op: Op, *sources: Array) -> tuple[Array, ...]:
         _check_whole_warps(frame)
@@ -88,7 +88,7 @@ def _load_matrices(*, is_transposed: bool) -> Callable[..., tuple[Array, ...]]:
 
 
 def _multiply_f64(m: int, depth: int) -> Callable[..., tuple[Array, ...]]:
-    """Meaning of mma of f64: the hardware chains FMAs; a bound on sums covers both."""
+    """Meaning of mma of f64: the sum in f64 (the hardware chains FMAs; error bounds cover both)."""
     num_a, num_b = m * depth // WARP, 8 * depth // WARP
 
     def evaluate(frame: Frame, _op: Op, *sources: Array) -> tuple[Array, ...]:

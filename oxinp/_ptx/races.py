@@ -91,7 +91,7 @@ class Epochs:
         return unordered
 
     def _is_since(self, tags: Array, others: Array, lanes: Array) -> Array:
-        """Which tags are later than the last synchronisation that covers both lanes."""
+        """Which tags are not older than the last synchronisation that covers both lanes."""
         blocks = lanes // self.lanes_per_block
         several = others >= _MANY
         other_blocks = np.where(several, others & ~_MANY, others // self.lanes_per_block)
@@ -117,7 +117,7 @@ class _Range:
     time: int
 
     def meets(self, other: _Range) -> bool:
-        """Whether lanes may touch each other's bytes."""
+        """Whether different lanes may touch the same bytes in the two accesses."""
         if self.low >= other.high or other.low >= self.high or (self.key is not None and self.key == other.key):
             return False
         if (
@@ -151,7 +151,7 @@ class _Ranges:
         self._groups.append([new.low, new.high, [new]])
 
     def meeting(self, new: _Range, floor: int) -> list[_Range]:
-        """Take out those from a time on that an access meets."""
+        """Remove and return the accesses not older than `floor` that may conflict with `new`."""
         met: list[_Range] = []
         for group in self._groups:
             if new.low < group[1] and group[0] < new.high:
@@ -163,13 +163,13 @@ class _Ranges:
         return met
 
     def forget(self, floor: int) -> None:
-        """Drop those before a time."""
+        """Forget accesses older than `floor`."""
         for group in self._groups:
             group[2] = [old for old in group[2] if old.time >= floor]
         self._groups = [group for group in self._groups if group[2]]
 
     def take(self) -> list[_Range]:
-        """Take out all."""
+        """Remove and return all accesses."""
         ranges = [old for group in self._groups for old in group[2]]
         self._groups.clear()
         return ranges
@@ -264,20 +264,20 @@ class Tracker:
         return self._tag(epochs, new)
 
     def _forget(self, floor: int) -> None:
-        """Drop what is before a synchronisation of everything that may meet."""
+        """Forget accesses that a synchronisation has ordered before every later one."""
         self._forgotten = floor
         self._reads.forget(floor)
         self._writes.forget(floor)
         self._extents = [extent for extent in self._extents if extent[2] >= floor]
 
     def _tag_noted(self, epochs: Epochs) -> None:
-        """Turn noted ranges into tags, where they would take too much memory."""
+        """Write tags for all noted ranges, once these hold too much memory."""
         self._num_noted = 0
         for old in (*self._reads.take(), *self._writes.take()):
             self._tag(epochs, old, is_checked=False)
 
     def _tags(self, nbytes: int, low: int, high: int, time: int) -> tuple[Array, Array]:
-        """Tags of writers and readers, as rows of one access, with granules that are fine enough."""
+        """Tags of writers and readers, one row per element of an access, refined to its granule."""
         granule = min(self._granule, nbytes)
         num = self.capacity // granule
         if granule < self._granule or len(self._writer) < num:
@@ -293,7 +293,7 @@ class Tracker:
         return self._writer[:num].reshape(-1, width), self._reader[:num].reshape(-1, width)
 
     def _refined(self, tags: Array, granule: int) -> Array:
-        """The tags that matter, of finer granules, in an array that is long enough."""
+        """Return `tags` with the live ones refined to a finer granule, in an array for the whole capacity."""
         num, coarse = self.capacity // granule, self._granule
         # extents in shared memory are those inside a block
         extents = [(0, self.capacity)] if self._is_shared else [(start, end) for start, end, _ in self._extents]
@@ -366,7 +366,7 @@ class Tracker:
 
 
 def _are_distinct(offsets: Array, nbytes: int) -> bool:
-    """Whether no two elements are one."""
+    """Whether all elements are distinct."""
     if len(offsets) < 2:
         return True
     steps = offsets[1:] - offsets[:-1]

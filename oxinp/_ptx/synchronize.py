@@ -101,9 +101,10 @@ isa.register(_rows())
 
 
 def follow(k: Language) -> None:
-    """Wait for the kernel before this one, and let the one behind it begin; before any access to global memory.
+    """Programmatic dependent launch: wait for the previous kernel, and allow the next one to begin.
 
-    What needs none is done while the one before ends. A thread that waits until another one has, need not.
+    Kernels call it before their first access to global memory; what comes before overlaps the end of the previous
+    kernel. A thread that waits for another one that has called it need not call it.
     """
     k.emit("grid_wait", types=())
     k.emit("grid_release", types=())

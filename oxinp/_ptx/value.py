@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from oxinp._ptx.reference import f32_to_bf16
 from oxinp._ptx.types import Type, bf16, pred
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Immediate:
             raise TypeError(f"{value!r} is not an integer, and a {type} operand is needed: convert it yourself")
         self.value = number
         if type is bf16:
-            self.array = (np.asarray([number], np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+            with np.errstate(over="ignore"):
+                self.array = f32_to_bf16(np.asarray([number], np.float32))
         else:
             self.array = np.asarray([number], dtype=type.dtype)  # OverflowError where it does not fit
         self.text = _literal(self.array, type)
@@ -205,7 +207,7 @@ class Value:
         return self.builder.emit("rem", self, other)
 
     def _is_power_of_two(self, divisor: Any) -> bool:
-        """Whether bits do for a division by this constant, which ptxas was seen to take for one like any other."""
+        """Whether `divisor` is a power of two, so that shifts and masks divide; ptxas was seen to divide instead."""
         is_plain = self.type.kind == "u" and self.type.bits >= 32
         return is_plain and type(divisor) is int and divisor > 0 and not divisor & (divisor - 1)
 

@@ -144,7 +144,7 @@ def _wait_op(num_pending: int) -> Op:
 
 
 class Queue:
-    """The multiplications of one warpgroup, in order, in groups.
+    """The wgmma of one warpgroup, in order, in commit groups.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Queue:
 
     @contextmanager
     def group(self) -> Iterator[None]:
-        """Multiplications that are waited for together. They are in flight from here on."""
+        """Commit the wgmma of a ``with`` block as one group; they are in flight from its end on."""
         if self._is_open:
             raise TypeError("a group of wgmma is open already")
         self._follow_loops()
@@ -191,7 +191,7 @@ class Queue:
                 accumulator._landed_in = k._current.scope
 
     def _follow_loops(self) -> None:
-        """Check the loops that ended since the last event: their next round begins as this one ended."""
+        """Check the loops that ended since the last event: their next iteration begins in the state of this end."""
         loops = tuple(self.builder._loops)
         ended = [loop for loop in self._open_loops if loop not in loops]
         self._open_loops = loops
@@ -200,7 +200,7 @@ class Queue:
 
 
 class Accumulator:
-    """64 x `extent` sums, spread over the registers of a warpgroup.
+    """A 64 x `extent` accumulator in the registers of a warpgroup.
 
     Thread t of the warpgroup holds, for i in 0, 1 and every j: elements (r + 8 i, 8 j + c) and (r + 8 i, 8 j + c + 1),
     r = 16 (t / 32) + t % 32 / 4, c = 2 (t % 4).
@@ -219,7 +219,7 @@ class Accumulator:
         self._assumed: set[int] = set()  # loops that were entered with the accumulator at rest, and read in
 
     def reset(self) -> None:
-        """Let the next multiplication overwrite the sums."""
+        """Make the next wgmma overwrite the accumulator instead of adding to it."""
         self._keeps.set(False)
 
     def multiply(self, a: OperandView, b: OperandView, num_steps: int, type: Type) -> None:
@@ -248,7 +248,7 @@ class Accumulator:
 
     @property
     def registers(self) -> list[Var]:
-        """Those of the thread's sums, to be written while none are in flight."""
+        """Accumulator registers of the thread, to be written while no wgmma is in flight."""
         self.pairs()
         return self._registers
 
@@ -283,7 +283,7 @@ class Accumulator:
 
 
 class Totals:
-    """What an accumulator held, time and again, added up: f32 additions round, where the tensor units cut off."""
+    """An accumulator promoted to f32 additions: tensor cores truncate partial sums, these additions round."""
 
     def __init__(self, sums: Accumulator) -> None:
         self._sums = sums
@@ -291,16 +291,16 @@ class Totals:
 
     @property
     def registers(self) -> list[Var]:
-        """Those of the thread's totals."""
+        """Registers of the thread's totals."""
         return self._registers
 
     def reset(self) -> None:
-        """Begin at zero."""
+        """Set the totals to zero."""
         for total in self._registers:
             total.set(0)
 
     def add(self) -> None:
-        """Add what the accumulator holds; it must not be in flight."""
+        """Add the accumulator, which must not be in flight, to the totals."""
         values = [value for _, _, *pair in self._sums.pairs() for value in pair]
         for total, value in zip(self._registers, values, strict=True):
             total.set(total + value)
@@ -312,7 +312,7 @@ class Totals:
 
 
 def limit_registers(k: Builder, count: int, *, is_increase: bool) -> None:
-    """Give registers of this warpgroup back, or take more; every warp of it calls this.
+    """Decrease or increase the registers of this warpgroup (setmaxnreg); every warp of it calls this.
 
     Works only in kernels with a register budget at entry (`min_blocks` or `max_registers`), see `Builder`.
     """

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
-__all__ = ["MINIMUM_CC", "NUM_FLAGS", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+__all__ = ["FORKED", "MINIMUM_CC", "NUM_FLAGS", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+
+FORKED = (
+    "this process was forked from one that had used the device, which does not survive that: neither new work on it "
+    "nor what lies on it is within reach here. Start processes with multiprocessing.get_context('spawn') (or "
+    "'forkserver'), use the device only after the fork, or set oxinp.config.backend = 'host' here to go on without it."
+)
+"""What a forked child says."""
 
 MINIMUM_CC = (8, 0)
 """Ampere: the oldest architecture kernels are written for."""
@@ -204,12 +211,16 @@ class Backend(Protocol):
         """Let a stream of others wait for what is queued on the current one."""
         ...
 
-    def finish(self) -> None:
-        """Wait for what is queued on the current stream; raises nothing, so that finalisers may call it."""
+    def outlive(self, owner: object, /) -> None:
+        """Keep what queued work may use until that is done; raises nothing, so that finalisers may call it."""
         ...
 
     def check_address(self, ptr: int, /) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
+        ...
+
+    def abandon(self) -> None:
+        """Refuse all work from now on: this is a forked child, and the device is the parent's."""
         ...
 
     def record_event(self) -> Event:

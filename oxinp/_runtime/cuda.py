@@ -126,7 +126,6 @@ class CudaBackend:
         self._reached: set[Device] = set()
         self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
         self._transfers = Transfers(context, self._memory, num_staging_workers)
-        self._synchronize_stream = context.driver.raw("cuStreamSynchronize")
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
 
     def reach(self, other: CudaBackend) -> bool:
@@ -202,17 +201,24 @@ class CudaBackend:
         finally:
             with TURN:
                 self._captures -= 1
-            while not self._captures and self._put_off:
-                with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
-                    self._put_off.popleft()()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what was put off until nothing is captured, if that is so."""
+        while not self._captures and self._put_off:
+            with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
+                self._put_off.popleft()()
 
     def when_nothing_is_captured(self, work: Callable[[], object]) -> None:
-        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended."""
-        with TURN:
-            if self._captures:
-                self._put_off.append(work)
-                return
-        work()
+        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended.
+
+        Takes no lock, so that finalisers may call it.
+        """
+        if not self._captures:
+            work()
+            return
+        self._put_off.append(work)
+        self._catch_up()  # the last one may have ended since it was asked for
 
     def tell_apart(self) -> None:
         """Let each thread's memory come from its own stream; called when there are several."""
@@ -409,10 +415,18 @@ class CudaBackend:
         # The event may go as soon as both calls are made: the driver keeps what it still needs.
         self.context.driver.cuStreamWaitEvent(then, done.handle, 0)
 
-    def finish(self) -> None:
-        """Wait for what is queued; raises nothing, so that finalisers may call it."""
-        for stream in tuple(self._timelines) or (0,):
-            self._synchronize_stream(stream)
+    def outlive(self, owner: object) -> None:
+        """Keep what queued work may use until that is done, but do not wait for it while a stream is captured.
+
+        Finalisers may call it: it raises nothing and takes no lock.
+        """
+        self.when_nothing_is_captured(partial(self.finish, owner))
+
+    def finish(self, kept: object = None) -> None:  # noqa: ARG002 - it lives as long as the call
+        """Wait for what is queued on any stream, for which something may be kept; raises nothing."""
+        with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
+            for stream in tuple(self._timelines) or (0,):
+                self.context.driver.cuStreamSynchronize(stream)
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
@@ -424,6 +438,9 @@ class CudaBackend:
                 f"the memory is on device {ordinal.value}, arrays live on {self.device}: copy it there first, or make "
                 "that device the first one with CUDA_VISIBLE_DEVICES"
             )
+
+    def abandon(self) -> None:
+        """Do nothing: in a forked child every function of the driver refuses, see `_driver.library`."""
 
     def record_event(self) -> Event:
         """Return an event at the present end of the current stream."""

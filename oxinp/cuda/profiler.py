@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from _driver.event import Event as DriverEvent
 from oxinp import _runtime
 from oxinp._runtime import counters
+from oxinp._runtime.forking import free_in_children
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Profile:
         self._backend: Backend | None = None
         self._start = 0.0
         self._origin: Any = None
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:

@@ -2,5 +2,6 @@
 
 from oxinp._api.modules import adopt as _adopt
 from oxinp.random import _api  # noqa: F401 - for what it registers
+from oxinp.random.philox import Philox4x32 as Philox4x32  # which NumPy has not
 
 _adopt(__name__)

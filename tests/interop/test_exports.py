@@ -11,9 +11,10 @@ import pytest
 
 import oxinp
 from oxinp import _runtime
-from oxinp._core.interop.imports import dlpack
-from oxinp._core.interop.imports import imports as interop
+from oxinp._core.interop import dlpack
+from oxinp._core.interop import imports as interop
 from tests.comparator import assert_same
+from tests.patience import PATIENCE
 
 N = 20_000  # doubles: above the threshold
 
@@ -201,7 +202,7 @@ atexit.register(lambda: [f() for f in at_the_very_end])  # before oxinp register
 
 import oxinp
 from oxinp import _runtime
-from oxinp._core.interop.imports import dlpack
+from oxinp._core.interop import dlpack
 
 _runtime.current().dlpack_device = (2, 0)
 tensor, owner = dlpack.consume(oxinp.ones({N}).__dlpack__())
@@ -219,7 +220,7 @@ def let_go():
 """
     command = [sys.executable, "-c", body]
     environment = os.environ | {"OXINP_BACKEND": "emulator"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "freed\n", done.stderr
     assert not done.stderr

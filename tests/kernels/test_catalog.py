@@ -17,8 +17,9 @@ from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
-from oxinp._kernels.scan.kernel import PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._ptx.types import bf16
 from tests.kernels.assembled import check_assembled
@@ -55,7 +56,7 @@ def test_the_check_notices_what_ptxas_mends():
 
 
 # Families that are assembled by tests of their own.
-ELSEWHERE = {"fft", "lapack", "random"}
+ELSEWHERE = {"fft", "lapack"}
 
 
 def test_every_family_is_in_the_catalog():
@@ -83,8 +84,9 @@ def test_shipped_specs_cover_what_planning_can_choose():
     assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
     assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
     assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
-    for family in (ScanRowsSpec, ScanColumnsSpec):
-        assert {spec.part for spec in specs if type(spec) is family} == {WHOLE, TOTALS, PREFIXED}
+    parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE, TOTALS, PREFIXED}}
+    for family, expected in parts.items():
+        assert {spec.part for spec in specs if type(spec) is family} == expected
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
     assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {
         (8, 1),

@@ -224,6 +224,15 @@ def test_forked_by_the_program(folder):
     assert done.stderr.count("profile: ") == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_traces_are_not_written_by_forked_children(folder):
+    text = "import os, sys, numpy as np\nx = np.ones(3)\nif not os.fork():\n    sys.exit(0)\nos.wait()\n"
+    write(folder, forks=text + "print(os.path.exists('trace.json'))\n")
+    done = run([*OXINP, "--trace", "trace.json", "forks.py"], folder)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
+    assert (folder / "trace.json").exists()
+
+
 def test_without_arrays(folder):
     write(folder, plain="print('nothing')\n")
     assert assert_same_run(folder, "plain.py").returncode == 0

@@ -91,9 +91,9 @@ def call(
 
 def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     give = exchange.give
-    host_args = [give(value) for value in args]
-    host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
     try:
+        host_args = [give(value) for value in args]
+        host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
         result = function(*host_args, **host_kwargs)
     finally:
         exchange.settle()
@@ -159,6 +159,20 @@ def on_hosts(
     for value in (*args, *kwargs.values()):
         exchange.give(value)
     return exchange.take(result)
+
+
+def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's; it writes to none of its arguments.
+    args, kwargs
+        Its arguments.
+    """
+    result = on_hosts(function, args, kwargs)
+    return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
 
 
 def _host_side(array: Any) -> Any:

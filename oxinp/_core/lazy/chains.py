@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import kinds_of
@@ -51,13 +52,19 @@ def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: La
     key = keyed(target or interior)
     found: Executable | None = graph.programs.get(key)
     if found is None or found.version != config.version:
-        if len(graph.programs) >= MAX_PROGRAMS:
-            graph.programs.clear()
         outputs = ((graph.result, graph.layout if target is None else target), *interior)
-        found = graph.programs[key] = _compiled(graph, outputs)
-        if not key:
-            graph.program = found
+        missing(lambda: _build(graph, key, outputs))
+        found = graph.programs[key]
     return found
+
+
+def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> None:
+    made = _compiled(graph, outputs)
+    if len(graph.programs) >= MAX_PROGRAMS:
+        graph.programs.clear()
+    graph.programs[key] = made
+    if not key:
+        graph.program = made
 
 
 def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:

@@ -527,9 +527,15 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     ValueError
         In NumPy's words.
     """
-    first = shapes[0]
-    if target is None and all(s == first for s in shapes):
-        return first
+    if target is None:
+        first: tuple[int, ...] = ()
+        for found in shapes:
+            if found and found != first:
+                if first:
+                    break
+                first = found
+        else:
+            return first
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:

@@ -9,7 +9,8 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK, Pending
+from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
 from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
@@ -334,23 +335,29 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
     source, depth
         As for `schedule.write`.
     """
+    attempt(_store, out, value, source, depth)  # under the lock nobody computes or reads the old value meanwhile
+
+
+def _store(out: Any, value: Value, source: Storage | None, depth: int) -> None:
     storage = out._storage
-    with LOCK:  # nobody computes or reads the old value meanwhile
-        if out._view is None:
-            storage.value = value
-            storage.host = None
-            storage.stale = None
-            if value[0].nodes:
-                schedule.enter(storage)
-            return
-        if is_pinned(storage):
+    if is_pinned(storage):
+        _store_on_host(out, value)
+        return
+    if out._view is None:
+        storage.value = value
+        storage.host = None
+        storage.stale = None
+        if value[0].nodes:
+            schedule.enter(storage)
+        return
+    if storage.value is None:
+        device_value(storage)
+        if storage.value is None:  # it has been pinned since
             _store_on_host(out, value)
             return
-        if storage.value is None:
-            device_value(storage)
-        schedule.materialise(storage)
-        if out._layout.size:
-            schedule.write(storage, out._layout, value, source, depth)
+    schedule.materialise(storage)
+    if out._layout.size:
+        schedule.write(storage, out._layout, value, source, depth)
 
 
 def store_result(out: Any, value: Value) -> None:
@@ -364,12 +371,13 @@ def store_result(out: Any, value: Value) -> None:
 
 
 def _store_on_host(out: Any, value: Value) -> None:
-    """Compute an expression on the device for elements that others see on the host."""
+    """Compute an expression on the device for elements that others see, or NumPy writes, on the host."""
     if out._layout.size:
-        _, buffer = schedule.evaluate(value)
-        computed = np.empty(out._layout.shape, out._layout.dtype)
+        graph, buffer = schedule.evaluate(value)
+        layout = graph.layout
+        computed = np.empty(layout.nbytes, np.uint8)
         placement.device().download(computed, buffer.ptr)
-        host_view(out)[...] = computed
+        writes_host(out)[...] = np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 
 def check_writeable(out: Any) -> None:
@@ -429,6 +437,39 @@ def operand(value: Any) -> Any:
     if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
         return NotImplemented
     return types.from_host(np.asarray(value))
+
+
+def mask_operand(where: Any) -> Any:
+    """Return what `where=` is to a call: arrays have to be of truth values, anything else is asked whether it is true.
+
+    NotImplemented to decline, as `operand` does.
+    """
+    if type(where) is types.scalar and where._layout.dtype != np.bool_:
+        where = np.asarray(where)[()]
+    is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
+    if is_array and not isinstance(where, np.generic):
+        return operand(where)
+    found = np.asarray(where, np.bool_)
+    return operand(found) if found.ndim else found[()]
+
+
+_ARRAY_LIKE = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__")
+
+
+def operand_in_place(value: Any) -> Any:
+    """Return what `operand` does for an in-place operator, which takes arrays of NumPy's subclasses for their elements.
+
+    It cannot leave the operation to them: whoever else has the array would not see what was computed.
+    """
+    found = other_side(value)
+    if found is NotImplemented and getattr(type(value), "__array_ufunc__", None) is _NumpyArray.__array_ufunc__:
+        return types.from_host(np.asarray(value))
+    return found
+
+
+def declined_in_place(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return what an in-place operator returns where `operand_in_place` declines: NumPy's ufunc asks the other side."""
+    return ufunc(a, b, out=(a,)) if hasattr(type(b), "__array_ufunc__") else NotImplemented
 
 
 def declined(ufunc: np.ufunc, a: Any, b: Any) -> Any:

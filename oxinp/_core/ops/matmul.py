@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op

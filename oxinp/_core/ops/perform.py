@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, chain, expression, host_view

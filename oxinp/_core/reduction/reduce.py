@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import inputs, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,

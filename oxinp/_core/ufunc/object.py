@@ -11,8 +11,17 @@ from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import Handle, host_view
-from oxinp._core.lazy.record import apply, apply_into, check_writeable, is_host_only, operand, types, wrap_host
+from oxinp._core.lazy.handle import Handle, compute_into, host_view
+from oxinp._core.lazy.record import (
+    apply,
+    apply_into,
+    check_writeable,
+    is_host_only,
+    mask_operand,
+    operand,
+    types,
+    wrap_host,
+)
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -70,7 +79,7 @@ class ufunc:  # noqa: N801 - NumPy's name
                 return result
         where = kwargs.get("where", True)
         operands = tuple([operand(x) for x in args[:num_inputs]])
-        mask = None if where is True else operand(where)
+        mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
         if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
@@ -111,8 +120,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         if all(out is None for out in outs):
             results = self._row.numpy(*operands, **keywords)
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
-        keywords["out"] = tuple(None if out is None else host_view(out) for out in outs)
-        results = self._row.numpy(*operands, **keywords)
+        results = compute_into(self._row.numpy, operands, keywords, outs)
         if len(outs) == 1:
             return outs[0]
         return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))

@@ -18,9 +18,20 @@ from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import chain, expression, host_view
-from oxinp._core.lazy.record import apply, apply_into, declined, other_side, store, types, wrap_host, wrap_pending
-from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
+from oxinp._core.lazy.record import (
+    apply,
+    apply_into,
+    declined,
+    declined_in_place,
+    operand_in_place,
+    other_side,
+    store,
+    types,
+    wrap_host,
+    wrap_pending,
+)
+from oxinp._core.memory.storage import SHARED, WRITING, Storage
 from oxinp._core.ufunc.table import UfuncRow
 
 _new = object.__new__
@@ -36,6 +47,14 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     except ValueError:  # which NumPy raises itself, unless something else is wrong as well
         return -1
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
+
+
+_EQUALITY = (python_operator.eq, python_operator.ne)
+
+
+def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
+    """Return an array of NumPy's with the dtype and shape of one of ours."""
+    return np.broadcast_to(np.zeros((), x._layout.dtype), x._layout.shape)
 
 
 def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:
@@ -208,9 +227,15 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
-            return apply(operation, compute, (a, b))
-        except Unsupported:
-            return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+            try:
+                return apply(operation, compute, (a, b))
+            except Unsupported:
+                return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+        except TypeError:
+            if row.python not in _EQUALITY:
+                raise
+        # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
+        return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
 
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
@@ -226,14 +251,22 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 y = None if b._storage.host is None else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
-            x = host_view(a)
+            host, x = host_and_view(a)
             if (
                 y is not None
                 and x.size * reach < config.offload_threshold
+                and storage.host is host
                 and storage.stale is None
-                and storage.value is None  # last: no other thread runs between these and the write
+                and storage.value is None
             ):
-                in_place_on_host(x, y)
+                storage.stale = WRITING  # no other thread has run since the last three conditions
+                try:
+                    in_place_on_host(x, y)
+                finally:
+                    if storage.stale is WRITING:  # `end_writing`, spelled out
+                        storage.stale = None
+                    else:
+                        end_writing(storage)
                 return a
         elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):
             # On the device: one dictionary hit says what `apply_into` has found out before.
@@ -247,12 +280,12 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     if graph is not None:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
-        b = other_side(b)
-        if b is NotImplemented:
-            return b
+        other = operand_in_place(b)
+        if other is NotImplemented:
+            return declined_in_place(ufunc, a, b)
         try:
-            return apply_into(operation, ufunc, ufunc, (a, b), a)
+            return apply_into(operation, ufunc, ufunc, (a, other), a)
         except Unsupported:
-            return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
+            return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
     return operator, reflected, in_place

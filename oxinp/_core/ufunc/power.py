@@ -10,7 +10,17 @@ from oxinp._config import config
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.placement import is_host
-from oxinp._core.lazy.record import check_cast, check_writeable, cost_of, declined, is_hosted, other_side, types
+from oxinp._core.lazy.record import (
+    check_cast,
+    check_writeable,
+    cost_of,
+    declined,
+    declined_in_place,
+    is_hosted,
+    operand_in_place,
+    other_side,
+    types,
+)
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
 from oxinp._core.ufunc.object import OBJECTS, ufunc
@@ -134,10 +144,10 @@ class Power(ufunc):
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 
         def in_place_operator(a: Any, b: Any) -> Any:
-            b = other_side(b)
-            if b is NotImplemented:
-                return b
-            return in_place(a, b) if is_small(a, b) else self._on_device((a, b), (a,))
+            other = operand_in_place(b)
+            if other is NotImplemented:
+                return declined_in_place(row.numpy, a, b)
+            return in_place(a, other) if is_small(a, other) else self._on_device((a, other), (a,))
 
         self.methods = (operator, reflected_operator, in_place_operator)
 

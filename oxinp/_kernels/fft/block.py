@@ -6,10 +6,10 @@ of them; in every stage a thread owns each `threads`-th butterfly. Algorithm (St
 elements ``b + j * n / r``, multiplies them by roots of unity from a table of the module, transforms them in registers
 and leaves them where the next stage's order wants them; stages exchange through shared memory, the first reads and the
 last writes global memory. Lengths without codelets are transformed by Bluestein's convolution: forwards, times the
-transform of a chirp, and backwards with the stages in reverse order, which begin where the others end. Neighbouring threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`),
-whichever lies side by side in memory; where source and target differ in that, threads change at the last exchange. A
-transform backwards is one forwards of conjugates: the signs are parameters, like the scale. Bytes per element: read and
-written once.
+transform of a chirp, and backwards with the stages in reverse order, which begin where the others end. Neighbouring
+threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`), whichever lies side by side in memory;
+where source and target differ in that, threads change at the last exchange. A transform backwards is one forwards of
+conjugates: the signs are parameters, like the scale. Bytes per element: read and written once.
 
 Source: L. I. Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, NEREM 1968;
 T. G. Stockham, High-speed convolution and correlation, AFIPS 1966; N. K. Govindaraju et al., High performance
@@ -32,7 +32,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import f32, f64, i32, i64, u32
+from oxinp._ptx.types import f32, f64, i32, i64, pred, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS = "rows", "columns"
 BY_COLUMN, BY_LOOP = "column", "loop"
+SPLIT, MERGE = "split", "merge"
 WARP = 32
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
 
@@ -59,6 +60,8 @@ class BlockSpec(Frozen):
         c64 or c128, in which everything is computed.
     source : Type
         Of elements that are read: any; real ones have an imaginary part of 0.
+    target : Type
+        Of elements that are written: `type`, or that of its parts for the real parts.
     radices : tuple of int
         Of the stages; their product is the length.
     threads, columns : int
@@ -75,6 +78,14 @@ class BlockSpec(Frozen):
         Whether the source has the first half only of a sequence whose second half is its conjugate reversed.
     chirp : int
         Length of the transform that Bluestein computes by a convolution of length `length`; 0 for none.
+    real : str
+        `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
+        round, "" for what is complex; see `real`.
+    is_paired : bool
+        Whether two real elements are read or written at once.
+    is_staged : bool
+        Whether the transforms of a single stage go through shared memory on both ways, so that neighbouring threads
+        read and write neighbouring elements.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
         column's (`BY_COLUMN`), or times the innermost outer loop's (`BY_LOOP`); "" for none.
@@ -88,6 +99,7 @@ class BlockSpec(Frozen):
 
     type: Type
     source: Type
+    target: Type
     radices: tuple[int, ...]
     threads: int
     columns: int
@@ -100,6 +112,9 @@ class BlockSpec(Frozen):
     is_cropped: bool
     is_half: bool
     chirp: int
+    real: str
+    is_paired: bool
+    is_staged: bool
     twiddle: str
     bits: int
     padding: int
@@ -113,12 +128,14 @@ class BlockSpec(Frozen):
     @property
     def pitch(self) -> int:
         """Elements of shared memory from a transform to the next, where those lie one after the other."""
-        return self.length
+        return self.length | 1 if self.is_staged else self.length
 
     @property
     def shared_elements(self) -> int:
         """Of shared memory."""
-        if len(self.radices) == 1:
+        if self.is_staged:
+            return self.pitch * self.columns
+        if len(self.radices) == 1 and not self.real:
             return 0
         size = self.length * self.columns
         return size + (size // self.padding if self.padding else 0)
@@ -128,10 +145,16 @@ class BlockSpec(Frozen):
 @retraceable
 def make(spec: BlockSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _Block(spec).build()
+    return Block(spec).build()
 
 
-class _Thread:
+def _name(spec: BlockSpec) -> str:
+    if spec.real:
+        return f"fft_{spec.real}_{2 * spec.length}"
+    return f"fft_{spec.chirp}_by_{spec.length}" if spec.chirp else f"fft_{spec.length}"
+
+
+class Thread:
     """Which column a thread has, and which butterfly is its first."""
 
     def __init__(self, column: Value, first: Value) -> None:
@@ -139,16 +162,16 @@ class _Thread:
         self.first = first
 
 
-class _Block:
+class Block:
     """The kernel while it is built; parameters are target, source, then as `constants` says."""
 
     def __init__(self, spec: BlockSpec) -> None:
         self.spec = spec
         block = spec.threads * spec.columns
-        self.k = k = Builder(f"fft_{spec.length}", block=block, min_blocks=spec.min_blocks)
+        self.k = k = Builder(_name(spec), block=block, min_blocks=spec.min_blocks)
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
-        self.target = k.pointer("target", spec.type, "w")
+        self.target = k.pointer("target", spec.target, "w")
         self.source = k.pointer("source", spec.source, "r")
         self.tiles = Divisor(k, "num_tiles", self.index)
         self.num_columns = k.scalar("num_columns", self.index)
@@ -193,45 +216,79 @@ class _Block:
 
     # -- the tile
 
-    def build(self) -> Kernel:
+    def begin(self) -> Thread:
+        """Find the tile of a block; return the threads in the order in which they load."""
         k, spec = self.k, self.spec
-        number = k.cast(k.ctaid, self.index)
-        outer, tile = self.tiles.divide(number)
+        outer, tile = self.tiles.divide(k.cast(k.ctaid, self.index))
         self.loops = self.outer.split(outer)
         self.first_column = tile * spec.columns
-        thread = self._threads(spec.loads)
+        return self.threads(spec.loads)
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        thread = self.begin()
+        if spec.is_staged:
+            return self._staged(thread)
         if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
             with k.when(self.first_column + k.cast(thread.column, self.index) < self.num_columns):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
             return k.build()
-        thread, values = self._stages(thread, self._load(thread), is_last=not spec.chirp)
+        thread, values = self.stages(thread, self._load(thread), is_last=not spec.chirp)
         if spec.chirp:
             values = self._filtered(thread, values)
             self.radices = spec.radices[::-1]
             if self.radices != spec.radices:
                 self.tables = self._tables()
-            thread, values = self._stages(thread, values, is_last=True)
+            thread, values = self.stages(thread, values, is_last=True)
         self._store(thread, spec.length // self.radices[-1], values)
         return k.build()
 
-    def _stages(self, thread: _Thread, values: Values, *, is_last: bool) -> tuple[_Thread, Values]:
+    def _staged(self, thread: Thread) -> Kernel:
+        """A stage between two copies by way of shared memory."""
+        k, spec = self.k, self.spec
+        places = []
+        for i in range(spec.length):
+            element = k.tid + i * spec.columns if i else k.tid + 0
+            places.append((element % spec.length, Thread(element / spec.length, element)))
+        loaded = []
+        for element, owner in places:
+            moved = k.cast(element, self.index)
+            place = self.origin(owner, self.steps[0]) + (moved if spec.is_unit_source else moved * self.steps[0][-1])
+            loaded.append(self.element(self.source.at(place), None, self.source_sign, is_reused=False))
+        for (element, owner), value in zip(places, loaded, strict=True):
+            self.smem[owner.column * spec.pitch + element] = k.compound(spec.type, *value)
+        k.barrier()
+        own = thread.column * spec.pitch
+        values = [(value[0], value[1]) for value in (self.smem[own + j].parts for j in range(spec.length))]
+        for j, (real, imag) in enumerate(transform(k, values)):
+            self.smem[own + j] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+        k.barrier()
+        for element, owner in places:
+            moved = k.cast(element, self.index)
+            place = self.origin(owner, self.steps[1]) + (moved if spec.is_unit_target else moved * self.steps[1][-1])
+            result = self.smem[owner.column * spec.pitch + element]
+            with k.when(self.first_column + k.cast(owner.column, self.index) < self.num_columns):
+                self.target.at(place).store(0, (result if spec.target.is_complex else result.parts[0],))
+        return k.build()
+
+    def stages(self, thread: Thread, values: Values, *, is_last: bool) -> tuple[Thread, Values]:
         """All stages; if nothing follows, threads change to the order in which they store."""
         k, spec, before = self.k, self.spec, 1
-        for stage, radix in enumerate(self.radices):
+        for stage in range(len(self.radices)):
             if stage:
                 before *= self.radices[stage - 1]
-                self._exchange(thread, stage, before, values)
+                self.leave(thread, stage, before, values)
                 if is_last and stage == len(self.radices) - 1 and spec.stores != spec.loads:
-                    thread = self._threads(spec.stores)
+                    thread = self.threads(spec.stores)
                 values = self._fetch(thread, stage, before)
             values = [transform(k, each) for each in values]
         return thread, values
 
-    def _filtered(self, thread: _Thread, values: Values) -> Values:
+    def _filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""
         k, radix = self.k, self.radices[-1]
         filtered = []
-        for (number, _), elements in zip(self._butterflies(thread, radix), values, strict=True):
+        for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
             own = self.filter.at(number)
             products = []
             for j, value in enumerate(elements):
@@ -241,15 +298,15 @@ class _Block:
             filtered.append(products)
         return filtered
 
-    def _threads(self, order: str) -> _Thread:
+    def threads(self, order: str) -> Thread:
         """Threads in one of the two orders."""
         k, spec = self.k, self.spec
         if order == ROWS:
             column = k.tid / spec.threads if spec.columns > 1 else k.const(0, u32)
-            return _Thread(column, k.tid % spec.threads if spec.columns > 1 else k.tid)
-        return _Thread(k.tid % spec.columns, k.tid / spec.columns)
+            return Thread(column, k.tid % spec.threads if spec.columns > 1 else k.tid)
+        return Thread(k.tid % spec.columns, k.tid / spec.columns)
 
-    def _butterflies(self, thread: _Thread, radix: int) -> list[tuple[Value, Value | None]]:
+    def butterflies(self, thread: Thread, radix: int) -> list[tuple[Value, Value | None]]:
         """Numbers of a thread's butterflies, the last in place of those beyond it, and whether each is one."""
         k, spec = self.k, self.spec
         count = spec.length // radix
@@ -263,7 +320,7 @@ class _Block:
                 found.append((number, None))
         return found
 
-    def _origin(self, thread: _Thread, steps: list[Value]) -> Value:
+    def origin(self, thread: Thread, steps: list[Value]) -> Value:
         """Elements from the pointer to a thread's transform."""
         k = self.k
         column = k.min(self.first_column + k.cast(thread.column, self.index), self.num_columns - 1)
@@ -274,17 +331,17 @@ class _Block:
 
     # -- global memory
 
-    def _load(self, thread: _Thread) -> Values:
+    def _load(self, thread: Thread) -> Values:
         """What a thread's butterflies of the first stage take."""
         k, spec = self.k, self.spec
         radix = spec.radices[0]
         apart = spec.length // radix
         steps = self.steps[0]
-        origin = self._origin(thread, steps)
+        origin = self.origin(thread, steps)
         is_placed = spec.is_padded or spec.is_half
-        position = self._origin(thread, self.source_positions) if is_placed else None
+        position = self.origin(thread, self.source_positions) if is_placed else None
         loaded = []
-        for number, _ in self._butterflies(thread, radix):
+        for number, _ in self.butterflies(thread, radix):
             first = k.cast(number, self.index)
             base = self.source.at(origin + (first if spec.is_unit_source else first * steps[-1]))
             stride = None if spec.is_unit_source else steps[-1] * apart
@@ -309,7 +366,7 @@ class _Block:
                 if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
                     is_inside = number + apart * j < spec.chirp
                     is_valid = is_inside if is_valid is None else is_valid & is_inside
-                value = self._element(pointer, is_valid, sign, is_reused=len(spec.radices) == 1)
+                value = self.element(pointer, is_valid, sign, is_reused=len(spec.radices) == 1)
                 if spec.chirp:
                     place = k.min(number + apart * j, spec.chirp - 1)
                     value = multiply(k, value, self.chirp.load(place, 1, "nc")[0].parts)  # type: ignore[arg-type]
@@ -321,14 +378,14 @@ class _Block:
         """Butterflies of a thread."""
         return -(-(self.spec.length // radix) // self.spec.threads)
 
-    def _element(self, pointer: Pointer, is_valid: Value | None, sign: Value, *, is_reused: bool) -> Number:
+    def element(self, pointer: Pointer, is_valid: Value | None, sign: Value, *, is_reused: bool) -> Number:
         """A number that is read, conjugated where the transform goes backwards."""
         k, spec = self.k, self.spec
         cache = "" if is_reused else "L1::no_allocate"
         if is_valid is None:
             (value,) = pointer.load(0, 1, cache)
         else:
-            variable = k.var(k.const(0, spec.source))
+            variable = k.var(k.const(False if spec.source is pred else 0, spec.source))
             with k.when(is_valid):
                 variable.set(pointer.load(0, 1, cache)[0])
             value = variable.get()
@@ -337,17 +394,17 @@ class _Block:
         real, imag = (k.cast(part, self.part) for part in value.parts)
         return real, imag * sign
 
-    def _store(self, thread: _Thread, before: int, values: Values) -> None:
+    def _store(self, thread: Thread, before: int, values: Values) -> None:
         """Store what the last stage gives: element b + j * before of butterfly b."""
         k, spec = self.k, self.spec
         radix = self.radices[-1]
         steps = self.steps[1]
-        origin = self._origin(thread, steps)
-        position = self._origin(thread, self.target_positions) if spec.is_cropped else None
+        origin = self.origin(thread, steps)
+        position = self.origin(thread, self.target_positions) if spec.is_cropped else None
         column = self.first_column + k.cast(thread.column, self.index)
         is_column = column < self.num_columns
         turn = column if spec.twiddle == BY_COLUMN else self.loops[-1]
-        for (number, is_butterfly), elements in zip(self._butterflies(thread, radix), values, strict=True):
+        for (number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
             first = k.cast(number, self.index)
             base = self.target.at(origin + (first if spec.is_unit_target else first * steps[-1]))
             stride = None if spec.is_unit_target else steps[-1] * before
@@ -363,7 +420,9 @@ class _Block:
                         factor = self.chirp.load(place, 1, "nc")[0].parts
                         real, imag = multiply(k, (real, -imag), factor)  # type: ignore[arg-type]
                     pointer = base.at(before * j) if stride is None else base.at(stride * j if j else 0)
-                    scaled = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                    scaled = real * self.scales[0]
+                    if spec.target.is_complex:
+                        scaled = k.compound(spec.type, scaled, imag * self.scales[1])
                     is_stored = None
                     if spec.chirp:
                         is_stored = number + before * j < spec.chirp
@@ -402,7 +461,7 @@ class _Block:
         moved = place + offset
         return moved + moved / padding
 
-    def _place(self, thread: _Thread, element: Value) -> tuple[Value, int, int]:
+    def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         """An element's place before padding, how far apart neighbours are, a divisor of what columns add."""
         spec = self.spec
         if COLUMNS in (spec.loads, spec.stores):
@@ -411,15 +470,19 @@ class _Block:
             return element, 1, 0
         return element + thread.column * spec.pitch, 1, spec.pitch
 
-    def _exchange(self, thread: _Thread, stage: int, before: int, values: Values) -> None:
+    def place_of(self, thread: Thread, element: Value) -> Value | int:
+        """Where in shared memory an element lies."""
+        return self._address(self._place(thread, element)[0], 0, 1)
+
+    def leave(self, thread: Thread, stage: int, before: int, values: Values) -> None:
         """Write what stage `stage - 1` gives; `before` is the length of transforms that it has finished."""
         k, spec = self.k, self.spec
         radix = self.radices[stage - 1]
         done = before // radix
         if self.is_exchanged:
-            self._wait()
+            self.wait()
         self.is_exchanged = True
-        for (number, is_valid), elements in zip(self._butterflies(thread, radix), values, strict=True):
+        for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
             within = number % done if done > 1 else None
             first = number * radix if within is None else (number - within) * radix + within
             place, apart, _ = self._place(thread, first)
@@ -435,9 +498,9 @@ class _Block:
             with k.when(is_valid):
                 for address, value in stored:
                     self.smem[address] = value
-        self._wait()
+        self.wait()
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""
         spec = self.spec
         if spec.loads == spec.stores == ROWS and WARP % spec.threads == 0:
@@ -445,14 +508,14 @@ class _Block:
         else:
             self.k.barrier()
 
-    def _fetch(self, thread: _Thread, stage: int, before: int) -> Values:
+    def _fetch(self, thread: Thread, stage: int, before: int) -> Values:
         """What a thread's butterflies of a stage take, times roots of unity."""
         k, spec = self.k, self.spec
         radix = self.radices[stage]
         apart = spec.length // radix
         roots = self.tables[stage - 1]
         fetched = []
-        for number, _ in self._butterflies(thread, radix):
+        for number, _ in self.butterflies(thread, radix):
             place, neighbour, _ = self._place(thread, number)
             loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
             within = number % before if stage < len(self.radices) - 1 else number
@@ -490,18 +553,20 @@ def conflicts(spec: BlockSpec) -> int:
             else:
                 column, first = lanes % spec.columns, lanes // spec.columns
             first = np.minimum(first, spec.length // length - 1)
-            for j in range(length):
-                element = first + j * (spec.length // length)
-                if is_write:
-                    element = first // done * done * length + first % done + j * done
-                place = element * spec.columns + column if is_mixed else column * spec.pitch + element
-                if spec.padding:
-                    place = place + place // spec.padding
-                for start in range(0, len(lanes), at_once):
-                    some = np.unique(place[start : start + at_once])
-                    total += int(np.bincount(some % at_once).max())
+            element = first + np.arange(length)[:, None] * (spec.length // length)
+            if is_write:
+                element = first // done * done * length + first % done + np.arange(length)[:, None] * done
+            place = element * spec.columns + column if is_mixed else column * spec.pitch + element
+            if spec.padding:
+                place = place + place // spec.padding
+            # Lanes that want the same element share it.
+            place = np.sort(place.reshape(-1, at_once), axis=1)
+            is_new = np.diff(place, axis=1, prepend=-1) != 0
+            counts = np.zeros(place.shape, np.int64)
+            np.add.at(counts, (np.arange(len(place))[:, None], place % at_once), is_new)
+            total += int(counts.max(1).sum())
         done *= before
     return total
 
 
-__all__ = ["BY_COLUMN", "BY_LOOP", "COLUMNS", "ROWS", "BlockSpec", "conflicts", "make"]
+__all__ = ["BY_COLUMN", "BY_LOOP", "COLUMNS", "MERGE", "ROWS", "SPLIT", "Block", "BlockSpec", "conflicts", "make"]

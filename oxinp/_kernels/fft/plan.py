@@ -1,22 +1,24 @@
-"""Fourier transforms as plans: which passes a length takes, which loop is the column loop, how blocks are cut.
+"""Transforms along one axis as plans: which passes a length takes.
 
 A length that fits a block is one pass. A longer one is split, ``n = n1 * n2``: transforms of n1 elements that lie n2
 apart, times roots of unity, then transforms of n2 elements that are next to each other, whose results go n1 apart
-(Gentleman and Sande's four steps, with both transpositions in the addresses). The second may be split again.
+(Gentleman and Sande's four steps, with both transpositions in the addresses). The second may be split again. A length
+that has no codelets and is too long for a convolution inside a block is convolved by way of the workspace.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import block
-from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, ROWS, BlockSpec
-from oxinp._kernels.fft.radices import MAX_THREADS, convolution_length, cut, is_smooth, registers
-from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft import chirp, pairs
+from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, Batch, Loop, Positions, Side, columns_of
+from oxinp._kernels.fft.block import MERGE, SPLIT
+from oxinp._kernels.fft.chirp import ChirpSpec
+from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.radices import convolution_length, cut, is_smooth, largest_prime
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -26,223 +28,8 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
-SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
-MIN_SEGMENT = 32
-BLOCK = 256  # threads at which short transforms share a block
-NUM_REGISTERS = 1 << 16
-RESERVED = 1024  # bytes of shared memory that a block takes beside its own
-MAX_LENGTH = 1 << 31
 RESIDENT = 3  # blocks that a multiprocessor should hold
-
-
-class Loop(NamedTuple):
-    """A loop of the batch: its extent, and elements from one transform to the next, in source and target."""
-
-    extent: int
-    source: int
-    target: int
-
-
-class Side(NamedTuple):
-    """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next."""
-
-    buffer: Argument
-    step: int
-
-
-class Positions(NamedTuple):
-    """How many elements of a sequence count, and where in it those of a pass are."""
-
-    count: int
-    step: int  # per element of a transform
-    loops: tuple[tuple[Loop, int], ...] = ()  # along which it advances as well, and by how much
-
-    def constants(self, loops: Sequence[Loop]) -> tuple[int, ...]:
-        """Values of a kernel's parameters."""
-        advances = dict(self.loops)
-        return (*(advances.get(loop, 0) for loop in loops), self.step, self.count)
-
-
-class Batch(Frozen):
-    """A pass before its kernel is built: transforms along one loop, for every index of the others.
-
-    Attributes
-    ----------
-    length : int
-    type, source_type : Type
-    source, target : Side
-    loops : tuple of Loop
-    twiddle : Loop or None
-        One of the loops, whose index times an element's number is the exponent of the root of unity, of order `order`,
-        by which the result is multiplied.
-    order : int
-    sign : int
-        Of the imaginary parts that are read.
-    scales : tuple of float
-        Of real and imaginary parts that are written.
-    valid, stored : Positions or None
-        Elements beyond which there are zeros in the source, and which are not stored.
-    whole : int
-        Length of the sequence of which the source has the first half; 0 where it has all.
-    chirp : int
-        Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
-    """
-
-    length: int
-    type: Type
-    source_type: Type
-    source: Side
-    target: Side
-    loops: tuple[Loop, ...]
-    twiddle: Loop | None = None
-    order: int = 1
-    sign: int = 1
-    scales: tuple[float, float] = (1.0, 1.0)
-    valid: Positions | None = None
-    stored: Positions | None = None
-    whole: int = 0
-    chirp: int = 0
-
-    @property
-    def size(self) -> int:
-        """Number of transforms."""
-        return math.prod(loop.extent for loop in self.loops)
-
-    def launch(self, device: Device) -> Launch:
-        """The launch of its kernel."""
-        column, outer, loads, stores = self._order()
-        spec, grid = self._spec(column, outer, loads, stores, device)
-        loops = (*outer, column)
-        constants: list[float] = [
-            *Divisor.constants(-(-column.extent // spec.columns), spec.bits),
-            column.extent,
-            *Splitter.constants([loop.extent for loop in outer], spec.bits),
-            *(loop.source for loop in loops),
-            self.source.step,
-            *(loop.target for loop in loops),
-            self.target.step,
-            float(self.sign),
-            *self.scales,
-        ]
-        if self.valid is not None:
-            constants += self.valid.constants(loops)
-        if self.whole and self.valid is not None:
-            constants += [self.whole, self.source.step // self.valid.step]
-        if self.stored is not None:
-            constants += self.stored.constants(loops)
-        if self.twiddle is not None:
-            constants += Circle.constants(self.order)
-        nbytes = self.size * (self.chirp or self.length) * (self.source_type.nbytes + self.type.nbytes)
-        arguments = (self.target.buffer, self.source.buffer)
-        return Launch(block.make(spec), grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
-
-    def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
-        """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
-        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [Loop(1, 0, 0)]
-
-        def best(steps: Sequence[int], own: int) -> tuple[str, int]:
-            nearest = min(range(len(loops)), key=lambda i: (loops[i].extent == 1, abs(steps[i]) or math.inf))
-            step = abs(steps[nearest])
-            is_row = self.length > 1 and (abs(own) <= step or step == 0 or loops[nearest].extent == 1)
-            return (ROWS, -1) if is_row else (COLUMNS, nearest)
-
-        loads, by_source = best([loop.source for loop in loops], self.source.step)
-        stores, by_target = best([loop.target for loop in loops], self.target.step)
-        chosen = by_target if by_target >= 0 else by_source
-        if chosen < 0:  # the loop along which most transforms lie one after the other
-            chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
-        if by_source >= 0 and by_source != chosen:
-            loads = ROWS
-        column = loops.pop(chosen)
-        loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
-        return column, tuple(loops) or (Loop(1, 0, 0),), loads, stores
-
-    def _spec(
-        self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
-    ) -> tuple[BlockSpec, tuple[int, int, int]]:
-        """The Spec, and the grid."""
-        nbytes = self.type.nbytes
-        found = cut(self.length, nbytes)
-        assert found is not None, f"no pass of length {self.length}"
-        radices, threads = found.radices, found.threads
-        if len(radices) == 1:  # threads stay with their transforms, whatever the order
-            stores = loads = COLUMNS
-        columns = columns_of(
-            self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
-        )
-        outer_size = math.prod(loop.extent for loop in outer)
-        # Few transforms are spread over all multiprocessors.
-        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
-        while columns > least and -(-column.extent // columns) * outer_size < device.num_sms:
-            columns //= 2
-        loops = (*outer, column)
-        reaches = (
-            (self.length - 1) * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
-            for i, side in ((1, self.source), (2, self.target))
-        )
-        tiles = -(-column.extent // columns)
-        num_blocks = tiles * outer_size
-        twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
-        is_far = (
-            max(*reaches, num_blocks, tiles * columns, self.valid.count if self.valid else 0, self.whole)
-            >= MAX_INDEX_32
-        )
-        spec = BlockSpec(
-            self.type,
-            self.source_type,
-            tuple(radices),
-            threads,
-            columns,
-            loads,
-            stores,
-            len(outer),
-            self.source.step == 1,
-            self.target.step == 1,
-            self.valid is not None,
-            self.stored is not None,
-            self.whole > 0,
-            self.chirp,
-            twiddle,
-            64 if is_far else 32,
-            0,
-            max(1, NUM_REGISTERS // (registers(found.held, nbytes) * -(-threads * columns // 32) * 32)),
-        )
-        return with_padding(spec), (num_blocks, 1, 1)
-
-
-@lru_cache(1 << 12)
-def with_padding(spec: BlockSpec) -> BlockSpec:
-    """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
-    if len(spec.radices) == 1:
-        return spec
-    lanes = block.BANK_WIDTH // spec.type.nbytes
-    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
-    return min(candidates, key=lambda each: (block.conflicts(each), each.shared_elements))
-
-
-def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
-    """Return how many transforms a block takes, a power of two; 0 where not one fits.
-
-    Parameters
-    ----------
-    length, nbytes : int
-        Of the transform, and of a number.
-    extent : int
-        Of the column loop.
-    room : int
-        Bytes of shared memory.
-    is_mixed : bool
-        Whether neighbouring threads take neighbouring transforms.
-    """
-    found = cut(length, nbytes)
-    if found is None:
-        return 0
-    most = MAX_THREADS // found.threads
-    if len(found.radices) > 1:
-        most = min(most, room // (length * nbytes * 9 // 8))
-    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
-    most = min(most, wanted, 1 << (extent - 1).bit_length())
-    return 1 << (most.bit_length() - 1) if most else 0
+EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 
 
 class Transform(Frozen):
@@ -252,8 +39,8 @@ class Transform(Frozen):
     ----------
     length : int
         Of what is transformed; the source has `num_valid` elements, beyond which are zeros.
-    type, source_type : Type
-        c64 or c128, and what is read.
+    type, source_type, target_type : Type
+        c64 or c128, and what is read; of a real target the real parts.
     source, target : Side
     loops : tuple of Loop
     is_forward : bool
@@ -268,6 +55,7 @@ class Transform(Frozen):
     length: int
     type: Type
     source_type: Type
+    target_type: Type
     source: Side
     target: Side
     loops: tuple[Loop, ...]
@@ -287,6 +75,7 @@ class Transform(Frozen):
             self.length,
             self.type,
             self.source_type,
+            self.target_type,
             self.source,
             self.target,
             self.loops,
@@ -300,13 +89,141 @@ class Transform(Frozen):
     def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
         """The launches that compute it."""
         nbytes = self.type.nbytes
+        if self._real() and has_passes(self.length // 2, nbytes, device):
+            if len(split(self.length // 2, nbytes, self._is_apart(), device)) == 1:
+                return [self._halved().launch(device)]
+            if self._lies_in_pairs():
+                return self._by_pairs(device, scratch)
         if not has_passes(self.length, nbytes, device):
             found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
+            if not found:
+                return self._convolved(device, scratch)
             return [self.batch.replace(length=found, chirp=self.length).launch(device)]
         lengths = split(self.length, nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _real(self) -> str:
+        """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
+        half, is_odd = divmod(self.length, 2)
+        if is_odd:
+            return ""
+        if not self.source_type.is_complex and self.target_type.is_complex and self.num_stored == half + 1:
+            return SPLIT
+        is_merge = self.is_half and not self.target_type.is_complex and self.num_stored in (0, self.length)
+        return MERGE if is_merge else ""
+
+    def _halved(self) -> Batch:
+        """The pass of half the length that computes a real transform."""
+        half, is_split, whole = self.length // 2, self._real() == SPLIT, self.batch
+        real, imag = whole.scales
+        return whole.replace(
+            length=half,
+            real=self._real(),
+            scales=(real / 2, imag / 2) if is_split else whole.scales,
+            valid=None if self.num_valid >= (self.length if is_split else half + 1) else Positions(self.num_valid, 1),
+            stored=None,
+            whole=0,
+        )
+
+    def _lies_in_pairs(self) -> bool:
+        """Whether the real side can be seen as complex numbers."""
+        is_split = self._real() == SPLIT
+        side, type_ = (self.source, self.source_type) if is_split else (self.target, self.target_type)
+        steps = [loop[1 if is_split else 2] for loop in self.loops if loop.extent > 1]
+        is_whole = not is_split or (self.num_valid >= self.length)
+        is_aligned = side.step == 1 and side.alignment % self.type.nbytes == 0 and all(step % 2 == 0 for step in steps)
+        return is_whole and is_aligned and type_ is self.type.parts[0]
+
+    def _by_pairs(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """Launches by way of a complex transform of half the length, and of its pairs."""
+        half, is_split = self.length // 2, self._real() == SPLIT
+        extents = tuple(loop.extent for loop in self.loops) or (1,)
+        size = math.prod(extents)
+        rows = Side(scratch.take(size * half * self.type.nbytes), 1)
+        inner, side = [], 1 if is_split else 2
+        place = half * size
+        for loop in self.loops:
+            place //= loop.extent
+            inner.append(Loop(loop.extent, loop[1] // 2, place) if is_split else Loop(loop.extent, place, loop[2] // 2))
+        given, made = (self.source, rows) if is_split else (rows, self.target)
+        scale = 1.0 if is_split else self.scale
+        whole = Transform(
+            half, self.type, self.type, self.type, given, made, tuple(inner), is_split, scale, num_valid=half
+        )
+        bits = 64 if max(size * half, self._reach(3 - side)) >= MAX_INDEX_32 else 32
+        halved = self.target_type if is_split else self.source_type
+        spec = PairsSpec(self.type, halved, self._real(), len(extents), bits)
+        own: list[float] = [loop[3 - side] for loop in self.loops] or [0]
+        own.append(self.target.step if is_split else self.source.step)
+        own += (
+            [self.scale / 2, self.scale / 2 * self.batch.sign]
+            if is_split
+            else [-float(self.batch.sign), self.num_valid]
+        )
+        constants = (*pairs.constants(spec, half, extents, size), *own)
+        arguments = (self.target.buffer, rows.buffer) if is_split else (rows.buffer, self.source.buffer)
+        work = Work(nbytes=2 * size * half * self.type.nbytes)
+        grid = (-(-size * (half // 2 + 1) // pairs.BLOCK), 1, 1)
+        step = Launch(pairs.make(spec), grid, arguments, constants, work)  # type: ignore[arg-type]
+        launches = whole.launches(device, scratch)
+        return [*launches, step] if is_split else [step, *launches]
+
+    def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """Launches of Bluestein's convolution, by way of the workspace."""
+        whole, nbytes = self.batch, self.type.nbytes
+        length = next(
+            m
+            for m in range(-(-2 * self.length // EVEN) * EVEN, 4 * self.length, EVEN)
+            if largest_prime(m) <= MAX_CHOSEN_PRIME
+        )
+        extents = tuple(loop.extent for loop in self.loops) or (1,)
+        size = math.prod(extents)
+        rows, factors = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
+        transformed, factor = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
+        reach = max(size * length, *(self._reach(i) for i in (1, 2)))
+        bits = 64 if reach >= MAX_INDEX_32 else 32
+        launches: list[Launch] = []
+
+        def add(part: str, source: Type, target: Type, arguments: tuple[Argument, ...], own: Sequence[float]) -> None:
+            is_half = self.is_half and part == chirp.MODULATE
+            spec = ChirpSpec(self.type, source, target, part, len(extents), is_half, bits)
+            elements = {chirp.FILTER: length, chirp.DEMODULATE: num_stored * size}.get(part, size * length)
+            along = num_stored if part == chirp.DEMODULATE else length
+            given = chirp.constants(spec, along, (self.length, length), extents)
+            grid = (-(-elements // chirp.BLOCK), 1, 1)
+            work = Work(nbytes=elements * (source.nbytes + target.nbytes))
+            launches.append(Launch(chirp.make(spec), grid, arguments, (*given, *own), work))  # type: ignore[arg-type]
+
+        def inner(source: Argument, target: Argument, batch: int) -> None:
+            loops = (Loop(batch, length, length),)
+            type_ = self.type
+            made = Transform(length, type_, type_, type_, Side(source, 1), Side(target, 1), loops, num_valid=length)
+            launches.extend(made.launches(device, scratch))
+
+        num_stored = self.num_stored or self.length
+        steps = [[loop[i] for loop in self.loops] or [0] for i in (1, 2)]
+        add(chirp.FILTER, self.type, self.type, (factors,), ())
+        inner(factors, factor, 1)
+        add(
+            chirp.MODULATE,
+            self.source_type,
+            self.type,
+            (rows, self.source.buffer),
+            (*steps[0], self.source.step, self.num_valid, float(whole.sign)),
+        )
+        inner(rows, transformed, size)
+        add(chirp.CONVOLVE, self.type, self.type, (transformed, factor), ())
+        inner(transformed, rows, size)
+        target = (*steps[1], self.target.step, *whole.scales)
+        add(chirp.DEMODULATE, self.type, self.target_type, (self.target.buffer, rows), target)
+        return launches
+
+    def _reach(self, side: int) -> int:
+        """Elements that source (1) or target (2) spans."""
+        step = (self.source, self.target)[side - 1].step
+        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop[side]) for loop in self.loops)
 
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
@@ -355,16 +272,17 @@ class Transform(Frozen):
                 loops.append(column)
             position = whole.valid if is_first else None
             if position is not None:
-                position = Positions(position.count, rest, () if column is None else ((column, 1),))
+                position = Positions(position.number, rest, () if column is None else ((column, 1),))
             stored = whole.stored if is_last else None
             if stored is not None:
                 kept = tuple((loop, step) for loop, step in zip(finished, places, strict=True))
-                stored = Positions(stored.count, done, kept)
+                stored = Positions(stored.number, done, kept)
             passes.append(
                 Batch(
                     length,
                     self.type,
                     self.source_type if is_first else self.type,
+                    self.target_type if is_last else self.type,
                     source,
                     target,
                     tuple(loops),
@@ -466,58 +384,4 @@ def plan(transform: Transform, device: Device) -> Plan:
     return scratch.plan(transform.launches(device, scratch))
 
 
-class Array(NamedTuple):
-    """An array that is transformed, or what it is transformed to."""
-
-    buffer: Argument
-    type: Type
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
-
-
-def plan_axes(
-    source: Array, target: Array, axes: Sequence[int], device: Device, *, is_forward: bool = True, scale: float = 1.0
-) -> Plan:
-    """Return the plan of complex transforms along several axes, the last of them first.
-
-    Parameters
-    ----------
-    source, target : Array
-        Of as many dimensions; along axes that are transformed, the source is cut off or continued with zeros. The
-        target's type is the one in which everything is computed.
-    axes : sequence of int
-        At least one, none twice.
-    device : Device
-    is_forward : bool
-    scale : float
-        By which all results are multiplied.
-    """
-    if 0 in target.shape:
-        return Plan(())
-    scratch = Scratch()
-    launches: list[Launch] = []
-    extents = list(map(min, source.shape, target.shape))
-    for number, axis in enumerate(reversed(axes)):
-        is_last = number == len(axes) - 1
-        given = source if number == 0 else target
-        loops = tuple(Loop(extents[i], given.steps[i], target.steps[i]) for i in range(len(extents)) if i != axis)
-        transform = Transform(
-            target.shape[axis],
-            target.type,
-            given.type,
-            Side(given.buffer, given.steps[axis]),
-            Side(target.buffer, target.steps[axis]),
-            loops,
-            is_forward,
-            scale if is_last else 1.0,
-            extents[axis],
-        )
-        # Passes through the workspace follow each other: each axis may have all of it.
-        own = Scratch()
-        launches += transform.launches(device, own)
-        scratch.nbytes = max(scratch.nbytes, own.nbytes)
-        extents[axis] = target.shape[axis]
-    return scratch.plan(launches)
-
-
-__all__ = ["Array", "Batch", "Loop", "Side", "Transform", "columns_of", "has_passes", "plan", "plan_axes", "split"]
+__all__ = ["Transform", "has_passes", "plan", "split"]

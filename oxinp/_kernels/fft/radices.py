@@ -18,8 +18,10 @@ STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
 HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
 SHORT = 64
-MIN_BLOCK = 64
-MAX_EVEN_PRIME = 13  # of lengths that may be chosen
+WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
+NUM_REGISTERS = 1 << 16
+MAX_EVEN_PRIME, MAX_SMALL_PRIME = 13, 7  # of lengths that may be chosen, and that are looked at first
+MAX_CANDIDATES = 16
 
 
 class Cut(NamedTuple):
@@ -34,6 +36,8 @@ class Cut(NamedTuple):
 def registers(held: int, nbytes: int) -> int:
     """Return how many registers a thread needs that holds numbers of some bytes, so that nothing spills."""
     fixed, each = {8: (24, 2.5), 16: (48, 5.0)}[nbytes]
+    if held > MAX_HELD[nbytes]:  # a large prime, whose inputs live until all results are there
+        each *= 4 / 3
     return int(fixed + each * held)
 
 
@@ -79,7 +83,8 @@ def cut(length: int, nbytes: int) -> Cut | None:
     for radices in _shortest(length):
         for threads in _thread_counts(length, radices, nbytes):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
-            if max(held) > max(MAX_HELD[nbytes], *radices):
+            num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
+            if max(held) > max(MAX_HELD[nbytes], *radices) or num_registers > NUM_REGISTERS:
                 continue
             visits = sum(held) * threads / length
             idle = IDLE_COST * abs(math.log2(max(held) / (HELD_SHORT if length <= SHORT else HELD)))
@@ -106,6 +111,8 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
     lengths = [
         m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME
     ]
+    # Those of small factors first, of which there are enough where lengths are long.
+    lengths = sorted(lengths, key=lambda m: (largest_prime(m) > MAX_SMALL_PRIME, m))[:MAX_CANDIDATES]
     found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes)) is not None]
     return min(found)[1] if found else 0
 
@@ -124,9 +131,18 @@ def _thread_counts(length: int, radices: tuple[int, ...], nbytes: int) -> list[i
         butterflies = length // radix
         for rounds in range(1, max(1, MAX_HELD[nbytes] // radix) + 1):
             counts.add(-(-butterflies // rounds))
-    if length >= MIN_BLOCK * 8:
+    if length >= WHOLE_WARPS:
         counts |= {-(-count // 32) * 32 for count in counts}
     return sorted(count for count in counts if count <= MAX_THREADS)
 
 
-__all__ = ["MAX_HELD", "MAX_THREADS", "Cut", "convolution_length", "cut", "is_smooth", "largest_prime", "registers"]
+__all__ = [
+    "MAX_THREADS",
+    "NUM_REGISTERS",
+    "Cut",
+    "convolution_length",
+    "cut",
+    "is_smooth",
+    "largest_prime",
+    "registers",
+]

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-BLOCKS_PER_SM = 8
+BLOCKS_PER_SM, FEWEST_PER_SM = 8, 2
+UNITS_PER_JUMP = 8
 NUM_THREAD_BITS = 20  # of the number of a thread
 WORDS = 2  # of a unit
-
-Halves = "tuple[Value, Value]"
 
 
 def uniform_f64(k: Builder, low: Value, high: Value) -> Value:
@@ -124,7 +123,9 @@ def plan(generator: str, name: str, size: int, alignment: int, device: Device, *
         vector //= 2
     spec = FillSpec(generator, name, is_shifted, vector)
     num_units = -(-size // per_unit)
-    blocks = min(-(-num_units // BLOCK), BLOCKS_PER_SM * device.num_sms, (1 << NUM_THREAD_BITS) // BLOCK)
+    # The jump to a thread's first unit costs as much as a few units.
+    most = max(FEWEST_PER_SM * device.num_sms, num_units // (BLOCK * UNITS_PER_JUMP))
+    blocks = min(-(-num_units // BLOCK), most, BLOCKS_PER_SM * device.num_sms, (1 << NUM_THREAD_BITS) // BLOCK)
     power, total = GENERATORS[generator].jump(blocks * BLOCK * WORDS)
     words = [part for number in (power, total) for part in (number & (1 << 64) - 1, number >> 64)]
     arguments = (*outputs(1), *inputs(4 + is_shifted))
@@ -151,12 +152,12 @@ def make(spec: FillSpec) -> Kernel:
     states = [first]
     for _ in range(WORDS - 1 + spec.is_shifted):
         states.append(increment.jumped(states[-1], 1))
-    variables = [Wide(k.var(state.low), k.var(state.high)) for state in states]
+    variables = [(k.var(state.low), k.var(state.high)) for state in states]
     by, plus = factor(k, power), addend(k, increment.constant(total))
     per_unit = WORDS * 2 // made.halves
 
     def elements(unit: Value) -> list[Value]:
-        words = [lcg.output(k, Wide(state.low.get(), state.high.get())) for state in variables]
+        words = [lcg.output(k, Wide(low.get(), high.get())) for low, high in variables]
         if made.halves == 2:
             return [made.make(k, *word) for word in words]
         halves = [half for word in words for half in word]
@@ -170,10 +171,10 @@ def make(spec: FillSpec) -> Kernel:
         values = elements(unit)
         for i in range(0, per_unit, spec.vector):
             out.store(unit * per_unit + i, values[i : i + spec.vector])
-        for state in variables:
-            following = multiply_add(k, Wide(state.low.get(), state.high.get()), by, plus)
-            state.low.set(following.low)
-            state.high.set(following.high)
+        for low, high in variables:
+            following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
+            low.set(following.low)
+            high.set(following.high)
         unit.set(unit + BLOCK * k.cast(k.nctaid, i64))
     with k.when(unit * per_unit < size):
         for i, value in enumerate(elements(unit)):

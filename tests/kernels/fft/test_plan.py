@@ -5,10 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft.plan import Array, Loop, Side, Transform, plan, plan_axes
+from oxinp._kernels.fft import batch
+from oxinp._kernels.fft import plan as plans
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
-from oxinp._ptx.types import c128, from_dtype
-from tests.kernels.machine import Session, machine
+from oxinp._ptx.types import c64, c128, from_dtype
+from tests.kernels.machine import Session, machine, root_of
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
 SMALL = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=8 * 1024, tuned=lambda _: None)
@@ -39,10 +43,13 @@ def transformed(session, x, target, axis=-1, n=None, *, is_forward=True, scale=1
     made = plan(
         Transform(
             n or num_stored,
-            from_dtype(target.dtype),
+            {"f": c64, "d": c128}[target.dtype.char.lower()],
             from_dtype(x.dtype),
-            Side(Argument("in0"), steps[0][axis]),
-            Side(Argument("out0"), steps[1][axis]),
+            from_dtype(target.dtype),
+            *[
+                Side(Argument(name), own[axis], own_view.ctypes.data & -own_view.ctypes.data)
+                for name, own, own_view in zip(("in0", "out0"), steps, map(root_of, (x, target)), strict=True)
+            ],
             loops,
             is_forward,
             scale,
@@ -145,17 +152,27 @@ def test_passes_of_padded_backwards(session):
 
 @pytest.mark.parametrize(
     ("shape", "s", "axes"),
-    [((6, 10), (6, 10), (0, 1)), ((5, 6, 7), (5, 8, 4), (1, 2)), ((4, 5, 6), (7, 3, 9), (0, 1, 2))],
+    [
+        ((6, 10), (6, 10), (0, 1)),
+        ((5, 6, 7), (5, 8, 4), (1, 2)),
+        ((4, 5, 6), (7, 3, 9), (0, 2, 1)),
+        ((3, 7), (3, 4), (1,)),
+    ],
 )
-def test_several_axes(session, shape, s, axes):
-    x = random(shape, "D")
-    target = np.empty(s, "D")
+@pytest.mark.parametrize("kind", [COMPLEX, REAL, HALF])
+def test_several_axes(session, shape, s, axes, kind):
+    x = random(shape, "d" if kind == REAL else "D")
+    lengths = [s[axis] for axis in axes]
+    wide = x.astype(np.longdouble if kind == REAL else np.clongdouble)
+    function = {COMPLEX: np.fft.ifftn, REAL: np.fft.rfftn, HALF: np.fft.irfftn}[kind]
+    exact = function(wide, lengths, axes, "backward" if kind == REAL else "forward") * 0.5
+    target = np.empty(exact.shape, "d" if kind == HALF else "D")
     arrays = [
-        Array(Argument(name), c128, a.shape, tuple(step // a.itemsize for step in a.strides))
+        Array(Argument(name), from_dtype(a.dtype), a.shape, tuple(step // a.itemsize for step in a.strides))
         for name, a in (("in0", x), ("out0", target))
     ]
-    session.run(plan_axes(*arrays, axes, DEVICE, is_forward=False, scale=0.5), [target], [session.pointer(x)])
-    exact = np.fft.ifftn(x.astype(np.clongdouble), [s[axis] for axis in axes], axes, "forward") * 0.5
+    made = plan_axes(*arrays, c128, Problem(kind, axes, lengths[-1], kind == REAL, 0.5), DEVICE)
+    session.run(made, [target], [session.pointer(x)])
     assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(target.size))
 
 
@@ -177,12 +194,81 @@ def test_half_of_a_sequence(session, n, num_valid):
     half = np.empty((2, n // 2 + 1), "D")
     transformed(session, x, half, n=n, device=SMALL)
     exact = np.fft.fft(x.astype(np.clongdouble), n)[:, : n // 2 + 1]
-    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(n))
+    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(n)) * 1.5
     y = random((2, min(n // 2 + 1, num_valid)), "D")
-    target = np.empty((2, n), "D")
+    target = np.empty((2, n), "d")
     transformed(session, y, target, is_forward=False, device=SMALL, is_half=True)
     exact = np.fft.irfft(y.astype(np.clongdouble), n) * n
-    y[:, 0] = y[:, 0].real
-    if n % 2 == 0 and n // 2 < y.shape[1]:
-        y[:, n // 2] = y[:, n // 2].real
-    assert rms(target.real, exact) <= ERROR["D"] * np.sqrt(np.log2(n))
+    assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(n)) * 1.5
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_long_lengths_without_codelets(session, axis):
+    tiny = SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((331, 2) if axis == 0 else (2, 331), "D")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, axis, is_forward=False, device=tiny)
+    assert len(made.steps) > 5
+    check(target, x, axis, is_forward=False, factor=1.5)
+    half = np.empty([n // 2 + 1 if i == axis else n for i, n in enumerate(x.shape)], "D")
+    transformed(session, x.real.copy(), half, axis, n=331, device=tiny)
+    exact = np.fft.rfft(x.real.astype(np.longdouble), axis=axis)
+    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(331)) * 1.5
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("n", [2, 4, 6, 32, 60, 270])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_real_of_even_lengths(session, n, axis, code, is_cut):
+    shape = (n, 5) if axis == 0 else (3, n)
+    num_valid = n // 2 if is_cut else n
+    x = random(shape, code)[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
+    half = np.empty([m // 2 + 1 if i == axis else m for i, m in enumerate(shape)], code.upper())
+    made = transformed(session, x, half, axis, n=n)
+    assert made.launch.kernel.name == f"fft_split_{n}"
+    exact = np.fft.rfft(x.astype(np.longdouble), n, axis)
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, exact) <= bound
+    y = random(half.shape, code.upper())[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
+    target = np.empty(shape, code)
+    transformed(session, y, target, axis, is_forward=False, scale=1 / n, is_half=True)
+    assert rms(target, np.fft.irfft(y.astype(np.clongdouble), n, axis)) <= bound
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+def test_long_real_sequences(session, code):
+    n, tiny = 1 << 11, SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((2, 2, n), code)
+    half = np.empty((2, 2, n // 2 + 1), code.upper())
+    made = transformed(session, x, half, n=n, is_forward=False, scale=0.5, device=tiny)
+    assert [step.kernel.name for step in made.steps][-1] == "fft_split"
+    exact = np.fft.rfft(x.astype(np.longdouble), n).conj() * 0.5
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, exact) <= bound
+    y = random((2, 2, n // 2 - 5), code.upper())
+    target = np.empty((2, 2, n), code)
+    made = transformed(session, y, target, is_forward=True, is_half=True, device=tiny)
+    assert next(step.kernel.name for step in made.steps) == "fft_merge"
+    assert rms(target, np.fft.hfft(y.astype(np.clongdouble), n)) <= bound
+
+
+def test_far_elements(session, monkeypatch):
+    """Distances of 64 bits, in every kind of kernel."""
+    for module in (batch, plans):
+        monkeypatch.setattr(module, "MAX_INDEX_32", 0)
+    tiny = SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((2, 3, 16), "F")
+    for shape, axis in (((2, 3, 16), 2), ((2, 3, 16), 1), ((2, 3, 41), 2), ((2, 3, 14), 2)):
+        target = np.empty(shape, "F")
+        transformed(session, x, target, axis)
+        exact = np.zeros(shape, "F")
+        exact[..., : min(16, shape[2])] = x[..., : shape[2]]
+        check(target, exact, axis, factor=1.5)
+    for n in (2048, 331):
+        y = random((2, n), "f")
+        half, back = np.empty((2, n // 2 + 1), "F"), np.empty((2, n), "f")
+        transformed(session, y, half, n=n, device=tiny)
+        assert rms(half, np.fft.rfft(y.astype(np.longdouble))) <= ERROR["F"] * np.sqrt(np.log2(n)) * 1.5
+        transformed(session, half, back, is_forward=False, scale=1 / n, is_half=True, device=tiny)
+        assert rms(back, y) <= 2 * ERROR["F"] * np.sqrt(np.log2(n)) * 1.5

@@ -61,7 +61,7 @@ class Stream:
         return out
 
     def segments(self, name, size, parameters=(), **how):
-        """Return what a plan of segments gives, and the two words that it reads."""
+        """Return what a plan of segments gives, and the two words that say how it ended."""
         variate = VARIATES[name]
         out = np.zeros(size, variate.type.dtype)
         is_shifted = self.has_half and variate.pieces > 1
@@ -69,10 +69,11 @@ class Stream:
         values = self.scalars(is_shifted=is_shifted)
         if variate.has_table:
             values.append(self.session.pointer(ziggurat_table(name)))
-        pointer = self.session.pointer(out)
-        words = execute(self.session.machine, plan, [pointer], [*values, *parameters])
-        self.session.fetch([out])
-        return out, words
+        words = np.zeros(2, np.int64)
+        outputs = [self.session.pointer(array) for array in (out, words)]
+        execute(self.session.machine, plan, outputs, [*values, *parameters])
+        self.session.fetch([out, words])
+        return out, words.tolist()
 
     def state_after(self, name, taken):
         """Return the state after pieces of words were taken, as NumPy's dictionary."""

@@ -77,8 +77,8 @@ def test_integers_are_numpys(session, name, dtype, high, has_half):
         assert_end(stream, name, taken)
 
 
-# A variate whose segments overlap all the time: of a word the two lowest bits say that it is slow, the third whether it
-# gives something; it goes on for as long as the fourth bit of the words that follow is set, but for three words at most.
+# A variate whose segments overlap all the time: of a word the two lowest bits say that it is slow, the third
+# whether it gives something; it goes on while the fourth bit of the words that follow is set, for three at most.
 
 
 def _begin(_k, piece, _parameters):
