@@ -6,13 +6,17 @@ problem, which nobody can list; these problems hold plain ones, and large ones, 
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels.blas3 import trsm
+from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
+from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.index import gather
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
@@ -58,7 +62,8 @@ TYPES = (pred, i32, i64, f32, f64)  # in every layout
 OTHER_TYPES = (i8, i16, u8, u16, u32, u64, f16, c64, c128)  # in a few: their code is that of those above, or twice it
 EVERY = 5  # of these layouts and reductions, one
 MAX_INPUTS, MAX_OUTPUTS, MAX_INSTRS = 24, 8, 64
-DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448)
+DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+AMPERE = SimpleNamespace(num_sms=108, cc=(8, 0), max_shared_nbytes=166912, tuned=lambda _: None)
 
 
 class _Layout(NamedTuple):
@@ -341,6 +346,15 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
     return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
 
 
+def trsm_specs() -> list[TrsmSpec]:
+    """Return all Specs of triangular systems."""
+    return [
+        TrsmSpec(type_, *flags)
+        for type_ in (f32, f64, c64, c128)
+        for flags in itertools.product((False, True), repeat=3)
+    ]
+
+
 FAMILIES: dict[type, Any] = {
     LinearSpec: linear,
     TileSpec: tile,
@@ -362,6 +376,8 @@ FAMILIES: dict[type, Any] = {
     TilesSpec: random_tiles,
     SegmentsSpec: random_segments,
     PhiloxSpec: random_philox,
+    TrsmSpec: trsm,
+    **gemm.FAMILIES,
 }
 
 
@@ -374,6 +390,8 @@ def specs() -> list[Any]:
         *gather_specs(),
         *sort_specs(),
         *random_specs(),
+        *trsm_specs(),
+        *gemm.specs(DEVICE, AMPERE),
     ]
 
 

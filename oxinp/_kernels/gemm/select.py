@@ -99,7 +99,7 @@ def plan(
         widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
     ]
     problem = (math.prod(loops), m, n, depth)
-    spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
+    spec = multistage_spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
     spec, constants = varied(spec, variant, moves)
     config = _config(
@@ -292,7 +292,7 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     (a_major, a_stride), (b_major, b_stride) = both_majors(shape, depth, a, b)
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
-    spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
+    spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
     tiles = [
         t
         for t in measured_tiles(a.type, a.type, device)[1]
@@ -303,7 +303,7 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
 
-def _spec(
+def multistage_spec(
     type: Type,
     acc: Type,
     out: Type,

@@ -1,7 +1,6 @@
 """Products and systems with triangular, symmetric and Hermitian matrices: right in every form, and without spills."""
 
 import itertools
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,12 +8,9 @@ import pytest
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import symmetrize, trsm
-from oxinp._kernels.blas3.trsm import TrsmSpec
-from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import scaled
-from oxinp._kernels.gemm.operand import WHOLE, Matrices
-from oxinp._kernels.gemm.variant import Variant
-from oxinp._ptx.types import c64, c128, f16, f32, f64, from_dtype
+from oxinp._kernels.gemm.operand import Matrices
+from oxinp._ptx.types import c128, f16, f32, f64, from_dtype
 from tests.kernels.blas3.case import (
     HERMITIAN,
     SYMMETRIC,
@@ -28,7 +24,6 @@ from tests.kernels.blas3.case import (
     solution,
 )
 from tests.kernels.machine import execute, machine
-from tests.ptx.assembler import assemble, sampled
 
 DTYPES = ["f4", "f8", "c8", "c16"]
 BOOLS = [False, True]
@@ -230,39 +225,3 @@ def test_transposes():
     transpose, form = blas3.transposed(matrices, Form(TRIANGULAR, is_lower=True), is_conjugated=True)
     assert transpose.strides == (1, 20)
     assert np.array_equal(full(a.T, form), np.tril(a).conj().T)
-
-
-SUBSTITUTIONS = [
-    TrsmSpec(type_, has_unit_diagonal=flag, is_conjugated=flag, is_column_major=not flag)
-    for type_ in (f32, f64, c64, c128)
-    for flag in BOOLS
-]
-PRODUCTS = [
-    (form, c_form, type_)
-    for form, c_form in (
-        *((form, WHOLE) for form in FORMS),
-        (WHOLE, Form(SYMMETRIC)),
-        (Form(is_conjugated=True), Form(HERMITIAN)),
-    )
-    for type_ in (f32, f64, c64, c128)
-]
-
-
-def check_assembled(kernel, request, tmp_path):
-    cache = getattr(request.config, "cache", None)
-    log = assemble([kernel], cache.mkdir("ptxas") if cache is not None else tmp_path)
-    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
-    assert spills == [("0", "0", "0")]
-
-
-@pytest.mark.parametrize("spec", SUBSTITUTIONS, ids=str)
-def test_substitutions_assemble_without_spills(spec, request, tmp_path):
-    check_assembled(trsm.make(spec), request, tmp_path)
-
-
-@pytest.mark.parametrize(("form", "c_form", "type_"), sampled(PRODUCTS), ids=str)
-def test_products_assemble_without_spills(form, c_form, type_, request, tmp_path):
-    matrices = Matrices(type_, (256, 1), 16)
-    variant = Variant(a_form=form, c_form=c_form, is_mirrored_out=True, epilogue=scaled(type_, (256, 1)))
-    plan = select.plan((256, 256), 256, matrices, matrices, type_, type_, DEVICE, variant)
-    check_assembled(plan.launch.kernel, request, tmp_path)

@@ -9,6 +9,8 @@ from oxinp._kernels.gemm.operand import Source
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
 
+H200_SHARED_NBYTES = 227 * 1024
+
 
 class GuardedPlan:
     """A plan, its operands stored as wanted, and its launches: those for tensor cores are `multiply`'s.
@@ -43,7 +45,7 @@ class GuardedPlan:
         self.buffers |= {f"in{i}": here.upload(np.ascontiguousarray(x)) for i, x in enumerate(stored)}
 
     def planned(self, fallback):
-        """The plan, whose last launch is the native one."""
+        """The plan, whose last launch is the fallback."""
         raise NotImplementedError
 
     def multiply(self, step):
@@ -61,7 +63,7 @@ class GuardedPlan:
 
     @property
     def is_unfit(self):
-        """Whether the guard has the native kernel work."""
+        """Whether the guard has the fallback compute the product."""
         return bool(self.read(self.plan.steps[-1].arguments[-1], np.uint32, ()))
 
     def check_guard(self, name, fit, unfit):

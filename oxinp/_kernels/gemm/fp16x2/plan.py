@@ -29,32 +29,28 @@ column: all of the above holds for those, with twice the K. Both parts are scale
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.gemm.fp16x2 import convert
+from oxinp._kernels.gemm.fp16x2 import convert, guard
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.convert import ConvertSpec, largest, padded
+from oxinp._kernels.gemm.fp16x2.guard import Fp16x2GuardSpec
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
-from oxinp._ptx import Builder, Kernel
-from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import f16, i32, i64, u32, u64
+from oxinp._ptx.types import f16, i32, i64, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.operand import Source
+    from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of real K, as the proof of the guard needs; of M and N, from which the conversions pay
-TINY_FACTOR = 512  # of the tiny elements in the guard
-INFINITE = 0x7F800000  # bits of an f32
-BLOCK = 1024
 
 
 def half_nbytes(source: Source) -> int:
@@ -82,7 +78,7 @@ def plan(a: Source, b: Source, fallback: Plan, device: Device) -> Plan:
     Parameters
     ----------
     a, b : Source
-    native : Plan
+    fallback : Plan
         The guarded multistage kernel of the same product; its third input is the guard.
     device : Device
         Of compute capability 9.0.
@@ -93,7 +89,7 @@ def plan(a: Source, b: Source, fallback: Plan, device: Device) -> Plan:
     steps = [each for operand in conversions for each in operand.steps()]
     counted = [argument for each in conversions for argument in (each.maxima, each.counts)]
     m, n, depth, parts = a.extent, b.extent, a.depth, len(a.type.parts)
-    steps.append(Launch(make_guard(), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
+    steps.append(Launch(guard.make(Fp16x2GuardSpec()), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
     product = fp16x2_kernel.plan(Fp16x2Spec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
     places = (*(each.maxima for each in conversions), flag, *(half for each in conversions for half in each.halves))
     nbytes = 2 * half_nbytes(a) + 2 * half_nbytes(b) + m * n * a.type.nbytes
@@ -137,44 +133,4 @@ class _Conversion:
         )
 
 
-@functools.cache
-@retraceable
-def make_guard() -> Kernel:
-    """Return the kernel of the guard, one block, which sets the flag to 1 if fp16x2 would not be accurate, else to 0.
-
-    Parameters of the kernel: pointers to the flag, to largest magnitudes and counts of A's rows and of B's columns,
-    then as u32 m, n and K.
-    """
-    k = Builder("split_guard", block=BLOCK)
-    flag = k.pointer("flag", u32, "w")
-    pointers = [(k.pointer(f"{name}_max", i32, "r"), k.pointer(f"{name}_counts", i64, "r")) for name in ("a", "b")]
-    extents = [k.scalar(name, u32) for name in ("m", "n")]
-    depth = k.scalar("depth", u32)
-    # Per operand: the largest magnitude, and the largest counts of small and of tiny elements.
-    shared = k.shared(u32, (6,))
-    with k.when(k.tid < 6):
-        shared[k.tid] = k.const(0, u32)
-    k.barrier()
-    for number, ((maxima, counts), extent) in enumerate(zip(pointers, extents, strict=True)):
-        most = [k.var(0, u32) for _ in range(3)]
-        with k.range(k.tid, extent, BLOCK) as line:
-            magnitude, count = k.bitcast(maxima[line], u32), k.bitcast(counts[line], u64)
-            count = k.where(magnitude == 0, k.const(0, u64), count)
-            for var, value in zip(most, (magnitude, k.cast(count, u32), k.cast(k.shr(count, 32), u32)), strict=True):
-                var.set(k.max(var, value))
-        for i, var in enumerate(most):
-            shared.atomic("max", 3 * number + i, var)
-    k.barrier()
-    with k.when(k.tid == 0):
-        (a_max, a_small, a_tiny), (b_max, b_small, b_tiny) = (
-            (shared.load(i)[0] for i in range(3)),
-            (shared.load(3 + i)[0] for i in range(3)),
-        )
-        small, tiny, wide = (k.cast(value, u64) for value in (a_small + b_small, a_tiny + b_tiny, depth))
-        room = k.where(small < wide, wide - small, 0) * wide
-        is_unfit = (tiny * TINY_FACTOR > room) | (small * 8 > wide * 7) | (k.max(a_max, b_max) >= INFINITE)
-        flag[0] = k.where(is_unfit, k.const(1, u32), k.const(0, u32))
-    return k.build()
-
-
-__all__ = ["MIN_EXTENT", "make_guard", "plan"]
+__all__ = ["MIN_EXTENT", "plan"]

@@ -82,11 +82,17 @@ class GroupedPlan(NamedTuple):
     table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
+class GroupedSpec(NamedTuple):
+    """One kernel of the family: that of a plain product, without batch, split-K or guard."""
+
+    product: MultistageSpec
+
+
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: MultistageSpec) -> Kernel:
-    """Return the kernel of a plain Spec, without batch, split-K or guard."""
-    return _Grouped(spec).build()
+def make(spec: GroupedSpec) -> Kernel:
+    """Return the kernel of a Spec."""
+    return _Grouped(spec.product).build()
 
 
 class _Grouped(MultistageGemm):
@@ -126,6 +132,14 @@ class _Grouped(MultistageGemm):
         return number
 
 
+def configs(group: Group, copies: tuple[int, int], device: Device) -> list[tuple[MeasuredTile, GroupedSpec]]:
+    """Return the measured tiles that are legal for a group, with their Specs; `copies` are bytes of copies of A, B."""
+    mma, tiles = measured_tiles(group.type, group.acc, device)
+    spec = MultistageSpec(*group, *copies, mma, *tiles[0].config()[:6])
+    specs = [(tile, spec.with_config(tile.config())) for tile in tiles]
+    return [(tile, GroupedSpec(spec)) for tile, spec in specs if is_legal(spec, device)]
+
+
 def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> GroupedPlan:
     """Return the plan that computes a group of products, at least one.
 
@@ -141,11 +155,9 @@ def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> Gr
         widest_copy(Matrices(group.type, (), math.gcd(MAX_ALIGNMENT, *addresses)), [p.strides[1 + i] for p in problems])
         for i, addresses in enumerate(([p.a for p in problems], [p.b for p in problems]))
     ]
-    mma, tiles = measured_tiles(group.type, group.acc, device)
-    spec = MultistageSpec(*group, copies[0], copies[1], mma, *tiles[0].config()[:6])
-    legal = [tile for tile in tiles if is_legal(spec.with_config(tile.config()), device)]
-    best = min(legal, key=lambda tile: _seconds(ordered, tile, device))
-    spec = spec.with_config(best.config())
+    best, spec = min(
+        configs(group, (copies[0], copies[1]), device), key=lambda found: _seconds(ordered, found[0], device)
+    )
     counts = [_num_tiles(problem, best.config()) for problem in ordered]
     firsts = np.cumsum([0, *counts[:-1]]).tolist()
     table = np.array(
@@ -176,4 +188,4 @@ def _work(group: Group, problems: Sequence[GroupedProblem]) -> Work:
     )
 
 
-__all__ = ["Group", "GroupedPlan", "GroupedProblem", "make", "plan"]
+__all__ = ["Group", "GroupedPlan", "GroupedProblem", "GroupedSpec", "configs", "make", "plan"]

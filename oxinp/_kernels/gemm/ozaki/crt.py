@@ -48,6 +48,23 @@ class Residues(NamedTuple):
     plane_nbytes: int
 
 
+class CrtSpec(NamedTuple):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    num_moduli : int
+    is_complex : bool
+        C is c128.
+    has_pairs : bool
+        The columns of C and its pitch are even in number, or it is complex.
+    """
+
+    num_moduli: int
+    is_complex: bool
+    has_pairs: bool
+
+
 def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex: bool = False) -> Plan:
     """Return the plan for `count` moduli, one launch; `c_pitch` elements are from one row of C to the next.
 
@@ -61,14 +78,15 @@ def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex
     nbytes = rows * columns * (3 * count + 16 if is_complex else count + 8) if count == COUNTS[0] else 0
     constants = (c_pitch, plane_nbytes // 4, pitch // 4, columns, parts, rows * parts)
     grid = (min(rows * parts, num_sms * BLOCKS_PER_SM), 1, 1)
-    kernel = make(count, is_complex, has_pairs)
+    kernel = make(CrtSpec(count, is_complex, has_pairs))
     return Plan((Launch(kernel, grid, (*outputs(1), *inputs(4)), constants, Work(0, nbytes)),))
 
 
 @cache
 @retraceable
-def make(count: int, is_complex: bool, has_pairs: bool) -> Kernel:
-    """Return the kernel, for columns and pitches that are even (`has_pairs`) or not; for its parameters see `plan`."""
+def make(spec: CrtSpec) -> Kernel:
+    """Return the kernel of a Spec; for its parameters see `plan`."""
+    count, is_complex, has_pairs = spec
     k = Builder(f"reconstruct_{count}{'_c128' * is_complex}{'_v2' * has_pairs}", block=BLOCK)
     c, planes = k.pointer("c", f64, "w"), k.pointer("planes", u32, "r")
     row_exponents, column_exponents = (k.pointer(f"{name}_exponents", i32, "r") for name in ("row", "column"))
@@ -192,4 +210,4 @@ def _store(k: Builder, line: Pointer, room: Value, numbers: list[Value], *, has_
             line.store(i, numbers[i : i + step])
 
 
-__all__ = ["Residues", "make", "plan"]
+__all__ = ["CrtSpec", "Residues", "make", "plan"]

@@ -11,23 +11,20 @@ import pytest
 
 from asv_benchmarks.kernels import fp16x2 as program
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.fp16x2.convert import padded
-from oxinp._kernels.gemm.fp16x2.kernel import DEPTH, Fp16x2Spec
+from oxinp._kernels.gemm.fp16x2.kernel import DEPTH
 from oxinp._kernels.gemm.operand import Matrices, Source
 from oxinp._kernels.plan import ALIGNMENT, Plan
 from oxinp._ptx.types import c64, f32, from_dtype
 from tests.kernels.gemm.fp16x2.case import CASES, FIT, UNFIT, Reference, draw, embedded
-from tests.kernels.gemm.guarded_case import GuardedPlan, fixture_of
-from tests.kernels.gemm.sm90_wgmma.test_kernel import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
+from tests.kernels.gemm.guarded_case import H200_SHARED_NBYTES, GuardedPlan, fixture_of
 from tests.kernels.machine import machine
 
 DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 SHAPES = {np.float32: (23, 37, 1030), np.complex64: (23, 19, 515)}
 TYPES = pytest.mark.parametrize("dtype", SHAPES, ids=lambda dtype: dtype.__name__)
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
-SPECS = [Fp16x2Spec(*majors, pairs, type_) for type_ in (f32, c64) for majors in MAJORS for pairs in (True, False)]
 
 
 def scales(x, axis):
@@ -204,15 +201,6 @@ def test_what_the_guard_refuses_would_be_wrong():
     assert is_unfit(a, b)
     reference = Reference(a, b)
     assert reference.error(simulated(a, b)) > 1024
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_assembles_cleanly(spec, said):  # noqa: F811
-    kernel = fp16x2_kernel.make(spec)
-    assert kernel.target == "sm_90a"
-    check_clean(said(kernel))
-    assert kernel.static_shared_nbytes == 0
-    assert kernel.shared_nbytes <= H200_SHARED_NBYTES
 
 
 @pytest.mark.hopper

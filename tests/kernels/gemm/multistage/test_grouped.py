@@ -8,7 +8,6 @@ import pytest
 from oxinp._kernels.gemm.multistage import grouped
 from oxinp._kernels.gemm.multistage.grouped import Group, GroupedProblem
 from oxinp._ptx.types import c64, f16, f32, f64, i64
-from tests.kernels.blas3.test_plan import check_assembled
 from tests.kernels.machine import execute, machine
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
@@ -58,9 +57,3 @@ def test_long_problems_come_first_and_work_is_counted():
     assert table[:, 5].tolist() == sorted((shape[2] for shape in MMA_SHAPES), reverse=True)
     assert plan.launch.work.flops == sum(2 * m * n * depth for m, n, depth in MMA_SHAPES)
     assert table[0, -1] == 0
-
-
-@pytest.mark.parametrize(("type_", "acc"), [(f64, f64), (f32, f32), (f16, f32), (c64, c64)], ids=str)
-def test_assembles_without_spills(type_, acc, request, tmp_path):
-    problems = [GroupedProblem(0, 0, 0, (256, 256, 256), (256, 256, 256))]
-    check_assembled(grouped.plan(Group(type_, acc, type_), problems, DEVICE).plan.launch.kernel, request, tmp_path)

@@ -15,16 +15,14 @@ from asv_benchmarks.kernels import ozaki as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
-from oxinp._kernels.gemm.ozaki import crt, residues
+from oxinp._kernels.gemm.ozaki import crt, guard, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.plan import Plan
 from oxinp._ptx.types import c128, f64
-from tests.kernels.gemm.guarded_case import GuardedPlan, fixture_of
+from tests.kernels.gemm.guarded_case import H200_SHARED_NBYTES, GuardedPlan, fixture_of
 from tests.kernels.gemm.ozaki.case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
-from tests.kernels.gemm.sm90_wgmma.test_kernel import H200_SHARED_NBYTES, check_clean, said  # noqa: F401 - a fixture
 from tests.kernels.machine import Emulated, execute, machine
 
 DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
@@ -277,7 +275,7 @@ def test_what_is_planned(shape, type_, cc, is_planned):
 def test_workspace_and_depth_that_do_not_suffice():
     source = [Source(buffer, f64, "k", 4096, 4096, 4096, 0, 1, 256) for buffer in ("in0", "in1")]
     assert ozaki.plan(*source, None, DEVICE, 1 << 20) is None
-    deep = [Source(buffer, f64, "k", 1024, ozaki.MAX_TERMS + 1, 1 << 22, 0, 1, 256) for buffer in ("in0", "in1")]
+    deep = [Source(buffer, f64, "k", 1024, guard.MAX_TERMS + 1, 1 << 22, 0, 1, 256) for buffer in ("in0", "in1")]
     assert ozaki.plan(*deep, None, DEVICE, 1 << 40) is None
 
 
@@ -333,15 +331,3 @@ def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
 def test_against_twice_the_precision(case, monkeypatch):
     monkeypatch.setattr(select, "MIN_OZAKI_GAIN", 0)
     assert program.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
-
-
-SPECS = [OzakiSpec(planes_per_modulus=parts, is_accumulated=added) for parts in (1, 3) for added in (False, True)]
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_assembles_cleanly(spec, said):  # noqa: F811
-    kernel = ozaki_kernel.make(spec)
-    assert kernel.target == "sm_90a"
-    check_clean(said(kernel))
-    assert kernel.static_shared_nbytes == 0
-    assert kernel.shared_nbytes <= H200_SHARED_NBYTES

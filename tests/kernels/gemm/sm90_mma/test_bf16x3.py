@@ -24,7 +24,6 @@ from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, f32, u32
 from tests.kernels.gemm.fp16x2.case import CASES, Reference, draw, embedded
 from tests.kernels.gemm.sm90_mma.test_kernel import boxes, fill, run
-from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 BY_WARPGROUPS = MmaSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_bf16x3=True, is_wgmma=True)
@@ -204,14 +203,6 @@ def planned(shape, depth, setting="auto", type=f32):
     *batch, m, n = shape
     operands = [Matrices(type, contiguous((*batch, *extents)), 256) for extents in ((m, depth), (depth, n))]
     return plan_steps(shape, depth, *operands, type, H200, setting, 1 << 30)
-
-
-@pytest.mark.parametrize("is_batched", [False, True])
-def test_complex_products_assemble_without_spills(is_batched, tmp_path):
-    spec = BY_WARPGROUPS._replace(is_complex=True, is_batched=is_batched, is_paired=not is_batched)
-    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in assemble(
-        [mma_kernel.make(spec)], tmp_path
-    )
 
 
 @pytest.mark.parametrize("shape", [(256, 256), (512, 512), (768, 768), (1024, 1024), (3, 512, 512)], ids=str)

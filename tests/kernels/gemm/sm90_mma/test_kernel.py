@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from asv_benchmarks.kernels import sm90_mma as program
 from asv_benchmarks.kernels.multistage import draw
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
@@ -34,49 +33,10 @@ from oxinp._ptx.memory import Pointer
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.tile import ATOM_NBYTES, OperandTile
 from oxinp._ptx.tma import SWIZZLE_NBYTES
-from oxinp._ptx.types import c64, c128, f16, f32, f64, u32
+from oxinp._ptx.types import c128, f16, f32, f64, u32
 from tests.kernels.machine import machine
-from tests.ptx.assembler import assemble, sampled
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
-SHIPPED = [
-    MmaSpec(
-        f32 if type is c64 else type,
-        *majors,
-        *option.config,
-        is_complex=type is c64,
-        promotion=sm90_mma.PROMOTION if type is f32 and not option.config.is_bf16x3 else 0,
-    ).fitted(1 << 12)
-    for type, options in sm90_mma.MEASURED.items()
-    for option in options
-    for majors in MAJORS
-]
-
-
-def is_legal(spec):
-    """Whether there is a kernel of a Spec: not all layouts have all tilings."""
-    try:
-        spec.check()
-    except ValueError:
-        return False
-    return True
-
-
-ALL_SPECS = [
-    *program.CHECKED_SPECS,
-    *filter(is_legal, SHIPPED),
-    *[
-        spec
-        for group in (
-            program.SQUARES,
-            program.C128_SQUARES,
-            program.F32_SQUARES,
-            program.BATCHES,
-        )
-        for specs in group.values()
-        for spec in specs
-    ],
-]
 
 
 def fill(k, to, source, num_rows, row_nbytes):
@@ -191,15 +151,6 @@ def test_a_warp_multiplies_small_matrices(m, n):
 
 def name_of(spec):
     return spec.name
-
-
-@pytest.mark.parametrize("spec", sampled(dict.fromkeys(ALL_SPECS)), ids=name_of)
-def test_kernels_assemble_without_spills(spec, tmp_path):
-    kernel = (stacked if isinstance(spec, StackedSpec) else mma_kernel).make(spec)
-    log = assemble([kernel], tmp_path)
-    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
-    assert spills == [("0", "0", "0")]
-    assert kernel.shared_nbytes <= 227 * 1024 // spec.blocks_per_sm - 1024 * (spec.blocks_per_sm > 1)
 
 
 @pytest.mark.parametrize(
