@@ -162,9 +162,10 @@ ROWS: tuple[CoverageRow, ...] = (
         composed="average corrcoef cov ptp",
         host="correlate digitize histogram2d histogram_bin_edges histogramdd",
     ),
+    CoverageRow("median", "statistics", COMPOSED, _OVERWRITE),
     *[
         CoverageRow(name, "statistics", HOST, _OVERWRITE)
-        for name in ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
+        for name in ("nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
     ],
     *_rows(
         "sets",

@@ -124,3 +124,18 @@ def test_unique_functions(stats):
         assert_same(found[0] + 0, expected[0] + 0)
     assert_same(np.unique_values(ours) + 0, numpy.sort(numpy.unique_values(x)) + 0)
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "bhiqBHILefd")
+def test_median(code, stats):
+    rng = numpy.random.default_rng(5)
+    x = (rng.standard_normal((7, 8, 5)) * 100).astype(code)
+    ours = np.asarray(x)
+    for axis in (None, 0, 1, -1):
+        assert_same(np.median(ours, axis), numpy.median(x, axis))
+    assert_same(np.median(ours[:6]), numpy.median(x[:6]))
+    if code in "efd":
+        x[3, 4, 2] = numpy.nan
+        for axis in (None, 0, 1, -1):
+            assert_same(np.median(np.asarray(x), axis), numpy.median(x, axis))
+    assert not fallbacks(stats)
