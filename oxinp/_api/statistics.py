@@ -158,12 +158,13 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = Fal
         middle = UFUNC_OBJECTS["divide"](UFUNC_OBJECTS["add"](astype(low, wide), astype(high, wide)), wide.type(2))
     if dtype.kind == "f":
         middle = ufuncs.where(UFUNC_OBJECTS["isnan"](last), last, astype(middle, dtype))
-    return middle[()] if not middle._layout.ndim else middle
+    result = view(middle, lambda seen: seen.squeeze(axis))
+    return result if result._layout.ndim else result[()]
 
 
 def _at(elements: Any, axis: int, number: int) -> Any:
-    """Return the elements at a place along an axis, an array even if it is one."""
-    return view(elements, lambda seen: seen.swapaxes(0, axis)[number : number + 1].swapaxes(0, axis).squeeze(axis))
+    """Return the elements at a place along an axis, which stays."""
+    return view(elements, lambda seen: seen.swapaxes(0, axis)[number : number + 1].swapaxes(0, axis))
 
 
 @implements("bincount")

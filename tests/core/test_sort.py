@@ -139,3 +139,26 @@ def test_median(code, stats):
         for axis in (None, 0, 1, -1):
             assert_same(np.median(np.asarray(x), axis), numpy.median(x, axis))
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "bhilBHILefdFD")
+def test_sets(code, stats):
+    x, y = values(code, (20, 10)), numpy.concatenate([values(code, 30)[:5], numpy.array([100, 7]).astype(code)])
+    ours, others = np.asarray(x), np.asarray(y)
+    for options in ({}, {"invert": True}):
+        assert_same(np.isin(ours, others, **options), numpy.isin(x, y, **options))
+    for name in ("union1d", "setdiff1d", "intersect1d"):
+        with numpy.errstate(invalid="ignore"):
+            assert_same(getattr(np, name)(ours, others) + 0, getattr(numpy, name)(x, y) + 0)
+    assert not fallbacks(stats)
+
+
+def test_digitize(stats):
+    x = values("d", (6, 50))
+    for bins in ([0.0, 3, 3, 9], [9.0, 4, 1], numpy.linspace(0, 20, 9)):
+        for right in (False, True):
+            ours = np.digitize(np.asarray(x), np.asarray(bins), right)
+            assert_same(ours, numpy.digitize(x, bins, right))
+    assert not fallbacks(stats)
+    with pytest.raises(ValueError, match="monoton"):
+        np.digitize(np.asarray(x), [1.0, 3, 2])
