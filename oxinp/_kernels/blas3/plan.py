@@ -35,6 +35,7 @@ def plan_rank_k(
     is_hermitian: bool = False,
     is_mirrored: bool = False,
     finish: Finish | None = None,
+    c_strides: tuple[int, ...] | None = None,
 ) -> Plan:
     """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
 
@@ -55,6 +56,8 @@ def plan_rank_k(
         The other triangle is written too, as the mirror image; else nothing is written there.
     finish : Finish, optional
         What becomes of the sums.
+    c_strides : tuple of int, optional
+        Of C, in elements, the last one 1; in C order unless given.
     """
     *batch, rows, columns = a.strides
     turned = Matrices(a.type, (*batch, columns, rows), a.alignment)
@@ -63,6 +66,7 @@ def plan_rank_k(
         c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
         is_mirrored_out=is_mirrored,
         finish=finish,
+        c_strides=c_strides,
     )
     product = select.plan(shape, depth, a, turned, a.type, a.type, device, variant)
     assert product is not None

@@ -165,14 +165,10 @@ class _Factor:
         upper = solved(stack, low, high, (high, end), UNIT_LOWER, self.device)
         self.steps += upper.on(in0=self.a.at(stack.at(low, low)), out0=self.a.at(stack.at(low, high)))
         if high < stack.num_rows:
-            self.steps += reduced(
-                stack, (high, stack.num_rows), (high, end), (low, high), self.device, self.a
-            )
+            self.steps += reduced(stack, (high, stack.num_rows), (high, end), (low, high), self.device, self.a)
 
 
-def solved(
-    stack: Stack, low: int, high: int, columns: tuple[int, int], form: Form, device: Device
-) -> Plan:
+def solved(stack: Stack, low: int, high: int, columns: tuple[int, int], form: Form, device: Device) -> Plan:
     """Return the launches that solve with the block on the diagonal for others of the same rows, in place."""
     x = stack.part(low, columns[0])
     system = System(
@@ -198,16 +194,18 @@ def reduced(
     a: Argument,
 ) -> tuple[Step, ...]:
     """Take the product of a block on the left and one above off the block of some rows and columns."""
-    left, above, target = stack.part(lines[0], along[0]), stack.part(along[0], columns[0]), stack.part(lines[0], columns[0])
+    left, above, target = (
+        stack.part(lines[0], along[0]),
+        stack.part(along[0], columns[0]),
+        stack.part(lines[0], columns[0]),
+    )
     batch = (stack.count,) if stack.count > 1 else ()
     shape = (*batch, lines[1] - lines[0], columns[1] - columns[0])
     variant = Variant(finish=subtracted(stack.type, target.strides), c_strides=target.strides)
     plan = select.plan(shape, along[1] - along[0], left, above, stack.type, stack.type, device, variant)
     assert plan is not None
     c = a.at(stack.at(lines[0], columns[0]))
-    return plan.on(
-        out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c
-    )
+    return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
 
 
 def plan_substitute(factors: Stack, num_columns: int, device: Device) -> Plan:
@@ -230,9 +228,7 @@ def plan_substitute(factors: Stack, num_columns: int, device: Device) -> Plan:
     return Plan(tuple(steps))
 
 
-def plan_solve(
-    stack: Stack, num_columns: int, b_strides: tuple[int, int, int], device: Device
-) -> Plan:
+def plan_solve(stack: Stack, num_columns: int, b_strides: tuple[int, int, int], device: Device) -> Plan:
     """Return the launches that solve A X = B.
 
     Outputs are X, in C order, the factors that take the place of A, and the status; the input is B.

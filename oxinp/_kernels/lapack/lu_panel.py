@@ -200,13 +200,13 @@ class _Panel:
             with k.when((number >= column) & (number < self.num_rows)):
                 found = self.magnitude(self.tile[row * self.line + column])
                 best.set(self.better(best, k.compound(self.candidate, found, number)))
-        found = warp_reduce(k, best.get(), lambda a, b: self.better(a, b))
+        found = warp_reduce(k, best.get(), self.better)
         with k.when(k.lane == 0):
             for place, part in zip(self.partials, found.parts, strict=True):
                 place[k.warp] = part
         k.barrier()
         own = k.compound(self.candidate, *[place[k.lane % NUM_WARPS] for place in self.partials])
-        return warp_reduce(k, own, lambda a, b: self.better(a, b), NUM_WARPS)
+        return warp_reduce(k, own, self.better, NUM_WARPS)
 
     def local(self, row: Value) -> Pointer:
         """Where a row of the panel lies that this block has."""
@@ -254,7 +254,7 @@ class _Panel:
                 place = k.cast(boards + k.lane, i64)
                 best.set(k.compound(self.candidate, magnitudes[place], indices[place]))
             k.warp_sync()
-            found = warp_reduce(k, best.get(), lambda a, b: self.better(a, b))
+            found = warp_reduce(k, best.get(), self.better)
             with k.when(k.lane == 0):
                 self.winner[0] = found.parts[1]
         k.barrier()

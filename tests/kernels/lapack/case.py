@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from oxinp._kernels.lapack import lu
+from oxinp._kernels.lapack import cholesky, lu
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
 
@@ -47,3 +47,30 @@ def factored(machine, device, a):
     pivots = np.full((*batch, min(rows, columns)), 9999, np.uint32)
     permutation = np.full((*batch, rows), 9999, np.uint32)
     return run(machine, plan, (a, pivots, permutation, status()))
+
+
+def cholesky_of(machine, device, a):
+    """What is left of matrices, factors in their lower triangles, and the status."""
+    return run(machine, cholesky.plan_factor(stack_of(a), device), (a, status()))
+
+
+def small_cholesky_of(machine, a):
+    """Factors and status."""
+    stack = stack_of(a)
+    return run(machine, cholesky.plan_small(stack, stack), (np.full_like(a, np.nan), status()), (a,))
+
+
+def solution(machine, device, a, b):
+    """X, status."""
+    count, columns = math.prod(a.shape[:-2]), b.shape[-1]
+    strides = (b.shape[-2] * columns, columns, 1)
+    plan = lu.plan_solve(stack_of(a), columns, strides, device)
+    x, _, word = run(machine, plan, (np.full_like(b, np.nan), a, status()), (b,))
+    assert count
+    return x, word
+
+
+def inverse(machine, device, a):
+    """The inverses, status."""
+    x, _, word = run(machine, lu.plan_invert(stack_of(a), device), (np.full_like(a, np.nan), a, status()))
+    return x, word

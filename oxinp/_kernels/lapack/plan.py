@@ -1,0 +1,122 @@
+"""What is asked of factorisations: matrices with any strides in, results in C order and a status out.
+
+Every plan has the result and the status as outputs, and its operands, which stay as they are, as inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.blas3 import symmetrize
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
+from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
+from oxinp._kernels.lapack import cholesky, lu, small
+from oxinp._kernels.lapack.lu import Stack, contiguous
+from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.problem import Operand, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Step
+
+OUT, STATUS = Argument("out0"), Argument("out1")
+LOWER = Form(TRIANGULAR, is_lower=True)
+
+
+def _whole(shape: Sequence[int], a: Operand) -> Stack:
+    """Return matrices in C order, as many and as large."""
+    return contiguous(a.type, math.prod(shape[:-2]), *shape[-2:])
+
+
+def _copied(shape: Sequence[int], a: Operand, device: Device, to: Argument, source: str = "in0") -> tuple[Step, ...]:
+    """Copy to C order."""
+    target = Output(0, Operand(a.type, contiguous_strides(shape)))
+    return elementwise.plan(tuple(shape), (a,), (), (target,), device).on(out0=to, in0=Argument(source))
+
+
+def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches of the Cholesky factors, lower triangles with zeros above, of matrices.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The batch, and the order twice; at least 1 each.
+    a : Operand
+        Of which lower triangles are read.
+    device : Device
+    """
+    stack, order = _whole(shape, a), shape[-1]
+    given = _stacked(shape, a)
+    if given is not None and order <= small.SIDE:
+        return small.plan(small.CHOLESKY, given, stack)
+    if given is not None and order <= cholesky.LENGTH:
+        return cholesky.plan_small(given, stack)
+    matrices = Matrices(a.type, a.strides, a.alignment)
+    lower = symmetrize.plan(tuple(shape), matrices, LOWER, device)
+    return Plan((*lower.steps, *cholesky.plan_factor(stack, device).steps))
+
+
+def _stacked(shape: Sequence[int], a: Operand) -> Stack | None:
+    """Return matrices that follow each other at one distance; None where they do not, or not row by row."""
+    *batch, pitch, step = a.strides
+    loops = [(n, move) for n, move in zip(shape[:-2], batch, strict=True) if n > 1]
+    is_regular = all(outer == n * inner for (_, outer), (n, inner) in pairwise(loops))
+    if (step != 1 and shape[-1] > 1) or not is_regular:
+        return None
+    move = loops[-1][1] if loops else 0
+    return Stack(a.type, math.prod(shape[:-2]), *shape[-2:], pitch, move, a.alignment)
+
+
+def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> Plan:
+    """Return the launches that solve A X = B.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of X: the batch, rows, columns; at least 1 each.
+    a, b : Operand
+        Of the shape of X, but for A's columns.
+    device : Device
+    """
+    *batch, order, columns = shape
+    square = (*batch, order, order)
+    stack, scratch = _whole(square, a), Scratch()
+    given, right = _stacked(square, a), _stacked(shape, b)
+    if given is not None and right is not None and order <= small.SIDE:
+        strides = (right.move, right.pitch, 1)
+        return small.plan(small.SOLVE, given, contiguous(a.type, stack.count, order, columns), strides)
+    nbytes = a.type.nbytes
+    factors = scratch.take(math.prod(square) * nbytes)
+    steps = list(_copied(square, a, device, factors))
+    if right is None:
+        held = scratch.take(math.prod(shape) * nbytes)
+        steps += _copied(shape, b, device, held, "in1")
+        source, strides = held, (order * columns, columns, 1)
+    else:
+        source, strides = Argument("in1"), (right.move, right.pitch, 1)
+    solved = lu.plan_solve(stack, columns, strides, device)
+    more = scratch.take(solved.scratch_nbytes)
+    steps += solved.on(out0=OUT, out1=factors, out2=STATUS, in0=source, scratch=more)
+    return scratch.plan(steps)
+
+
+def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches that invert matrices; parameters as for `plan_cholesky`."""
+    stack, scratch = _whole(shape, a), Scratch()
+    given = _stacked(shape, a)
+    if given is not None and stack.num_rows <= small.SIDE:
+        return small.plan(small.INVERT, given, stack)
+    factors = scratch.take(math.prod(shape) * a.type.nbytes)
+    inverted = lu.plan_invert(stack, device)
+    more = scratch.take(inverted.scratch_nbytes)
+    steps = inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more)
+    return scratch.plan((*_copied(shape, a, device, factors), *steps))
+
+
+__all__ = ["plan_cholesky", "plan_invert", "plan_solve"]
