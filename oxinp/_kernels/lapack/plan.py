@@ -16,16 +16,16 @@ from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.lapack import cholesky, lu, small
 from oxinp._kernels.lapack.lu import Stack, contiguous
-from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 from oxinp._kernels.problem import Operand, Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Step
 
 OUT, STATUS = Argument("out0"), Argument("out1")
+PITCH = 16  # elements that rows are multiples of where we choose
 LOWER = Form(TRIANGULAR, is_lower=True)
 
 
@@ -34,10 +34,9 @@ def _whole(shape: Sequence[int], a: Operand) -> Stack:
     return contiguous(a.type, math.prod(shape[:-2]), *shape[-2:])
 
 
-def _copied(shape: Sequence[int], a: Operand, device: Device, to: Argument, source: str = "in0") -> tuple[Step, ...]:
-    """Copy to C order."""
-    target = Output(0, Operand(a.type, contiguous_strides(shape)))
-    return elementwise.plan(tuple(shape), (a,), (), (target,), device).on(out0=to, in0=Argument(source))
+def _moved(shape: Sequence[int], source: Operand, target: Operand, device: Device) -> Plan:
+    """Return the launch that copies."""
+    return elementwise.plan(tuple(shape), (source,), (), (Output(0, target),), device)
 
 
 def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
@@ -91,18 +90,20 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
     if given is not None and right is not None and order <= small.SIDE:
         strides = (right.move, right.pitch, 1)
         return small.plan(small.SOLVE, given, contiguous(a.type, stack.count, order, columns), strides)
-    nbytes = a.type.nbytes
-    factors = scratch.take(math.prod(square) * nbytes)
-    steps = list(_copied(square, a, device, factors))
-    if right is None:
-        held = scratch.take(math.prod(shape) * nbytes)
-        steps += _copied(shape, b, device, held, "in1")
-        source, strides = held, (order * columns, columns, 1)
-    else:
-        source, strides = Argument("in1"), (right.move, right.pitch, 1)
-    solved = lu.plan_solve(stack, columns, strides, device)
+    pitch = -(-(order + columns) // PITCH) * PITCH
+    both = Stack(a.type, stack.count, order, order + columns, pitch, order * pitch)
+    held = scratch.take(both.count * both.move * a.type.nbytes)
+    solved = lu.plan_solve(both, device)
     more = scratch.take(solved.scratch_nbytes)
-    steps += solved.on(out0=OUT, out1=factors, out2=STATUS, in0=source, scratch=more)
+    x = held.at(order * a.type.nbytes)
+    within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
+    beside = Operand(a.type, within, math.gcd(ALIGNMENT, order * a.type.nbytes))
+    steps = (
+        *_moved(square, a, Operand(a.type, within), device).on(out0=held, in0=Argument("in0")),
+        *_moved(shape, b, beside, device).on(out0=x, in0=Argument("in1")),
+        *solved.on(out0=held, out1=STATUS, scratch=more),
+        *_moved(shape, beside, Operand(a.type, contiguous_strides(shape)), device).on(out0=OUT, in0=x),
+    )
     return scratch.plan(steps)
 
 
@@ -116,7 +117,8 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     inverted = lu.plan_invert(stack, device)
     more = scratch.take(inverted.scratch_nbytes)
     steps = inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more)
-    return scratch.plan((*_copied(shape, a, device, factors), *steps))
+    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
+    return scratch.plan((*copied.on(out0=factors), *steps))
 
 
 __all__ = ["plan_cholesky", "plan_invert", "plan_solve"]

@@ -5,6 +5,8 @@ import math
 import numpy as np
 
 from oxinp._kernels.lapack import cholesky, lu
+from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
 
@@ -60,14 +62,15 @@ def small_cholesky_of(machine, a):
     return run(machine, cholesky.plan_small(stack, stack), (np.full_like(a, np.nan), status()), (a,))
 
 
+def operand_of(array):
+    """How an array lies."""
+    return Operand(from_dtype(array.dtype), tuple(step // array.itemsize for step in array.strides), array.itemsize)
+
+
 def solution(machine, device, a, b):
     """X, status."""
-    count, columns = math.prod(a.shape[:-2]), b.shape[-1]
-    strides = (b.shape[-2] * columns, columns, 1)
-    plan = lu.plan_solve(stack_of(a), columns, strides, device)
-    x, _, word = run(machine, plan, (np.full_like(b, np.nan), a, status()), (b,))
-    assert count
-    return x, word
+    plan = lapack.plan_solve(b.shape, operand_of(a), operand_of(b), device)
+    return run(machine, plan, (np.full_like(b, np.nan), status()), (a, b))
 
 
 def inverse(machine, device, a):
