@@ -13,6 +13,7 @@ from oxinp._api import (  # noqa: F401
     coverage,
     creation,
     indexing,
+    linalg,
     linear_algebra,
     logic,
     manipulation,

@@ -14,7 +14,8 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
-from oxinp._kernels.lapack import cholesky, lu, small
+from oxinp._kernels.lapack import cholesky, determinant, lu, small
+from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 from oxinp._kernels.problem import Operand, Output
@@ -121,4 +122,25 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     return scratch.plan((*copied.on(out0=factors), *steps))
 
 
-__all__ = ["plan_cholesky", "plan_invert", "plan_solve"]
+def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches of determinants: outputs are their signs and the logarithms of their magnitudes.
+
+    Parameters are those of `plan_cholesky`.
+    """
+    stack, scratch = _whole(shape, a), Scratch()
+    nbytes = stack.count * stack.num_rows * 4
+    factors, pivots, permutation = (scratch.take(n) for n in (math.prod(shape) * a.type.nbytes, nbytes, nbytes))
+    status = scratch.take(STATUS_NBYTES)
+    factor = lu.plan_factor(stack, device)
+    more = scratch.take(factor.scratch_nbytes)
+    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
+    return scratch.plan(
+        (
+            *copied.on(out0=factors),
+            *factor.on(out0=factors, out1=pivots, out2=permutation, out3=status, scratch=more),
+            *determinant.plan(stack).on(in0=factors, in1=pivots),
+        )
+    )
+
+
+__all__ = ["plan_cholesky", "plan_invert", "plan_slogdet", "plan_solve"]

@@ -1,0 +1,49 @@
+"""Linear algebra: systems and factorisations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.linalg import _linalg as numpys
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.ops import factorise
+
+
+def _checked(*arrays: Any) -> tuple[Any, ...]:
+    if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in arrays):
+        raise Unsupported("a subclass to pass through")
+    return tuple(as_ours(x) for x in arrays)
+
+
+@implements("linalg.cholesky")
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """See `numpy.linalg.cholesky`."""
+    return factorise.cholesky(*_checked(a), upper=upper)
+
+
+@implements("linalg.inv")
+def inv(a: Any) -> Any:
+    """See `numpy.linalg.inv`."""
+    return factorise.inv(*_checked(a))
+
+
+@implements("linalg.solve")
+def solve(a: Any, b: Any) -> Any:
+    """See `numpy.linalg.solve`."""
+    return factorise.solve(*_checked(a, b))
+
+
+@implements("linalg.det")
+def det(a: Any) -> Any:
+    """See `numpy.linalg.det`."""
+    return factorise.det(*_checked(a))
+
+
+@implements("linalg.slogdet")
+def slogdet(a: Any) -> Any:
+    """See `numpy.linalg.slogdet`."""
+    sign, logarithm = factorise.slogdet(*_checked(a))
+    return numpys.SlogdetResult(sign, logarithm)
