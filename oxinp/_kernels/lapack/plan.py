@@ -17,6 +17,7 @@ from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.lapack import cholesky, determinant, lu, small
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
+from oxinp._kernels.lapack.qr import Qr, upper
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 from oxinp._kernels.problem import Operand, Output
 
@@ -143,4 +144,37 @@ def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     )
 
 
-__all__ = ["plan_cholesky", "plan_invert", "plan_slogdet", "plan_solve"]
+def plan_qr(shape: Sequence[int], a: Operand, device: Device, mode: str = "reduced") -> Plan:
+    """Return the launches of QR factorisations.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of A: the batch, rows, columns; at least 1 each.
+    a : Operand
+    device : Device
+    mode : str
+        What the outputs are: ``"reduced"`` and ``"complete"`` Q and R, ``"r"`` R alone, ``"raw"`` R with the
+        reflectors below, and their tau.
+    """
+    *batch, rows, columns = shape
+    count, type_, depth = math.prod(batch), a.type, min(rows, columns)
+    pitch = columns if mode == "raw" else -(-columns // PITCH) * PITCH
+    stack, scratch = Stack(type_, count, rows, columns, pitch, rows * pitch), Scratch()
+    outputs = (Argument("out0"), Argument("out1"))
+    held = outputs[0] if mode == "raw" else scratch.take(count * stack.move * type_.nbytes)
+    tau = outputs[1] if mode == "raw" else scratch.take(count * depth * type_.nbytes)
+    qr = Qr(stack, held, tau, scratch, device)
+    within = Operand(type_, (*(pitch * step for step in contiguous_strides((*batch, rows))), 1))
+    qr.steps += _moved(shape, a, within, device).on(out0=held)
+    qr.factor()
+    if mode != "raw":
+        height = rows if mode == "complete" else depth
+        r = contiguous(type_, count, height, columns)
+        qr.steps.append(upper(r, outputs[mode != "r"], (stack, held)))
+        if mode != "r":
+            qr.form(contiguous(type_, count, rows, height), outputs[0])
+    return qr.plan()
+
+
+__all__ = ["plan_cholesky", "plan_invert", "plan_qr", "plan_slogdet", "plan_solve"]

@@ -77,3 +77,16 @@ def inverse(machine, device, a):
     """The inverses, status."""
     x, _, word = run(machine, lu.plan_invert(stack_of(a), device), (np.full_like(a, np.nan), a, status()))
     return x, word
+
+
+def qr_of(machine, device, a, mode="reduced"):
+    """What a mode gives."""
+    *batch, rows, columns = a.shape
+    depth = min(rows, columns)
+    height = rows if mode == "complete" else depth
+    shapes = {
+        "r": [(*batch, depth, columns)],
+        "raw": [a.shape, (*batch, depth)],
+    }.get(mode, [(*batch, rows, height), (*batch, height, columns)])
+    plan = lapack.plan_qr(a.shape, operand_of(a), device, mode)
+    return run(machine, plan, [np.full(shape, np.nan, a.dtype) for shape in shapes], (a,))
