@@ -47,3 +47,12 @@ def slogdet(a: Any) -> Any:
     """See `numpy.linalg.slogdet`."""
     sign, logarithm = factorise.slogdet(*_checked(a))
     return numpys.SlogdetResult(sign, logarithm)
+
+
+@implements("linalg.qr")
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """See `numpy.linalg.qr`."""
+    if mode not in ("reduced", "complete", "r", "raw"):
+        raise Unsupported("a mode that NumPy refuses, or deprecates")
+    result = factorise.qr(*_checked(a), mode)
+    return result if mode in ("r", "raw") else numpys.QRResult(*result)

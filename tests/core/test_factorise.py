@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("on_device")
 
 CODES = "fdFD"
 RATIO = 30
-SHAPES = [(5, 5), (40, 40), (2, 3, 7, 7), (2, 35, 35)]
+SHAPES = [(5, 5), (35, 35), (2, 3, 7, 7)]
 
 
 def draw(code, *shape):

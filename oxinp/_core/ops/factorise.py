@@ -142,8 +142,35 @@ SLOGDET = Op(
 )
 
 
-def prepared(*arrays: Handle) -> tuple[Handle, ...]:
-    """Return arrays in the dtype that NumPy's result has; the first one has to be square matrices.
+def _infer_qr(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    (a,), (mode,) = layouts, parameters
+    *batch, rows, columns = a.shape
+    depth = min(rows, columns)
+    height = rows if mode == "complete" else depth
+    shapes = {"r": [(depth, columns)], "raw": [(rows, columns), (depth,)]}.get(
+        mode, [(rows, height), (height, columns)]
+    )
+    return tuple(Layout.of(a.dtype, (*batch, *shape)) for shape in shapes)
+
+
+def _plan_qr(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    (mode,), layout = bound.parameters, bound.graphs[0].layout
+    plan: Plan = planner().plan_qr(layout.shape, operand(layout), device().capability, mode)
+    return plan
+
+
+def _host_qr(a: np.ndarray[Any, Any], mode: str) -> Any:
+    if mode == "r":
+        return np.linalg.qr(a, mode)
+    first, second = np.linalg.qr(a, mode)
+    return (np.ascontiguousarray(first.swapaxes(-1, -2)) if mode == "raw" else first), second
+
+
+QR = Op("qr", _plan_qr, _infer_qr, _host_qr, _flops, takes_views=True)
+
+
+def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
+    """Return arrays in the dtype that NumPy's result has; the first one has to be matrices, square unless told.
 
     Raises
     ------
@@ -156,7 +183,7 @@ def prepared(*arrays: Handle) -> tuple[Handle, ...]:
     if a.ndim < 2:
         msg = f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
         raise LinAlgError(msg)
-    if a.shape[-1] != a.shape[-2]:
+    if are_square and a.shape[-1] != a.shape[-2]:
         msg = "Last 2 dimensions of the array must be square"
         raise LinAlgError(msg)
     dtype = result_dtype(*arrays)
@@ -237,4 +264,15 @@ def det(a: Handle) -> Any:
     return sign * UFUNC_OBJECTS["exp"](logarithm)
 
 
-__all__ = ["CHOLESKY", "INV", "SLOGDET", "SOLVE", "cholesky", "det", "inv", "slogdet", "solve"]
+def qr(a: Handle, mode: str) -> Any:
+    """Return QR factorisations; see `numpy.linalg.qr`, but for modes that are deprecated."""
+    (a,) = prepared(a, are_square=False)
+    result = perform(QR, (a,), (mode,))
+    if mode != "raw":
+        return result
+    turned = view(result[0], lambda seen: seen.swapaxes(-1, -2))
+    turned._view = (None, True)
+    return turned, result[1]
+
+
+__all__ = ["CHOLESKY", "INV", "QR", "SLOGDET", "SOLVE", "cholesky", "det", "inv", "qr", "slogdet", "solve"]
