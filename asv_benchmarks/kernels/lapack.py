@@ -29,8 +29,9 @@ from tests.kernels.machine import parameters
 RATIO = 30
 PEAK = {"f8": 60e12, "f4": 60e12, "c16": 60e12, "c8": 60e12}  # flop/s of products, complex ones counted as four
 NUM_PROBES = 4
+NAMES = ("solve", "cholesky", "inv", "qr")
 
-# name, matrices, order, columns of B, dtype; as many of the first cases as --quick runs come first
+# name, matrices, order, columns of B, dtype
 QUICK = (
     ("solve", 1, 1024, 1, "f8"),
     ("cholesky", 1, 1024, 0, "f8"),
@@ -38,6 +39,8 @@ QUICK = (
     ("solve", 1, 1000, 5, "f4"),
     ("solve", 1, 500, 2, "c16"),
     ("cholesky", 1, 700, 0, "c8"),
+    ("qr", 1, 1024, 0, "f8"),
+    ("qr", 1, 500, 0, "c8"),
     ("solve", 1000, 32, 1, "f8"),
     ("cholesky", 1000, 32, 0, "f8"),
     ("inv", 1000, 32, 0, "f8"),
@@ -51,6 +54,7 @@ CASES = (
     ("cholesky", 1, 4096, 0, "f8"),
     ("cholesky", 1, 16384, 0, "f8"),
     ("inv", 1, 8192, 0, "f8"),
+    ("qr", 1, 4096, 0, "f8"),
     ("solve", 1, 8192, 1, "f4"),
     ("cholesky", 1, 8192, 0, "f4"),
     ("solve", 1, 4096, 1, "c16"),
@@ -120,7 +124,8 @@ class Problem:
         self.b = self.draw(rng, (*shape[:-1], columns)) if name == "solve" else None
         out = self.b if name == "solve" else self.a
         self.found = np.empty_like(out)
-        arrays = [out, np.zeros(1, np.int64), self.a, *([] if self.b is None else [self.b])]
+        second = self.a if name == "qr" else np.zeros(1, np.int64)
+        arrays = [out, second, self.a, *([] if self.b is None else [self.b])]
         self.held = [backend.allocate(x.nbytes) for x in arrays]
         for buffer, array in zip(self.held[2:], arrays[2:], strict=True):
             backend.upload(buffer.ptr, array)
@@ -129,6 +134,7 @@ class Problem:
             "solve": lambda: lapack.plan_solve(out.shape, square, self.operand(out), device),
             "cholesky": lambda: lapack.plan_cholesky(shape, square, device),
             "inv": lambda: lapack.plan_invert(shape, square, device),
+            "qr": lambda: lapack.plan_qr(shape, square, device),
         }[name]()
         pointers = [buffer.ptr for buffer in self.held]
         self.bound = Bound(backend, plan, pointers[:2], pointers[2:])
@@ -142,12 +148,12 @@ class Problem:
 
     def ratio(self, rng):
         """What LAPACK tests, by products with a few vectors; infinity where the status says that it failed."""
-        status = np.zeros(1, np.int64)
+        second = np.empty_like(self.a) if self.name == "qr" else np.zeros(1, np.int64)
         for run in (self.bound, self.bound.graphed):
             run()
             self.backend.synchronize()
-            self.backend.download(status, self.held[1].ptr)
-            if status[0] != -1:
+            self.backend.download(second, self.held[1].ptr)
+            if self.name != "qr" and second[0] != -1:
                 return float("inf")
         self.backend.download(self.found, self.held[0].ptr)
         a, x = self.a, self.found
@@ -160,6 +166,12 @@ class Problem:
             whole = np.tril(a) + np.tril(a, -1).conj().swapaxes(-1, -2)
             difference = whole @ probes - x @ (x.conj().swapaxes(-1, -2) @ probes)
             norms = (_norm(whole), _norm(probes))
+        elif self.name == "qr":
+            orthogonal = x.conj().swapaxes(-1, -2) @ (x @ probes) - probes
+            worst = np.max(_norm(orthogonal) / (self.n * np.finfo(self.dtype).eps * _norm(probes)))
+            difference, norms = a @ probes - x @ (second @ probes), (_norm(a), _norm(probes))
+            if worst > RATIO or np.tril(second[..., :64, :64], -1).any():
+                return float("inf")
         else:
             difference, norms = a @ (x @ probes) - probes, (_norm(a), _norm(x), _norm(probes))
         allowed = self.n * np.finfo(self.dtype).eps * np.prod(norms, axis=0)
@@ -175,11 +187,10 @@ def peers():
     found = {}
     if importlib.util.find_spec("cupy") is not None:
         cupy = importlib.import_module("cupy")
-        found["cupy"] = cupy, {"solve": cupy.linalg.solve, "cholesky": cupy.linalg.cholesky, "inv": cupy.linalg.inv}
+        found["cupy"] = cupy, {name: getattr(cupy.linalg, name) for name in NAMES}
     if importlib.util.find_spec("torch") is not None:
         torch = importlib.import_module("torch")
-        linalg = torch.linalg
-        found["torch"] = torch, {"solve": linalg.solve, "cholesky": linalg.cholesky, "inv": linalg.inv}
+        found["torch"] = torch, {name: getattr(torch.linalg, name) for name in NAMES}
     return found
 
 
