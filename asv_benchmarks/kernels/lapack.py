@@ -17,6 +17,7 @@ import sys
 import numpy as np
 
 from _driver.graph import Graph
+from _driver.launch import Launcher
 from asv_benchmarks.kernels.plans import milliseconds, write
 from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.lapack import plan as lapack
@@ -90,9 +91,11 @@ class Bound:
         for step in plan.steps:  # launches and fills
             if isinstance(step, Launch):
                 given = (*parameters(backend, step, self.buffers), *step.constants)
-                launch = backend.launcher(step.kernel, step.grid, 0, given)
-                self.calls.append((launch, ()))
-                after = [graph.add_kernel(launch.__self__, after=after)]
+                kernel = step.kernel
+                shape = (step.grid, kernel.block, kernel.shared_nbytes)
+                launcher = Launcher(backend.function(kernel), *shape, kernel.param_format, 0, given)
+                self.calls.append((launcher.launch, ()))
+                after = [graph.add_kernel(launcher, after=after)]
             else:
                 target = self.place(step.target)
                 self.calls.append((backend.fill, (target, step.byte, step.nbytes)))
