@@ -14,7 +14,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
-from oxinp._kernels.lapack import cholesky, determinant, lu, small
+from oxinp._kernels.lapack import cholesky, determinant, lu, scaling, small
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
@@ -167,7 +167,10 @@ def plan_qr(shape: Sequence[int], a: Operand, device: Device, mode: str = "reduc
     qr = Qr(stack, held, tau, scratch, device)
     within = Operand(type_, (*(pitch * step for step in contiguous_strides((*batch, rows))), 1))
     qr.steps += _moved(shape, a, within, device).on(out0=held)
+    words = scratch.take(scaling.WORD_NBYTES * count)
+    qr.steps += scaling.scaled(stack, held, words)
     qr.factor()
+    qr.steps.append(scaling.scaled_back(stack, held, words))
     if mode != "raw":
         height = rows if mode == "complete" else depth
         r = contiguous(type_, count, height, columns)

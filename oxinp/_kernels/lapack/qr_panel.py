@@ -12,7 +12,7 @@ for the others', and adds all in the order of the blocks. The sum with x itself 
 columns to the right what they lose, those with the columns to the left a column of M: one wait per column.
 
 Per panel: 4 rows * width^2 flops, its elements read once and written twice. Signs and tau are LAPACK's. Squares are
-not scaled: who calls scales the matrix.
+not scaled: matrices are before, see `scaling`.
 """
 
 from __future__ import annotations

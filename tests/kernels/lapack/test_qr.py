@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from oxinp._kernels.lapack import determinant, qr, qr_panel
+from oxinp._kernels.lapack import determinant, qr, qr_panel, scaling
 from oxinp._kernels.lapack.qr import UpperSpec
 from oxinp._kernels.lapack.qr_panel import QrPanelSpec
+from oxinp._kernels.lapack.scaling import RescaleSpec
 from oxinp._ptx.types import c64, c128, f32, f64
 from tests.kernels.lapack.case import RATIO, draw, qr_of
 from tests.kernels.lapack.spills import check_assembled
@@ -46,6 +47,21 @@ def test_reflectors_are_those_of_lapack(dtype):
     assert np.abs(tau - expected_tau)[keep].max() <= allowed
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("f4", 1e-30), ("f4", 1e30), ("f8", 1e-310), ("f8", 1e-200), ("c16", 1e300), ("f8", 1.0)]
+)
+def test_matrices_whose_squares_overflow_or_vanish(dtype, scale):
+    a = draw(np.random.default_rng(4), dtype, 2, 12, 5)
+    a[1] *= scale
+    q, r = qr_of(machine(), DEVICE, a)
+    tiny = np.finfo(dtype).smallest_subnormal
+    for i in range(2):
+        expected = np.linalg.qr(a[i].astype("c16" if dtype == "c16" else "f8"), "r")
+        allowed = 100 * np.finfo(dtype).eps * np.abs(expected).max() + 4 * tiny
+        assert np.abs(r[i] - expected).max() <= allowed
+        assert np.abs(q[i].conj().T @ q[i] - np.eye(5)).max() <= 100 * np.finfo(dtype).eps
+
+
 def test_several_block_columns():
     a = draw(np.random.default_rng(3), "f8", 140, 132)
     (r,) = qr_of(machine(), DEVICE, a, "r")
@@ -61,6 +77,8 @@ KERNELS = [
     ),
     *(qr.make_upper(UpperSpec(type_, flag)) for type_ in TYPES for flag in (True, False)),
     *(determinant.make(type_) for type_ in TYPES),
+    *(scaling.make_largest(type_) for type_ in TYPES),
+    *(scaling.make_rescale(RescaleSpec(type_, flag)) for type_ in TYPES for flag in (True, False)),
 ]
 
 
