@@ -54,5 +54,6 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """See `numpy.linalg.qr`."""
     if mode not in ("reduced", "complete", "r", "raw"):
         raise Unsupported("a mode that NumPy refuses, or deprecates")
-    result = factorise.qr(*_checked(a), mode)
+    (a,) = _checked(a)
+    result = factorise.qr(a, mode)
     return result if mode in ("r", "raw") else numpys.QRResult(*result)

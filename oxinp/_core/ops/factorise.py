@@ -147,10 +147,9 @@ def _infer_qr(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...
     *batch, rows, columns = a.shape
     depth = min(rows, columns)
     height = rows if mode == "complete" else depth
-    shapes = {"r": [(depth, columns)], "raw": [(rows, columns), (depth,)]}.get(
-        mode, [(rows, height), (height, columns)]
-    )
-    return tuple(Layout.of(a.dtype, (*batch, *shape)) for shape in shapes)
+    shapes: dict[str, list[tuple[int, ...]]] = {"r": [(depth, columns)], "raw": [(rows, columns), (depth,)]}
+    found = shapes.get(mode, [(rows, height), (height, columns)])
+    return tuple(Layout.of(a.dtype, (*batch, *shape)) for shape in found)
 
 
 def _plan_qr(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
@@ -159,7 +158,7 @@ def _plan_qr(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
     return plan
 
 
-def _host_qr(a: np.ndarray[Any, Any], mode: str) -> Any:
+def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
     if mode == "r":
         return np.linalg.qr(a, mode)
     first, second = np.linalg.qr(a, mode)

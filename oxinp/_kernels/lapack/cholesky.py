@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu import Stack
     from oxinp._kernels.plan import Step
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 SIDE = 16
 BLOCK = SIDE * SIDE
@@ -94,7 +94,7 @@ class _Cholesky:
         a, out = self.a.at(wide * self.move), self.out.at(wide * self.out_move)
         tiles = range(spec.num_tiles)
         rows, columns = ([x + t * SIDE if t else x for t in tiles] for x in (self.i, self.j))
-        values = {}
+        values: dict[tuple[int, int], Var] = {}
         zero, one = k.const(0, spec.type), k.const(1, spec.type)
         for s, row in enumerate(rows):
             for t, column in enumerate(columns[: s + 1]):
@@ -117,7 +117,7 @@ class _Cholesky:
         self.report()
         return k.build()
 
-    def factor(self, t: int, rows: list[Value], columns: list[Value], values: dict[tuple[int, int], Value]) -> None:
+    def factor(self, t: int, rows: list[Value], columns: list[Value], values: dict[tuple[int, int], Var]) -> None:
         """Take the products of the columns of a tile off those to their right."""
         k, spec = self.k, self.spec
         length = spec.num_tiles * SIDE

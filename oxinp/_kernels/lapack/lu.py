@@ -47,7 +47,7 @@ class Stack(NamedTuple):
     """
 
     type: Type
-    count: int
+    count: int  # type: ignore[assignment]  # instead of the method of tuples
     num_rows: int
     num_columns: int
     pitch: int

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
@@ -270,7 +270,7 @@ class _Panel:
         k.barrier()
         return winner
 
-    def note(self, column: Value, winner: Value, lists: tuple[Value, ...]) -> None:
+    def note(self, column: Value, winner: Value, lists: tuple[Var, ...]) -> None:
         """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
         k = self.k
         top, positions, sources = lists
@@ -387,7 +387,7 @@ class Panel(NamedTuple):
     pitch: int
     move: int = 0
     pivots_move: int = 0
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
     start: int = 0
 
 

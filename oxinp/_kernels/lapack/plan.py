@@ -33,7 +33,8 @@ LOWER = Form(TRIANGULAR, is_lower=True)
 
 def _whole(shape: Sequence[int], a: Operand) -> Stack:
     """Return matrices in C order, as many and as large."""
-    return contiguous(a.type, math.prod(shape[:-2]), *shape[-2:])
+    *batch, rows, columns = shape
+    return contiguous(a.type, math.prod(batch), rows, columns)
 
 
 def _moved(shape: Sequence[int], source: Operand, target: Operand, device: Device) -> Plan:
@@ -71,7 +72,8 @@ def _stacked(shape: Sequence[int], a: Operand) -> Stack | None:
     if (step != 1 and shape[-1] > 1) or not is_regular:
         return None
     move = loops[-1][1] if loops else 0
-    return Stack(a.type, math.prod(shape[:-2]), *shape[-2:], pitch, move, a.alignment)
+    rows, columns = shape[-2:]
+    return Stack(a.type, math.prod(shape[:-2]), rows, columns, pitch, move, a.alignment)
 
 
 def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> Plan:

@@ -82,8 +82,8 @@ class _Panel:
         self.sums, self.lines, self.flags = k.pointer("sums", type_), k.pointer("lines", type_), k.pointer("flags", u32)
         names = ("num_rows", "num_columns", "num_blocks", "epoch")
         self.num_rows, self.num_columns, self.num_blocks, self.epoch = (k.scalar(name, u32) for name in names)
-        names = ("pitch", "move", "v_pitch", "v_move", "m_pitch", "m_move", "tau_move")
-        strides = [k.scalar(name, i64) for name in names]
+        moves = ("pitch", "move", "v_pitch", "v_move", "m_pitch", "m_move", "tau_move")
+        strides = [k.scalar(name, i64) for name in moves]
         self.pitch, self.move, self.v_pitch, self.v_move, self.m_pitch, self.m_move, self.tau_move = strides
         self.line = self.width + 1
         self.num_groups = BLOCK // self.width
@@ -290,7 +290,7 @@ class QrPanel(NamedTuple):
     v_strides: tuple[int, int]
     m_strides: tuple[int, int]
     tau_move: int
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
     start: int = 0
 
 

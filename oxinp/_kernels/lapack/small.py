@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.lapack.lu import Stack
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 WARP = 32
 SIDE = 32
@@ -125,7 +125,7 @@ class _Small:
             group = [values.get(start + i, self.zero) for i in range(self.vector)]
             buffer.store(start, group)
 
-    def rows(self) -> list[Value]:
+    def rows(self) -> list[Var]:
         """The row of A that a lane has; of the identity where there is none."""
         k = self.k
         wide = k.cast(self.matrix, i64) * self.a_move + k.cast(self.row, i64) * self.a_pitch
@@ -184,7 +184,7 @@ class _System(_Small):
         place = k.cast(self.matrix, i64) * self.x_move + k.cast(row, i64) * self.x_pitch
         return self.x.at(place + k.cast(self.chunk * self.spec.columns, i64))
 
-    def right(self) -> list[Value]:
+    def right(self) -> list[Var]:
         """The row of B that a lane has."""
         k, found = self.k, []
         first = self.chunk * self.spec.columns
@@ -229,7 +229,7 @@ class _System(_Small):
         is_better = (others > magnitude) | ((others == magnitude) & (place < position))
         return self.k.where(is_better, other, own)
 
-    def eliminate(self, j: int, values: list[Value], right: list[Value], first: Value) -> None:
+    def eliminate(self, j: int, values: list[Var], right: list[Var], first: Var) -> None:
         """Find the pivot of a step, and take its row off those that are left."""
         k, side = self.k, self.side
         winner = self.pivot(j, values[j].get())
@@ -249,7 +249,7 @@ class _System(_Small):
         for i, above in self.loaded(buffer, j + 1, len(both)):
             both[i].set(multiply_add(k, factor, above, both[i].get()))
 
-    def substitute(self, j: int, values: list[Value], right: list[Value]) -> None:
+    def substitute(self, j: int, values: list[Var], right: list[Var]) -> None:
         """Solve for a row of X, and take its products off what is above."""
         k, columns = self.k, self.spec.columns
         is_pivot = self.position == j
