@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from oxinp import _runtime
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
@@ -211,6 +212,16 @@ def _aligned(array: Handle) -> Handle:
     return array if array._layout.is_aligned else copy(array)
 
 
+def _possible(a: Handle) -> None:
+    """Raise `Unsupported` for matrices of more rows than there are kernels for."""
+    layout, backend = a._layout, _runtime.current()
+    if backend is None:
+        return  # NumPy computes
+    if not planner().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[-2], backend.capability):
+        msg = f"matrices of {layout.shape[-2]} rows"
+        raise Unsupported(msg)
+
+
 def cholesky(a: Handle, *, upper: bool = False) -> Any:
     """Return Cholesky factors; see `numpy.linalg.cholesky`."""
     (a,) = prepared(a)
@@ -231,7 +242,9 @@ def _conjugate(a: Handle) -> Any:
 
 def inv(a: Handle) -> Any:
     """Return inverses; see `numpy.linalg.inv`."""
-    return perform(INV, prepared(a))
+    (a,) = prepared(a)
+    _possible(a)
+    return perform(INV, (a,))
 
 
 def solve(a: Handle, b: Handle) -> Any:
@@ -243,6 +256,7 @@ def solve(a: Handle, b: Handle) -> Any:
     if b._layout.shape[-2] != a._layout.shape[-1]:
         msg = "shapes that do not go together, of which NumPy says how"
         raise Unsupported(msg)
+    _possible(a)
     x = perform(SOLVE, (a, b))
     if not is_vector:
         return x
@@ -253,7 +267,9 @@ def solve(a: Handle, b: Handle) -> Any:
 
 def slogdet(a: Handle) -> tuple[Any, Any]:
     """Return signs of determinants and logarithms of their magnitudes; see `numpy.linalg.slogdet`."""
-    sign, logarithm = perform(SLOGDET, prepared(a))
+    (a,) = prepared(a)
+    _possible(a)
+    sign, logarithm = perform(SLOGDET, (a,))
     return (sign, logarithm) if sign.ndim else (sign[()], logarithm[()])
 
 
@@ -266,6 +282,7 @@ def det(a: Handle) -> Any:
 def qr(a: Handle, mode: str) -> Any:
     """Return QR factorisations; see `numpy.linalg.qr`, but for modes that are deprecated."""
     (a,) = prepared(a, are_square=False)
+    _possible(a)
     result = perform(QR, (a,), (mode,))
     if mode != "raw":
         return result

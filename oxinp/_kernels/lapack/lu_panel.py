@@ -331,11 +331,16 @@ def block_height(type: Type, num_rows: int, device: Device, *, are_many: bool) -
     """Return how many rows a block has: all of them where there are many panels and they fit, else few."""
     largest = _largest(type, device)
     heights = [height for height in HEIGHTS if height < largest] + [largest]
-    if num_rows > MAX_BLOCKS * largest:
-        raise NotImplementedError(f"a panel of {num_rows} rows, of which {MAX_BLOCKS} blocks hold {largest} each")
+    if num_rows > most_rows(type, device):
+        raise ValueError(f"a panel of {num_rows} rows, where {most_rows(type, device)} fit")
     fitting = [height for height in heights if are_many and height >= num_rows]
     most = min(MAX_BLOCKS, device.num_sms)
     return (fitting or [height for height in heights if height * most >= num_rows] or heights[-1:])[0]
+
+
+def most_rows(type: Type, device: Device) -> int:
+    """Return how many rows a panel may have: those of as many blocks as wait for each other."""
+    return min(MAX_BLOCKS, device.num_sms) * _largest(type, device)
 
 
 def _largest(type: Type, device: Device) -> int:
@@ -426,4 +431,4 @@ def launch(
     )
 
 
-__all__ = ["NOWHERE", "WIDTHS", "Board", "Panel", "PanelSpec", "block_height", "board", "launch", "make"]
+__all__ = ["NOWHERE", "WIDTHS", "Board", "Panel", "PanelSpec", "block_height", "board", "launch", "make", "most_rows"]

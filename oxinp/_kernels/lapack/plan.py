@@ -14,7 +14,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
-from oxinp._kernels.lapack import cholesky, determinant, lu, scaling, small
+from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, scaling, small
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
+    from oxinp._ptx.types import Type
 
 OUT, STATUS = Argument("out0"), Argument("out1")
 PITCH = 16  # elements that rows are multiples of where we choose
 LOWER = Form(TRIANGULAR, is_lower=True)
+
+
+def is_possible(type: Type, num_rows: int, device: Device) -> bool:
+    """Whether matrices of so many rows can be factored; Cholesky's always can."""
+    return num_rows <= lu_panel.most_rows(type, device)
 
 
 def _whole(shape: Sequence[int], a: Operand) -> Stack:
@@ -182,4 +188,4 @@ def plan_qr(shape: Sequence[int], a: Operand, device: Device, mode: str = "reduc
     return qr.plan()
 
 
-__all__ = ["plan_cholesky", "plan_invert", "plan_qr", "plan_slogdet", "plan_solve"]
+__all__ = ["is_possible", "plan_cholesky", "plan_invert", "plan_qr", "plan_slogdet", "plan_solve"]

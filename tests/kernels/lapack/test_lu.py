@@ -7,8 +7,10 @@ import pytest
 import scipy.linalg
 
 from oxinp._kernels.lapack import diagonal, lu_panel, rows
+from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.lu_panel import PanelSpec
 from oxinp._kernels.lapack.rows import PermuteSpec
+from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64
 from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution
 from tests.kernels.lapack.spills import check_assembled
@@ -98,6 +100,13 @@ def test_inverses(dtype, shape):
     assert status == diagonal.NO_ZERO
     norms = [np.linalg.norm(y, 1, axis=(-2, -1)) for y in (a @ x - np.eye(shape[-1]), a, x)]
     assert (norms[0] <= RATIO * shape[-1] * np.finfo(dtype).eps * norms[1] * norms[2]).all()
+
+
+def test_more_rows_than_blocks_hold_are_refused():
+    assert lapack.is_possible(f64, 1000, DEVICE)
+    assert not lapack.is_possible(f64, 1 << 20, DEVICE)
+    with pytest.raises(ValueError, match="a panel of 1048576 rows"):
+        lapack.plan_invert((1 << 20, 1 << 20), Operand(f64, (1 << 20, 1)), DEVICE)
 
 
 KERNELS = [
