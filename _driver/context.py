@@ -9,7 +9,7 @@ from _driver import errors
 from _driver.driver import Driver
 from _driver.enums import Limit
 from _driver.handle import Handle
-from _driver.launch import LaunchLog
+from _driver.launch_log import LaunchLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

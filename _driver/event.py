@@ -38,15 +38,15 @@ class Event(Handle):
         super().__init__(context.driver, handle.value or 0)
 
     def record(self, stream: int) -> None:
-        """Put it at the present end of a stream, given by its handle."""
+        """Record the event at the present end of a stream, given by its handle."""
         self.driver.cuEventRecord(self.handle, stream)
 
     def synchronize(self) -> None:
-        """Wait until it has been passed; returns at once if it was never recorded."""
+        """Wait until the event has been passed; return at once if it was never recorded."""
         self.driver.cuEventSynchronize(self.handle)
 
     def is_done(self) -> bool:
-        """Return whether it has been passed, without waiting."""
+        """Return whether the event has been passed, without waiting."""
         return self.driver.query("cuEventQuery", self.handle)
 
     def elapsed_ms(self, later: Event) -> float:

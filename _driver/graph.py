@@ -55,7 +55,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """What it does: "kernel", "memcpy", "memset", "host", "graph", "empty" and others."""
+        """Type of the node: "kernel", "memcpy", "memset", "host", "graph", "empty" and others."""
         number = ctypes.c_int()
         self.graph.driver.cuGraphNodeGetType(self.handle, ctypes.byref(number))
         return _NODE_TYPES.get(number.value, f"type {number.value}")
@@ -182,7 +182,7 @@ class Graph(Handle):
         self.driver.cuGraphDebugDotPrint(self.handle, os.fsencode(path), flags)
 
     def take(self, handle: int) -> None:
-        """Become another graph of the driver's, which nobody else destroys."""
+        """Take ownership of another driver graph."""
         self.driver.cuGraphDestroy(self.handle)
         self._handle = handle
 
@@ -221,7 +221,7 @@ class Executable(Handle):
         self._kept = kept
 
     def launch(self, stream: int = 0) -> None:
-        """Queue all of it on a stream; launches of one executable run one after the other."""
+        """Enqueue the whole graph on a stream; launches of one executable run one after the other."""
         self.driver.cuGraphLaunch(self.handle, stream)
 
     def upload(self, stream: int = 0) -> None:

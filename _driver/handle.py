@@ -49,7 +49,7 @@ class Handle:
 
     @property
     def handle(self) -> int:
-        """What the driver calls it."""
+        """The driver's handle of the object."""
         handle = self._handle
         if handle is None:
             raise errors.InvalidHandle(f"this {type(self).__name__} is closed: make a new one, or close it later")
@@ -57,7 +57,7 @@ class Handle:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has been given back."""
+        """Whether the object has been destroyed."""
         return self._handle is None
 
     def close(self) -> None:

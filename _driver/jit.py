@@ -18,7 +18,7 @@ _LOG_NBYTES = 1 << 16
 
 
 class JitOptions:
-    """What the compiler is told, and the memory it writes its logs to: keep it until the compiler is done.
+    """Options of the compiler, and the buffers of its logs: keep this object until the compiler is done.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class JitOptions:
 
     @property
     def info_log(self) -> str:
-        """What the compiler said beside errors."""
+        """Messages of the compiler that are not errors."""
         return self._info.value.decode(errors="replace").strip()
 
     @property

@@ -11,9 +11,7 @@ import ctypes
 import functools
 import re
 import struct
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
-from weakref import ref
 
 from _driver import errors
 from _driver.enums import LaunchAttributeId
@@ -21,14 +19,13 @@ from _driver.enums import LaunchAttributeId
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from _driver.launch_log import LaunchCounter
     from _driver.module import Function
 
 __all__ = [
     "CurrentStream",
     "LaunchAttribute",
     "LaunchConfig",
-    "LaunchCounter",
-    "LaunchLog",
     "Launcher",
     "split_format",
 ]
@@ -40,6 +37,7 @@ _PARAM_ALIGN = 64  # tensor maps are passed by value and want this much
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 _MAX_THREADS = 1024
+_ONE = (1, 1, 1)
 
 _CALL = "cuLaunchKernelEx"
 
@@ -61,64 +59,6 @@ class LaunchConfig(ctypes.Structure):
         ("attributes", ctypes.c_void_p),
         ("num_attributes", ctypes.c_uint),
     )
-
-
-class LaunchCounter(Protocol):
-    """Something that counts launches."""
-
-    launches: int
-
-
-class LaunchLog:
-    """What was launched in a context lately, for the day one of the kernels ends it.
-
-    Nothing is written at a launch but its number, into a variable of the launcher's own: the log asks the launchers,
-    each at last when it goes.
-
-    Attributes
-    ----------
-    launches : int
-        Launches by those that were given no counter of their own.
-    """
-
-    __slots__ = ("_counters", "_gone", "_launchers", "_settled", "launches")
-
-    MOST = 8
-    """More names than this help nobody."""
-
-    def __init__(self) -> None:
-        self.launches = 0
-        self._counters: list[LaunchCounter] = []
-        self._settled: list[int] = []  # what each counter was when the device was last waited for
-        self._launchers: dict[ref[Callable[..., None]], tuple[str, Callable[[], int], int]] = {}
-        self._gone: deque[tuple[str, int, int]] = deque(maxlen=self.MOST)
-
-    def add(self, launch: Callable[..., None], name: str, last: Callable[[], int], counter: LaunchCounter) -> None:
-        """Remember a launcher: its kernel, and a function that gives what its counter was after its last launch."""
-        place = next((place for place, known in enumerate(self._counters) if known is counter), len(self._counters))
-        if place == len(self._counters):
-            self._counters.append(counter)
-            self._settled.append(counter.launches)
-        self._launchers[ref(launch, self._let_go)] = name, last, place
-
-    def _let_go(self, launcher: ref[Callable[..., None]]) -> None:
-        name, last, place = self._launchers.pop(launcher)
-        self._gone.append((name, last(), place))
-
-    def settle(self) -> None:
-        """Forget what was launched so far: the device has been waited for, and is well."""
-        self._settled[:] = [counter.launches for counter in self._counters]
-
-    def suspects(self) -> tuple[str, ...]:
-        """Return the names of the kernels launched since, the last one first."""
-        launched = [*self._gone, *[(name, last(), place) for name, last, place in list(self._launchers.values())]]
-        recent = []
-        for name, number, place in launched:
-            now, settled = self._counters[place].launches, self._settled[place]
-            # A counter below what it was has been set back by somebody.
-            if (settled if settled <= now else 0) < number <= now:
-                recent.append((number, name))
-        return tuple(dict.fromkeys(name for _, name in sorted(recent, reverse=True)))[: self.MOST]
 
 
 class CurrentStream(Protocol):
@@ -314,7 +254,7 @@ class Launcher:
 
     @property
     def attributes(self) -> Sequence[LaunchAttribute]:
-        """What the driver is told beside shape and stream."""
+        """Launch attributes beside shape and stream."""
         return list(self._attributes)
 
     @property
@@ -366,6 +306,24 @@ class Launcher:
         """Launch with these leading parameters."""
         self.launch(*varying)
 
+    def at(self, grid: tuple[int, int, int], constants: tuple[object, ...]) -> Callable[..., None]:
+        """Return what launches with another grid and these as the last parameters, of which all vary.
+
+        It takes a twentieth of the time that a Launcher of its own takes to make, and 0.4 us more at each launch. All
+        that are made of one Launcher share its memory: threads may call them only under one lock.
+        """
+        x, y, z = grid
+        if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
+            _check_shape(grid, _ONE, None)  # which says what is wrong
+        launch, extents = self.launch, self.config
+
+        def launch_there(*varying: object) -> None:
+            there = extents.grid
+            there[0], there[1], there[2] = x, y, z
+            launch(*varying, *constants)
+
+        return launch_there
+
     def _fail(self, result: int, call: Callable[[], int]) -> None:
         if result in {errors.INVALID_CONTEXT, errors.INVALID_HANDLE}:  # no context is current, or another device's
             self.function.module.context.make_current()
@@ -387,7 +345,7 @@ class Launcher:
 
 
 def _check_shape(grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] | None) -> None:
-    """Raise LaunchError for shapes that no device takes: some would arrive as others, cut to 32 bits."""
+    """Raise LaunchError for shapes that no device takes; some would be truncated to 32 bits."""
     limits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         "grid": (grid, _MAX_GRID),
         "block": (block, _MAX_BLOCK),

@@ -40,7 +40,7 @@ def attribute(name: str, device: Device, peer: Device) -> int:
 
 
 def enable(context: Context, peer: Context) -> None:
-    """Let kernels in a context use the memory of a peer's, all of it, now and later. More than once does nothing.
+    """Grant kernels in a context access to all memory of a peer, present and future; once is enough.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def enable(context: Context, peer: Context) -> None:
 
 
 def disable(context: Context, peer: Context) -> None:
-    """Take the permission back; where there is none, do nothing."""
+    """Revoke the access; do nothing where none was granted."""
     with _ignoring("CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"):
         context.driver.cuCtxDisablePeerAccess(peer.handle)
 

@@ -55,7 +55,7 @@ class Stream(Handle):
         super().__init__(context.driver, handle)
 
     def synchronize(self) -> None:
-        """Wait until all its work is done.
+        """Wait until all work of the stream is done.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Stream(Handle):
         self.driver.cuStreamSynchronize(self.handle)
 
     def is_done(self) -> bool:
-        """Return whether all its work is done, without waiting."""
+        """Return whether all work of the stream is done, without waiting."""
         return self.driver.query("cuStreamQuery", self.handle)
 
     def wait(self, event: Event) -> None:
@@ -86,7 +86,7 @@ class Stream(Handle):
         return event
 
     def call(self, function: Callable[[], object]) -> None:
-        """Have a Python function called once, when the stream comes to it; the stream waits for it to return.
+        """Enqueue one call of a Python function; the stream waits until it returns.
 
         Parameters
         ----------

@@ -88,7 +88,7 @@ class StreamPool(Handle):
         return ptr.value
 
     def free(self, ptr: int, stream: int = 0) -> None:
-        """Take memory back when a stream comes to it."""
+        """Free memory in the order of a stream."""
         self.driver.cuMemFreeAsync(ptr, stream)
 
     def attribute(self, name: str) -> int:
@@ -103,11 +103,11 @@ class StreamPool(Handle):
         self.driver.cuMemPoolSetAttribute(self.handle, number, ctypes.byref(_value(number, value)))
 
     def trim(self, keep_nbytes: int = 0) -> None:
-        """Give back what is not in use, but for so many bytes."""
+        """Release unused memory to the device, but for so many bytes."""
         self.driver.cuMemPoolTrimTo(self.handle, keep_nbytes)
 
     def set_access(self, devices: Iterable[Device], *, is_allowed: bool = True) -> None:
-        """Let other devices read and write the memory of the pool, or no longer.
+        """Grant other devices access to the memory of the pool, or revoke it.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Virtual memory: addresses that are reserved once, and memory that is put behind them piece by piece.
+"""Virtual memory: address ranges that are reserved once, and physical memory mapped to them piece by piece.
 
 A range can grow without a copy, and shrink in the middle: what stays keeps its address.
 """
@@ -91,7 +91,7 @@ class AddressRange(Handle):
         return self.handle
 
     def map(self, offset: int, memory: PhysicalMemory, devices: Iterable[Device] = ()) -> None:
-        """Put memory behind part of the range, for the context's device and others to read and write.
+        """Map physical memory to part of the range, for the context's device and others to read and write.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class AddressRange(Handle):
             raise
 
     def share(self, devices: Iterable[Device]) -> None:
-        """Let other devices use what lies behind the range now."""
+        """Grant other devices access to the memory that is mapped now."""
         wanted = list(devices)
         for offset, memory in self.mapped.items():
             self._allow(self.handle + offset, memory.nbytes, wanted)
@@ -126,11 +126,11 @@ class AddressRange(Handle):
         self.driver.cuMemSetAccess(ptr, nbytes, (MemAccessDesc * len(wanted))(*wanted), len(wanted))
 
     def commit(self, offset: int, nbytes: int) -> None:
-        """Put new memory behind part of the range."""
+        """Map new physical memory to part of the range."""
         self.map(offset, PhysicalMemory(self.context, nbytes))
 
     def unmap(self, offset: int) -> PhysicalMemory:
-        """Take the memory at an offset away, and return it; the device must be done with it."""
+        """Unmap and return the memory at an offset; the device must be done with it."""
         memory = self.mapped[offset]
         self.driver.cuMemUnmap(self.handle + offset, memory.nbytes)
         del self.mapped[offset]

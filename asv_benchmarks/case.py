@@ -24,10 +24,6 @@ BATCH_SECONDS = 3e-3
 MAX_BATCH = 100
 
 
-class NotApplicableError(Exception):
-    """A case means nothing on a side: that is no failure. Raised while it is set up."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """One round: the case's value, and per call the host time and the number of kernel launches."""
@@ -63,7 +59,7 @@ class Case(abc.ABC):
     param_names = ()
     unit = "ms"
     rounds = 9
-    peers = ("cupy", "torch")
+    peers = ("cupy", "torch", "jax")
     # asv: the rounds are ours, one call is enough.
     timeout = 600
 
@@ -119,8 +115,10 @@ class DeviceCase(Case):
         count = max(1, min(MAX_ROTATED, math.ceil(ROTATED_NBYTES / nbytes))) if side.backend == "cuda" else 1
         rotation = [[side.asarray(host) for host in hosts] for _ in range(count)]
 
+        body = side.compiled(lambda arrays: self.body(side.xp, arrays, *params))
+
         def call(i):
-            result = self.body(side.xp, rotation[i % count], *params)
+            result = body(rotation[i % count])
             if side.materialise is not None:
                 side.materialise(result)
             return result

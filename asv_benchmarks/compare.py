@@ -1,10 +1,11 @@
 """Run the benchmarks on several libraries side by side, in one process on the same inputs, without asv.
 
-    python -m asv_benchmarks.compare --peers cupy,torch,numpy --filter hot_path --json h200.json
+    python -m asv_benchmarks.compare --peers cupy,torch,jax,numpy --filter hot_path --json h200.json
 
 Prints per case oxinp's value, each peer's, the ratio peer/ours (above 1 oxinp is faster), the share of the physical
-limit (bytes that must move over this run's own copy bandwidth), and whether the case reaches what it must. Exit status
-1 when a case of oxinp's failed to run, or when ``--against`` finds a ratio worse than ``--fail-above`` allows.
+limit (bytes that must move over this run's own copy bandwidth), and whether the case reaches what it must. A dash
+stands for what a library does not have; what it says itself follows below. Exit status 1 when a case of oxinp's failed
+to run, or when ``--against`` finds a ratio worse than ``--fail-above`` allows.
 """
 
 import argparse
@@ -24,7 +25,8 @@ import numpy as np
 
 import asv_benchmarks
 from asv_benchmarks import sides
-from asv_benchmarks.case import Case, DeviceCase, Measurement, NotApplicableError, median, random_array
+from asv_benchmarks.case import Case, DeviceCase, Measurement, median, random_array
+from asv_benchmarks.sides import NotApplicableError
 
 FIRST = "hot_path"
 COPY_NBYTES = 512 << 20
@@ -42,6 +44,14 @@ class Row:
     errors: dict = dataclasses.field(default_factory=dict)
     left_out: dict = dataclasses.field(default_factory=dict)
     judged: list = dataclasses.field(default_factory=list)
+
+    def note(self, side, error):
+        """Enter what a side raised: an error, or that its library cannot do this."""
+        lacking = side.lacks(error)
+        if lacking is None:
+            self.errors[side.name] = f"{type(error).__name__}: {error}"
+        else:
+            self.left_out[side.name] = lacking
 
     @property
     def ratios(self):
@@ -108,18 +118,19 @@ def run_case(name, case, params, running, bandwidth, *, rounds=None, verify=Fals
         except NotApplicableError as reason:
             row.left_out[side.name] = str(reason)
         except Exception as error:  # noqa: BLE001 a case that fails on one side is a result, not the end of the run
-            row.errors[side.name] = f"{type(error).__name__}: {error}"
-    for _, side_name in itertools.product(range(rounds or case.rounds), list(measures)):
-        if side_name in row.errors:
+            row.note(side, error)
+    measured = [side for side in running if side.name in measures]
+    for _, side in itertools.product(range(rounds or case.rounds), measured):
+        if side.name in row.errors or side.name in row.left_out:
             continue
         try:
-            samples.setdefault(side_name, []).append(measures[side_name]())
+            samples.setdefault(side.name, []).append(measures[side.name]())
         except Exception as error:  # noqa: BLE001 as above
-            row.errors[side_name] = f"{type(error).__name__}: {error}"
+            row.note(side, error)
     measures.clear()
     for side in running:
         side.release()
-    results = {n: median(s) for n, s in samples.items() if n not in row.errors}
+    results = {n: median(s) for n, s in samples.items() if n not in row.errors and n not in row.left_out}
     row.ours = results.pop("oxinp", None)
     row.peers = results
     if row.ours is not None:
@@ -229,7 +240,7 @@ def load_all(names):
 def parse(argv):
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.compare", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--peers", default="cupy,torch,numpy", help="libraries beside oxinp (default: %(default)s)")
+    parser.add_argument("--peers", default="cupy,torch,jax,numpy", help="libraries beside oxinp (default: %(default)s)")
     parser.add_argument("--filter", default="", metavar="REGEX", help="cases whose name matches")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything measured")
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE", help="a baseline written by --json")

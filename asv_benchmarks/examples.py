@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from asv_benchmarks import requirement
-from asv_benchmarks.case import Case, Measurement, NotApplicableError, ValueCase
+from asv_benchmarks.case import Case, Measurement, ValueCase
 from asv_benchmarks.example_table import EXAMPLES, FOLDER
+from asv_benchmarks.sides import NotApplicableError
 
 MILLISECONDS = 1e3
 

@@ -43,6 +43,7 @@ class Chain(HostCase):
         hosts = [random_array(NUM_ELEMENTS, "float32", seed) for seed in range(operations + 1)]
         leaves = [side.asarray(host) for host in hosts]
         assert np.array_equal(side.to_host(chain(*leaves)), chain(*hosts))
+        chain = side.compiled(chain)
         materialise = side.materialise
         if materialise is None:
             return lambda: chain(*leaves)

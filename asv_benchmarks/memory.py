@@ -4,7 +4,8 @@ import gc
 import sys
 
 from asv_benchmarks import requirement
-from asv_benchmarks.case import NotApplicableError, ValueCase, random_array
+from asv_benchmarks.case import ValueCase, random_array
+from asv_benchmarks.sides import NotApplicableError
 
 # A block per operation would be 100,000; caches that fill once may keep a few.
 ALLOWED_PYTHON_BLOCKS = 2000

@@ -3,7 +3,8 @@
 import numpy as np
 
 from asv_benchmarks import requirement
-from asv_benchmarks.case import DeviceCase, NotApplicableError, random_array
+from asv_benchmarks.case import DeviceCase, random_array
+from asv_benchmarks.sides import NotApplicableError
 
 NUM_CHECKED = 64  # rows and columns of a result that are compared with NumPy's
 DTYPES = ("float64", "float32", "complex128", "complex64", "float16", "int64")

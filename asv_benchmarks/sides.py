@@ -7,10 +7,25 @@ differently. Peers are optional: `load` says what is missing instead of failing.
 import contextlib
 import gc
 import importlib
+import os
 import time
 import types
 
 import numpy as np
+
+# What cases ask of `Side.xp`, by NumPy's names.
+OPERATIONS = (
+    *("all", "any", "arccosh", "arcsin", "arctanh", "argmax", "argmin", "ascontiguousarray", "cumprod", "cumsum"),
+    *("exp", "flatnonzero", "log1p", "matmul", "max", "mean", "min", "power", "sin", "sqrt", "std", "sum", "var"),
+)
+
+
+class NotApplicableError(Exception):
+    """A case means nothing on a side, or the library cannot do it: that is no failure. Raised while it is set up."""
+
+
+def _first_line(error):
+    return str(error).splitlines()[0]
 
 
 class Side:
@@ -36,6 +51,16 @@ class Side:
     def measuring(self):
         """Return the context that the library is measured in."""
         return contextlib.nullcontext()
+
+    def compiled(self, function):
+        """Return a function of arrays in the form in which the library's users call it again and again."""
+        return function
+
+    def lacks(self, error):
+        """Return what the library cannot do, where that is what its exception says; else None."""
+        if isinstance(error, AttributeError) and error.obj is self.xp:
+            return f"{self.name} has no {error.name}"
+        return None
 
     def asarray(self, host):
         """Copy a NumPy array to where the library computes."""
@@ -129,6 +154,42 @@ class Cupy(Side):
         self.xp.get_default_memory_pool().free_all_blocks()
 
 
+def _torch_operations(torch):
+    """Return PyTorch's own functions by NumPy's names, and its closest and fastest where it has none of that kind."""
+
+    def over(function, **options):
+        """Return a reduction whose axis is called `dim`, and is left out for all."""
+
+        def reduce(x, axis=None):
+            return function(x, **options) if axis is None else function(x, dim=axis, **options)
+
+        return reduce
+
+    def along(function):
+        """Return a scan, which has NumPy's dtypes by name."""
+
+        def scan(x, axis=None, dtype=None):
+            dtype = None if dtype is None else getattr(torch, np.dtype(dtype).name)
+            return function(x.flatten() if axis is None else x, dim=axis or 0, dtype=dtype)
+
+        return scan
+
+    return {
+        **{name: getattr(torch, name) for name in ("exp", "log1p", "matmul", "sin", "sqrt")},
+        "power": torch.pow,
+        **{f"arc{name}": getattr(torch, f"a{name}") for name in ("cosh", "sin", "tanh")},
+        **{name: over(getattr(torch, name)) for name in ("all", "any", "argmax", "argmin", "mean", "sum")},
+        "max": over(torch.amax),
+        "min": over(torch.amin),
+        "std": over(torch.std, correction=0),
+        "var": over(torch.var, correction=0),
+        "cumprod": along(torch.cumprod),
+        "cumsum": along(torch.cumsum),
+        "ascontiguousarray": lambda x: x.contiguous(),
+        "flatnonzero": lambda x: torch.nonzero(x.flatten()).squeeze(1),
+    }
+
+
 class Torch(Side):
     """PyTorch, on its current CUDA stream."""
 
@@ -136,20 +197,16 @@ class Torch(Side):
     backend = "cuda"
 
     def __init__(self, torch):
-        # PyTorch spells some of NumPy's functions differently; each is given its closest, fastest equivalent.
-        names = types.SimpleNamespace(
-            sqrt=torch.sqrt,
-            sin=torch.sin,
-            matmul=torch.matmul,
-            sum=lambda x, axis=None: torch.sum(x) if axis is None else torch.sum(x, dim=axis),
-            max=lambda x, axis=None: torch.amax(x) if axis is None else torch.amax(x, dim=axis),
-            where=torch.where,
-            ascontiguousarray=lambda x: x.contiguous(),
-        )
+        names = types.SimpleNamespace(**_torch_operations(torch))
         super().__init__(names)
         self.torch = torch
         self.version = torch.__version__
         torch.set_grad_enabled(False)
+
+    def lacks(self, error):
+        # Kernels are missing by dtype, which only calling them tells.
+        is_told = isinstance(error, NotImplementedError) or "not implemented for" in str(error)
+        return f"PyTorch: {_first_line(error)}" if is_told and isinstance(error, RuntimeError) else super().lacks(error)
 
     def asarray(self, host):
         return self.torch.from_numpy(host).cuda()
@@ -186,6 +243,65 @@ class Torch(Side):
         self.torch.cuda.empty_cache()
 
 
+class Jax(Side):
+    """JAX, compiled as its users compile (`jax.jit`), in full precision.
+
+    It shows nobody its stream: marks are moments at which all that was enqueued is done, on the host's clock.
+    """
+
+    name = "jax"
+    backend = "cuda"
+
+    def __init__(self, jax):
+        jax.config.update("jax_enable_x64", True)
+        jax.config.update("jax_default_matmul_precision", "highest")  # else products of float32 are TF32's
+        numpys = importlib.import_module("jax.numpy")
+        names = {name: getattr(numpys, name) for name in OPERATIONS if name != "ascontiguousarray"}
+        super().__init__(types.SimpleNamespace(**names, ascontiguousarray=numpys.copy))
+        self.jax = jax
+        self.version = jax.__version__
+        self._tick = numpys.zeros(())
+
+    def compiled(self, function):
+        jitted = self.jax.jit(function)
+        untraceable = self.jax.errors.JAXTypeError, self.jax.errors.JAXIndexError
+
+        def call(*arrays):
+            nonlocal jitted
+            try:
+                return jitted(*arrays)
+            except untraceable:  # shapes that depend on data: JAX has these without compilation only
+                jitted = function
+                return function(*arrays)
+
+        return call
+
+    def lacks(self, error):
+        is_told = isinstance(error, TypeError) and "immutable" in str(error)
+        return f"JAX: {_first_line(error)}" if is_told else super().lacks(error)
+
+    def asarray(self, host):
+        return self.jax.device_put(host)
+
+    def to_host(self, x):
+        return np.array(x)
+
+    def synchronize(self):
+        # One stream runs everything in turn.
+        (self._tick + 1).block_until_ready()
+
+    def record(self):
+        self.synchronize()
+        return time.perf_counter()
+
+    def copy_into(self, target, source):
+        del target  # nothing can be written
+        self.xp.ascontiguousarray(source)
+
+    def device_nbytes(self):
+        return (self.jax.devices()[0].memory_stats() or {}).get("bytes_in_use")
+
+
 class Oxinp(Side):
     """The library this repository holds."""
 
@@ -202,6 +318,9 @@ class Oxinp(Side):
     def measuring(self):
         # What NumPy had to do must not pass for device work.
         return self.xp.config.override(fallback="error")
+
+    def lacks(self, error):
+        del error  # nothing that is asked of us may be missing
 
     def asarray(self, host):
         return self.xp.asarray(host)
@@ -253,7 +372,7 @@ class Oxinp(Side):
             self.runtime.trim()
 
 
-SIDES = {"oxinp": Oxinp, "cupy": Cupy, "torch": Torch, "numpy": Side}
+SIDES = {"oxinp": Oxinp, "cupy": Cupy, "torch": Torch, "jax": Jax, "numpy": Side}
 
 
 class MissingError(Exception):
@@ -270,12 +389,16 @@ def load(name):
     MissingError
         The library is not installed, or finds no GPU.
     """
+    if name == "jax":
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else nothing is left for the others
     try:
         module = importlib.import_module(name)
     except ImportError as error:
         raise MissingError(f"{name} is not installed ({error})") from error
     if name == "torch" and not module.cuda.is_available():
         raise MissingError("torch finds no GPU")
+    if name == "jax" and module.default_backend() != "gpu":
+        raise MissingError("jax finds no GPU")
     if name == "cupy":
         try:
             module.cuda.runtime.getDeviceCount()

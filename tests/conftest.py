@@ -1,11 +1,14 @@
 """Which backend the suite runs on, and the fixtures every folder shares.
 
 The suite runs on the emulator unless OXINP_BACKEND says otherwise, so it means the same on every machine. With
-OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead.
+OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead. With ``--full`` it runs
+everything: tests marked `slow`, every Spec through ptxas, and programs of the fuzzer that nobody has run before.
 """
 
+import gc
 import importlib
 import os
+import random
 import sys
 
 import pytest
@@ -15,16 +18,50 @@ REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
 
 
-@pytest.fixture(scope="module", autouse=True)
+# On the emulator a kernel is some thousand objects, which the garbage collector looks at again and again.
+TESTS_PER_MEMORY = 1 << 20 if REQUIRE_GPU else 16
+NUM_RUN = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="run what takes long, too")
+
+
+def pytest_configure(config):
+    """Say what ``--full`` means, before test modules are imported, and to the processes of xdist."""
+    if config.option.full:
+        os.environ["OXINP_EVERY_SPEC"] = "1"
+        os.environ.setdefault("OXINP_FUZZ_SEED", str(random.SystemRandom().randrange(10**9)))
+
+
+def pytest_report_header(config):
+    seed = os.environ.get("OXINP_FUZZ_SEED")
+    return f"fuzzer: new programs, OXINP_FUZZ_SEED={seed} repeats them" if config.option.full else None
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the thousands of tests, which are there to the end, and most of its rounds."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Forget kernels at the end of a module, and before there are too many."""
+    item.config.stash[NUM_RUN] = num_run = item.config.stash.get(NUM_RUN, 0) + 1
+    if nextitem is None or nextitem.path != item.path or num_run % TESTS_PER_MEMORY == 0:
+        forget_kernels()
+
+
 def forget_kernels():
-    """Let go of what a module compiled: the kernels of thousands of tests would take gigabytes."""
-    yield
+    """Let go of what was compiled: the kernels of thousands of tests would take gigabytes."""
     for name, module in tuple(sys.modules.items()):
         if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
             module.make.cache_clear()
     expr = sys.modules.get("oxinp._core.lazy.expr")
-    for table in () if expr is None else expr._TABLES:
+    for table in () if expr is None else (*expr._TABLES, expr._STRUCTURES):
         table.clear()
+        table.old.clear()
 
 
 def _devices():
@@ -37,10 +74,19 @@ def _devices():
         return [], str(error)
 
 
-def pytest_collection_modifyitems(items):
-    """Skip what this machine cannot run; under OXINP_REQUIRE_GPU=1 let it run and fail."""
-    # The longest test first: at the end it would run alone.
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is slow but with ``--full``, and skip what this machine cannot run."""
+    if not config.option.full:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    # The longest tests first: at the end they would run alone.
     items.sort(key=lambda item: item.path.name != "test_benchmarks.py")
+    _skip_impossible(items)
+
+
+def _skip_impossible(items):
+    """Skip what wants a GPU that is not there; under OXINP_REQUIRE_GPU=1 let it run and fail."""
     wanting = [item for item in items if any(item.get_closest_marker(name) for name in ("gpu", "hopper", "multi_gpu"))]
     if not wanting:
         return

@@ -3,27 +3,33 @@
 import copy
 import json
 import math
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from asv_benchmarks import compare, requirement, table
-from asv_benchmarks.case import Measurement, median
+from asv_benchmarks import compare, requirement, sides, table
+from asv_benchmarks.case import DeviceCase, Measurement, median
+from tests.fake_peers import fake_jax, fake_torch
 
 MEASURED = Path(compare.__file__).parent / "baseline" / "h200.json"
+QUICK = {name: (case, params) for name, case, params in compare.discover(quick=True)}
+CLASSES = sorted({name.partition("[")[0] for name in QUICK})
 
 
-def test_every_case_runs_and_measures_something(tmp_path):
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_case_runs_and_measures_something(name, tmp_path):
     path = tmp_path / "quick.json"
-    status = compare.main(["--quick", "--rounds", "1", "--peers", "cupy,torch,numpy", "--json", str(path)])
+    status = compare.main(["--quick", "--rounds", "1", "--filter", rf"^{name}\[", "--json", str(path)])
     result = json.loads(path.read_text())
-    errors = {name: case["errors"] for name, case in result["cases"].items() if case["errors"]}
+    errors = {each: case["errors"] for each, case in result["cases"].items() if case["errors"]}
     assert errors == {}
     assert status == 0
-    assert set(result["cases"]) == {name for name, _, _ in compare.discover(quick=True)}
-    for name, case in result["cases"].items():
-        assert "oxinp" in case["sides"] or "oxinp" in case["left_out"], name
-        assert all(math.isfinite(side["value"]) for side in case["sides"].values()), name
+    assert set(result["cases"]) == {each for each in QUICK if each.startswith(name + "[")}
+    for case in result["cases"].values():
+        assert "oxinp" in case["sides"] or "oxinp" in case["left_out"]
+        assert all(math.isfinite(side["value"]) for side in case["sides"].values())
 
 
 def test_filter_and_rounds(capsys):
@@ -51,8 +57,86 @@ def test_table(tmp_path):
 
 
 def test_unknown_library():
-    with pytest.raises(SystemExit, match="jax"):
-        compare.main(["--peers", "jax"])
+    with pytest.raises(SystemExit, match="fortran"):
+        compare.main(["--peers", "fortran"])
+
+
+class Recorded:
+    """NumPy, and which of its names were asked for."""
+
+    def __init__(self):
+        self.names = set()
+
+    def __getattr__(self, name):
+        self.names.add(name)
+        return getattr(np, name)
+
+
+def test_every_side_has_every_operation_that_cases_use():
+    recorded = Recorded()
+    for case, params in QUICK.values():
+        if isinstance(case, DeviceCase) and set(case.peers) - {"numpy"}:
+            case.body(recorded, [host.copy() for host in case.inputs(*params)], *params)
+    assert recorded.names <= set(sides.OPERATIONS)
+    for name in sides.OPERATIONS:
+        assert callable(getattr(np, name))
+
+
+@pytest.fixture
+def peers(monkeypatch):
+    """PyTorch and JAX that are made of NumPy, as if they were installed."""
+    jax, numpys = fake_jax()
+    for name, module in {"torch": fake_torch(), "jax": jax, "jax.numpy": numpys}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return [sides.load(name) for name in ("torch", "jax")]
+
+
+# Which cases PyTorch and JAX have nothing for, and what they say.
+REFUSED = {
+    "elementwise.Stencil": {"jax": "JAX: JAX arrays are immutable"},
+    "gathers.Gather[form=fill": {"jax": "JAX: JAX arrays are immutable"},
+    "memory.ChainPeak": {"jax": "does not know its peak"},
+    "products.Square[dtype=int64": {"torch": "PyTorch: \"addmm_cuda\" not implemented for 'Long'"},
+    "reductions.Narrow[operation=argmax, dtype=uint16": {"torch": 'PyTorch: "argmax_cuda" not implemented'},
+    "reductions.Narrow[operation=max, dtype=uint16": {"torch": 'PyTorch: "max_cuda" not implemented'},
+}
+OF_PEERS = [name for name, (case, _) in QUICK.items() if {"torch", "jax"} <= set(case.peers)]
+
+
+@pytest.mark.parametrize("name", OF_PEERS)
+def test_peers_run_every_case_or_say_that_they_cannot(name, peers):
+    case, params = QUICK[name]
+    row = compare.run_case(name, case, params, peers, 1.0, rounds=1, verify=True)
+    assert row.errors == {}
+    refused = next((said for start, said in REFUSED.items() if name.startswith(start)), {})
+    assert row.left_out.keys() == refused.keys()
+    assert all(refused[side] in text for side, text in row.left_out.items())
+    assert row.peers.keys() == {"torch", "jax"} - refused.keys()
+    assert "error" not in compare.line(row, ["torch", "jax"])
+
+
+def test_jax_computes_in_full_precision(peers):
+    assert peers[1].jax.settings == {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}
+
+
+def test_a_missing_name_is_no_error_but_ours_is():
+    numpy, ours = sides.load("numpy"), sides.load("oxinp")
+    for side, lacks in ((numpy, True), (ours, False)):
+        row = compare.Row("case", "ms")
+        with pytest.raises(AttributeError) as caught:
+            _ = side.xp.no_such_name
+        row.note(side, caught.value)
+        assert (side.name in row.left_out) == lacks
+        assert (side.name in row.errors) != lacks
+    lines = [compare.line(compare.Row("case", "ms", **what), ["numpy"]) for what in ({}, {"errors": {"numpy": "x"}})]
+    assert ["error" in line for line in lines] == [False, True]
+
+
+def test_a_failing_peer_is_an_error(peers):
+    row = compare.Row("case", "ms")
+    row.note(peers[0], RuntimeError("CUDA error"))
+    row.note(peers[1], TypeError("add() takes 2 operands"))
+    assert set(row.errors) == {"torch", "jax"}
 
 
 def test_full_sizes_have_the_documented_cases():

@@ -82,6 +82,8 @@ def test_ci_runs_the_commands_of_the_readme():
     assert "examples/heat_equation.py" in example
     assert 'python -m pip install ".[test]" &&' in tests
     assert "python -m pytest" in tests
+    full = subprocess.run([ROOT / ".ci" / "run", "--full", "--list"], capture_output=True, text=True, check=True).stdout
+    assert full.splitlines() == [example, f"{tests} --full"]
 
 
 def test_package_data():

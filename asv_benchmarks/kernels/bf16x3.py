@@ -20,7 +20,7 @@ from asv_benchmarks.kernels.plans import write
 from asv_benchmarks.kernels.sm90_mma import Run, any_of, compare, cupy_of, operands, own_of, side_of, torch_of
 from oxinp._kernels.gemm.select import plan_steps
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
-from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._ptx.types import f32
 from oxinp.cuda import current
 from tests.kernels.gemm.fp16x2.case import CASES
@@ -50,9 +50,9 @@ def measure(backend, size, rng, *, has_peer):
     """Print lines for squares of a size; whether all is right."""
     is_right, lines = True, []
     for num_sets in (8, 1):
-        sets = operands(backend, NativeSpec(f32), (size,) * 3, 1, num_sets, rng)
-        cuts = [x.cut for x in sm90_mma.TILINGS[f32] if x.cut.is_in_parts or size == 1024]
-        specs = [NativeSpec(f32, "k", "mn", *cut, promotion=0 if cut.is_in_parts else 256) for cut in cuts]
+        sets = operands(backend, MmaSpec(f32), (size,) * 3, 1, num_sets, rng)
+        configs = [x.config for x in sm90_mma.MEASURED[f32] if x.config.is_bf16x3 or size == 1024]
+        specs = [MmaSpec(f32, "k", "mn", *config, promotion=0 if config.is_bf16x3 else 256) for config in configs]
         runs = [Run(backend, spec, (size,) * 3, sets) for spec in specs]
         worst = [run.worst() for run in runs]
         is_right &= max(worst) <= 1
@@ -83,16 +83,18 @@ def main(arguments):
     is_right = True
     for dtype, (number, case) in product((np.float32, np.complex64), enumerate(CASES)):
         # Of complex matrices those in C order.
-        turned = (bool(number & 1), bool(number & 2)) if dtype is np.float32 else (False, False)
+        transposed = (bool(number & 1), bool(number & 2)) if dtype is np.float32 else (False, False)
         shape = SHAPES[dtype][number % 3 == 2]
         try:
-            is_right &= check(backend, case, shape, turned, rng, cupy, dtype, PartsRun)
+            is_right &= check(backend, case, shape, transposed, rng, cupy, dtype, PartsRun)
         except Exception:  # noqa: BLE001
             traceback.print_exc()
             is_right = False
-    for cut in [] if options.check else [tiling.cut for tiling in sm90_mma.TILINGS[f32] if tiling.cut.is_in_parts]:
+    for config in (
+        [] if options.check else [option.config for option in sm90_mma.MEASURED[f32] if option.config.is_bf16x3]
+    ):
         for majors in MAJORS:
-            spec = NativeSpec(f32, *majors, *cut)
+            spec = MmaSpec(f32, *majors, *config)
             try:
                 spec.check()
             except ValueError:
@@ -101,7 +103,7 @@ def main(arguments):
                 Run(backend, here, shape, operands(backend, here, shape, count, 1, rng)).worst()
                 for shape in native_gpu.CHECKED_SHAPES
                 for count in (1, 3)
-                for here in [spec._replace(is_sliced=count > 1, is_paired=shape[1] % 4 == 0)]
+                for here in [spec._replace(is_batched=count > 1, is_paired=shape[1] % 4 == 0)]
             ]
             found = [native_gpu.repeated(backend, spec, shape) for shape in native_gpu.REPEATED_SHAPES]
             is_right &= max(worst) <= 1 and all(x <= 1 and not others for x, others in found)

@@ -15,9 +15,8 @@ import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3.plan import System
-from oxinp._kernels.gemm.multistage.panel import SYMMETRIC, TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.blas3.plan import TriangularSystem
+from oxinp._kernels.gemm.operand import SYMMETRIC, TRIANGULAR, Form, Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 
@@ -48,7 +47,7 @@ class Problem:
         matrices, capability = Matrices(from_dtype(dtype), (n, 1), 256), backend.capability
         c, left, right = (buffer.ptr for buffer in self.buffers)
         if name == "trsm":
-            plan = blas3.plan_solve(System((n, n), matrices, LOWER, True, n, 256), capability)
+            plan = blas3.plan_solve(TriangularSystem((n, n), matrices, LOWER, True, n, 256), capability)
             self.launch = Prepared(backend, plan, [c], [left])
             return
         if name in ("syrk", "gram"):
@@ -58,7 +57,7 @@ class Problem:
             form = LOWER if name == "trmm" else Form(SYMMETRIC, is_lower=True)
             if is_whole:
                 given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
-                plan = blas3.plan_by_whole((n, n), *given)
+                plan = blas3.plan_expanded((n, n), *given)
             else:
                 plan = blas3.plan_product((n, n), matrices, form, matrices, capability)
         self.launch = Prepared(backend, plan, [c], [left, right])

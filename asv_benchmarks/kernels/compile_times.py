@@ -39,11 +39,13 @@ class Watch:
 def products(dtype):
     """Yield names and pairs of matrices."""
     for m, depth, n in SHAPES:
-        for turned in ((0, 0), (1, 1), (1, 0), (0, 1)) if m == 512 else ((0, 0),):
-            a, b = (np.ones(x[::-1] if t else x, dtype) for x, t in zip(((m, depth), (depth, n)), turned, strict=True))
+        for transposed in ((0, 0), (1, 1), (1, 0), (0, 1)) if m == 512 else ((0, 0),):
+            a, b = (
+                np.ones(x[::-1] if t else x, dtype) for x, t in zip(((m, depth), (depth, n)), transposed, strict=True)
+            )
             a, b = (oxinp.asarray(x) for x in (a, b))
-            name = "".join("nt"[t] for t in turned)
-            yield f"{m}x{depth}x{n} {name}", a.T if turned[0] else a, b.T if turned[1] else b
+            name = "".join("nt"[t] for t in transposed)
+            yield f"{m}x{depth}x{n} {name}", a.T if transposed[0] else a, b.T if transposed[1] else b
     for count, side in BATCHES:
         x = oxinp.asarray(np.ones((count, side, side), dtype))
         yield f"{count} of {side}", x, x

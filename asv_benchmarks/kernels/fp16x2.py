@@ -18,7 +18,7 @@ from asv_benchmarks.kernels.multistage import flops_of, measure_peer
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
@@ -32,7 +32,7 @@ SIZES = {np.float32: [1024, 1536, 2048, 4096, 8192], np.complex64: [512, 768, 10
 class Run:
     """One product on the device, its launches prepared."""
 
-    plan = staticmethod(select.plan_split)
+    plan = staticmethod(select.plan_fp16x2)
     is_guarded = True  # the device may choose multiply-adds, and then says so
 
     def __init__(self, backend, a, b, transposed=(False, False)):
@@ -40,22 +40,25 @@ class Run:
         self.backend, self.shape, self.dtype = backend, (m, n), a.dtype
         type_ = from_dtype(a.dtype)
         stored = [
-            np.ascontiguousarray(x.T if is_turned else x) for x, is_turned in zip((a, b), transposed, strict=True)
+            np.ascontiguousarray(x.T if is_smem_transposed else x)
+            for x, is_smem_transposed in zip((a, b), transposed, strict=True)
         ]
         self.c = backend.allocate(a.itemsize * m * n)
         self.operands, matrices = [], []
-        for array, is_turned in zip(stored, transposed, strict=True):
+        for array, is_smem_transposed in zip(stored, transposed, strict=True):
             self.operands.append(backend.allocate(array.nbytes))
             backend.upload(self.operands[-1].ptr, array)
-            strides = (1, array.shape[1]) if is_turned else (array.shape[1], 1)
+            strides = (1, array.shape[1]) if is_smem_transposed else (array.shape[1], 1)
             matrices.append(Matrices(type_, strides, 256))
         plan = self.plan((m, n), depth, *matrices, backend.capability)
         self.launch_native = self.prepare(select.plan((m, n), depth, *matrices, type_, type_, backend.capability))
         self.launch = self.launch_native if plan is None else self.prepare(plan)
         self.workspace = 0.0 if plan is None else plan.scratch_nbytes / (a.nbytes + b.nbytes)
         self.launches = [] if plan is None else self.launch.launches
-        majors = [MAJORS[is_turned != is_right] for is_right, is_turned in enumerate(transposed)]
-        chain = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_turned=a.itemsize <= 8)
+        majors = [MAJORS[is_smem_transposed != is_right] for is_right, is_smem_transposed in enumerate(transposed)]
+        chain = MultistageSpec(
+            type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_smem_transposed=a.itemsize <= 8
+        )
         pitches = [x.shape[1] for x in stored]
         self.launch_chain = self.prepare(multistage.plan(chain, (m, n, depth), (n, *pitches)))
 
@@ -152,10 +155,10 @@ def main(arguments):
     for dtype, sizes in SIZES.items():
         for number, case in enumerate(CASES):
             for shape in SHAPES:
-                turned = (bool(number & 1), bool(number & 2))
-                is_right &= check(backend, case, shape, turned, rng, cupy, dtype)
-        for turned in ((True, False), (False, True), (True, True)):
-            is_right &= check(backend, CASES[0], SHAPES[1], turned, rng, cupy, dtype)
+                transposed = (bool(number & 1), bool(number & 2))
+                is_right &= check(backend, case, shape, transposed, rng, cupy, dtype)
+        for transposed in ((True, False), (False, True), (True, True)):
+            is_right &= check(backend, CASES[0], SHAPES[1], transposed, rng, cupy, dtype)
         write(f"checked in {time.perf_counter() - begin:.1f} s")
         for size in sizes:
             is_right &= measure(backend, size, (False, False), rng, cupy, dtype)

@@ -14,37 +14,38 @@ from dataclasses import replace
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec, plan
+from oxinp._kernels.gemm.multistage.kernel import plan
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._ptx.types import c64, c128, f32, f64
 from oxinp._runtime.cuda import open_backend
 
 
-def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f64, unit="tensor"):
+def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f64, mma="dmma"):
     """A Spec of the tensor cores' f64."""
-    return AnyGemmSpec(type, type, type, a, b, 16, 16, unit, tile_m, tile_n, warp_m, warp_n, depth, stages)
+    return MultistageSpec(type, type, type, a, b, 16, 16, mma, tile_m, tile_n, warp_m, warp_n, depth, stages)
 
 
-def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, turned=False, promotion=0):
+def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, transposed=False, promotion=0):
     """A Spec of multiply-adds."""
-    plain = AnyGemmSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
-    return replace(plain, is_turned=turned, promotion=promotion)
+    plain = MultistageSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
+    return replace(plain, is_smem_transposed=transposed, promotion=promotion)
 
 
 TIMED = [
     (tensor(128, 128, 64, 32, 16, 4), (1024, 2048, 4096, 8192)),
     (tensor(64, 64, 32, 16, 32, 3), (512, 1024)),
     (tensor(32, 32, 16, 16, 32, 6), (256, 512)),
-    (fma(128, 128, 64, 64, 8, 4, turned=True), (2048, 4096, 8192)),
+    (fma(128, 128, 64, 64, 8, 4, transposed=True), (2048, 4096, 8192)),
     (fma(128, 128, 64, 64, 8, 4, "mn", "mn"), (4096,)),
-    (fma(128, 128, 64, 64, 8, 4, "k", "k", turned=True), (4096,)),
-    (fma(64, 64, 32, 32, 16, 4, turned=True), (512, 1024)),
-    (fma(64, 64, 32, 32, 16, 4, turned=True, promotion=256), (512, 1024)),
-    (fma(64, 64, 32, 32, 8, 4, type=c64, turned=True), (1024, 2048, 4096, 8192)),
-    (fma(64, 64, 32, 32, 8, 4, "k", "k", type=c64, turned=True), (4096,)),
-    (tensor(128, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024, 2048, 4096)),
-    (tensor(64, 64, 32, 32, 8, 4, type=c128, unit="tensor_shallow"), (1024,)),
-    (tensor(64, 32, 32, 16, 8, 4, type=c128, unit="tensor_shallow"), (512,)),
-    (tensor(32, 32, 16, 16, 16, 4, type=c128, unit="tensor_shallow"), (256, 512)),
+    (fma(128, 128, 64, 64, 8, 4, "k", "k", transposed=True), (4096,)),
+    (fma(64, 64, 32, 32, 16, 4, transposed=True), (512, 1024)),
+    (fma(64, 64, 32, 32, 16, 4, transposed=True, promotion=256), (512, 1024)),
+    (fma(64, 64, 32, 32, 8, 4, type=c64, transposed=True), (1024, 2048, 4096, 8192)),
+    (fma(64, 64, 32, 32, 8, 4, "k", "k", type=c64, transposed=True), (4096,)),
+    (tensor(128, 64, 32, 32, 8, 4, type=c128, mma="dmma_k4"), (1024, 2048, 4096)),
+    (tensor(64, 64, 32, 32, 8, 4, type=c128, mma="dmma_k4"), (1024,)),
+    (tensor(64, 32, 32, 16, 8, 4, type=c128, mma="dmma_k4"), (512,)),
+    (tensor(32, 32, 16, 16, 16, 4, type=c128, mma="dmma_k4"), (256, 512)),
 ]
 PEERS = (("float64", 8192), ("float32", 8192), ("complex64", 8192), ("complex128", 4096))  # the largest sides
 
@@ -108,7 +109,7 @@ def main(arguments):
         for size in sizes:
             rate, worst = measure(backend, spec, size, rng)
             is_right &= worst <= 1
-            name = f"{spec.unit} {spec.type} {spec.a_major}{spec.b_major} {spec.tile_m}x{spec.tile_n}x{spec.depth} "
+            name = f"{spec.mma} {spec.type} {spec.a_major}{spec.b_major} {spec.tile_m}x{spec.tile_n}x{spec.depth} "
             name += f"warp {spec.warp_m}x{spec.warp_n} s{spec.num_stages}" + " promoted" * bool(spec.promotion)
             write(f"{name:55s} {size:6d}: {rate:6.2f} TFLOP/s, error / bound {worst:.3f}")
     if options.peer:

@@ -35,7 +35,7 @@ class ResidueRun(Run):
     """One product on the device, its launches prepared."""
 
     def __init__(self, backend, a, b, transposed=(False, False), workspace_nbytes=4 << 30):
-        self.plan = partial(select.plan_residues, workspace_nbytes=workspace_nbytes)
+        self.plan = partial(select.plan_ozaki, workspace_nbytes=workspace_nbytes)
         super().__init__(backend, a, b, transposed)
 
 
@@ -60,18 +60,18 @@ def check(backend, case, transposed, rng, cupy, dtype=np.float64):
     name = case.__name__
     run.launch_chain()
     reference = Reference(a, b, slice(None, None, 37), slice(None, None, 31))
-    error, native = reference.error(results[0]), reference.error(run.fetch())
+    error, fallback = reference.error(results[0]), reference.error(run.fetch())
     peer = ""
     if cupy is not None:
         peer = f", cupy {reference.error(cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))):8.3f}"
     is_right = np.array_equal(*results, equal_nan=True)
-    is_right &= error <= max(native, 1)
+    is_right &= error <= max(fallback, 1)
     is_right &= not (is_unfit and name in FIT) and not (not is_unfit and name in UNFIT)
     way = "native" if is_unfit else f"{count} moduli"
     majors = "".join("nt"[x] for x in transposed)
     verdict = "" if is_right else "  WRONG"
     write(
-        f"{a.dtype!s:10s} {name:12s} {SHAPE!s:18s} {majors} {way:9s}: {error:8.3f}, multiply-adds {native:8.3f}{peer}"
+        f"{a.dtype!s:10s} {name:12s} {SHAPE!s:18s} {majors} {way:9s}: {error:8.3f}, multiply-adds {fallback:8.3f}{peer}"
         f"{verdict}"
     )
     return is_right
@@ -84,7 +84,7 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     flops = (8 if a.dtype.kind == "c" else 2) * size**3
     rate = flops / milliseconds(backend, run.launch, 7) * 1e-9
     result = run.fetch()
-    native = flops / milliseconds(backend, run.launch_native, 3) * 1e-9
+    fallback = flops / milliseconds(backend, run.launch_native, 3) * 1e-9
     reference = Reference(a, b, *[np.sort(rng.choice(size, num, replace=False)) for num in (16, 64)])
     error, other = reference.error(result), reference.error(run.fetch())
     parts = Counter()
@@ -94,7 +94,7 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
     write(
-        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, native {native:5.1f}, gain {rate / native:.2f} "
+        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, native {fallback:5.1f}, gain {rate / fallback:.2f} "
         f"({expected:.2f} expected); errors {error:.3f}, {other:.3f}; workspace {run.workspace:.2f} of the operands; "
         f"us: {listed}"
     )
@@ -119,20 +119,22 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
         is_same = np.array_equal(first, result)
         taken = run.launch.scratch.nbytes
         is_right &= is_same and taken <= nbytes
-        cut, gain = (f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.fitting, ozaki_cost.expected_gain))
+        config, gain = (
+            f(from_dtype(dtype), *shape, nbytes) for f in (ozaki_cost.best_block_sizes, ozaki_cost.expected_gain)
+        )
         verdict = "same bits" if is_same else "OTHER BITS"
         write(
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
-            f"{len(run.launches)} launches, parts of {tuple(cut)}, {taken / nbytes:.3f} taken, {verdict}"
+            f"{len(run.launches)} launches, parts of {tuple(config)}, {taken / nbytes:.3f} taken, {verdict}"
         )
-    native = flops / milliseconds(backend, run.launch_native, 2) * 1e-9
+    fallback = flops / milliseconds(backend, run.launch_native, 2) * 1e-9
     error, other = reference.error(first), reference.error(run.fetch())
     peer = ""
     if cupy is not None:
         run = None
         x, y = cupy.asarray(a), cupy.asarray(b)
         peer = f", cupy {flops / peer_ms(cupy, x, y) * 1e-9:.1f}, error {reference.error((x @ y).get()):.3f}"
-    write(f"{a.dtype!s:10s} {shape!s:22s} error {error:.3f}; native {native:.1f}, error {other:.3f}{peer}")
+    write(f"{a.dtype!s:10s} {shape!s:22s} error {error:.3f}; native {fallback:.1f}, error {other:.3f}{peer}")
     return is_right and error <= other
 
 
@@ -181,7 +183,7 @@ def main(arguments):
     backend, rng = open_backend(), np.random.default_rng(11)
     cupy = importlib.import_module("cupy") if options.peer else None
     begin = time.perf_counter()
-    select.MIN_RESIDUE_GAIN = 0
+    select.MIN_OZAKI_GAIN = 0
     is_right = True
     if options.workspaces:
         is_right &= check_deep(backend, rng)

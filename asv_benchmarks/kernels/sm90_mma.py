@@ -19,11 +19,11 @@ from asv_benchmarks.kernels.multistage import flops_of
 from asv_benchmarks.kernels.plans import Prepared, write
 from oxinp._config import config
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.operand import Matrices, Stack, contiguous
+from oxinp._kernels.gemm.operand import Matrices, StridedBatch, contiguous
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma import stacked
-from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
-from oxinp._kernels.gemm.sm90_mma.stacked import SmallSpec
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+from oxinp._kernels.gemm.sm90_mma.stacked import StackedSpec
 from oxinp._ptx.types import c128, f32, from_dtype
 from oxinp.cuda import current
 
@@ -31,8 +31,8 @@ CHECKED_SHAPES = [
     *[(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)],
     *[(200, 264, 192), (1160, 712, 256)],  # for rounds of several buffers
 ]
-MULTIPLY_ADDS = NativeSpec(f32, warp_n=64, num_stages=6, num_groups=2, promotion=256)
-COMPLEX = NativeSpec(c128, tile_m=32, tile_n=64, warp_m=16, warp_n=8)
+MULTIPLY_ADDS = MmaSpec(f32, warp_n=64, num_stages=6, num_k_groups=2, promotion=256)
+COMPLEX = MmaSpec(c128, tile_m=32, tile_n=64, warp_m=16, warp_n=8)
 CHECKED_SPECS = [
     COMPLEX,
     COMPLEX._replace(a_major="mn", b_major="k", cluster=1),
@@ -40,14 +40,14 @@ CHECKED_SPECS = [
     COMPLEX._replace(a_major="mn", tile_n=32, blocks_per_sm=2, num_stages=6),
     MULTIPLY_ADDS,
     MULTIPLY_ADDS._replace(a_major="mn", b_major="k", cluster=1),
-    MULTIPLY_ADDS._replace(num_groups=1, warp_n=32, promotion=0),
-    MULTIPLY_ADDS._replace(a_major="mn", num_groups=1, num_stages=8),
+    MULTIPLY_ADDS._replace(num_k_groups=1, warp_n=32, promotion=0),
+    MULTIPLY_ADDS._replace(a_major="mn", num_k_groups=1, num_stages=8),
     MULTIPLY_ADDS._replace(b_major="k", tile_n=64, blocks_per_sm=2, num_stages=4),
-    NativeSpec(),
-    NativeSpec(a_major="mn", b_major="k"),
-    NativeSpec(a_major="k", b_major="k"),
-    NativeSpec(a_major="mn", b_major="mn"),
-    NativeSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2),
+    MmaSpec(),
+    MmaSpec(a_major="mn", b_major="k"),
+    MmaSpec(a_major="k", b_major="k"),
+    MmaSpec(a_major="mn", b_major="mn"),
+    MmaSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2),
 ]
 REPEATED_SHAPES = [(1024, 1024, 1024), (1000, 1352, 520)]
 SMALL_SHAPES = [(32, 32, 32), (1, 4, 4), (17, 12, 28), (31, 28, 8)]
@@ -55,7 +55,7 @@ ROTATED_NBYTES = 1 << 28
 ROUND_MS = 3.0
 NUM_ROUNDS = 7
 NUM_CHAINED, NUM_REPEATED = 20, 8
-TINY = NativeSpec(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=8, cluster=1, blocks_per_sm=3)
+TINY = MmaSpec(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=8, cluster=1, blocks_per_sm=3)
 SQUARES = {
     256: [TINY, TINY._replace(blocks_per_sm=1, num_stages=16)],
     512: [
@@ -70,19 +70,19 @@ SQUARES = {
         TINY._replace(tile_m=64, tile_n=64, warp_m=32, warp_n=32, blocks_per_sm=2, num_stages=6),
     ],
     1024: [
-        NativeSpec(),
-        NativeSpec(num_stages=4),
-        NativeSpec(num_stages=4, cluster=1),
-        NativeSpec(tile_m=128, tile_n=64, num_stages=4),
-        NativeSpec(tile_n=64, cluster=1, blocks_per_sm=2, num_stages=4),
-        NativeSpec(tile_n=64, cluster=2, blocks_per_sm=2, num_stages=6),
+        MmaSpec(),
+        MmaSpec(num_stages=4),
+        MmaSpec(num_stages=4, cluster=1),
+        MmaSpec(tile_m=128, tile_n=64, num_stages=4),
+        MmaSpec(tile_n=64, cluster=1, blocks_per_sm=2, num_stages=4),
+        MmaSpec(tile_n=64, cluster=2, blocks_per_sm=2, num_stages=6),
     ],
     2048: [
-        NativeSpec(),
-        NativeSpec(tile_m=128, tile_n=64, num_stages=8),
+        MmaSpec(),
+        MmaSpec(tile_m=128, tile_n=64, num_stages=8),
     ],
     4096: [
-        NativeSpec(),
+        MmaSpec(),
     ],
 }
 C128_SQUARES = {
@@ -92,8 +92,8 @@ C128_SQUARES = {
     768: [COMPLEX._replace(tile_m=48, tile_n=96, warp_m=24, warp_n=16)],
     1024: [COMPLEX._replace(tile_m=64, warp_m=32, warp_n=16), COMPLEX._replace(tile_m=64, warp_n=16)],
 }
-SMALL = NativeSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_sliced=True)
-HALF = SMALL._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
+SMALL_TERMS = MmaSpec(tile_n=64, num_stages=6, cluster=1, blocks_per_sm=2, is_batched=True)
+HALF = SMALL_TERMS._replace(tile_m=32, tile_n=32, warp_m=16, warp_n=16, num_stages=12)
 F32_SQUARES = {
     512: [
         MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=1),
@@ -104,15 +104,15 @@ F32_SQUARES = {
         MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=2),
         MULTIPLY_ADDS._replace(tile_n=64, blocks_per_sm=2, num_stages=4, cluster=2, promotion=0),
     ],
-    1536: [MULTIPLY_ADDS, MULTIPLY_ADDS._replace(tile_m=128, num_groups=1, num_stages=4)],
+    1536: [MULTIPLY_ADDS, MULTIPLY_ADDS._replace(tile_m=128, num_k_groups=1, num_stages=4)],
 }
 BATCHES = {
     (4096, 64): [
-        SMALL,
-        SMALL._replace(num_stages=4),
-        SMALL._replace(warp_m=16, warp_n=32, num_stages=13, blocks_per_sm=1),
+        SMALL_TERMS,
+        SMALL_TERMS._replace(num_stages=4),
+        SMALL_TERMS._replace(warp_m=16, warp_n=32, num_stages=13, blocks_per_sm=1),
     ],
-    (16384, 32): [SmallSpec(7, 2, 2), SmallSpec(4, 2, 3), SmallSpec(12, 2, 1)],
+    (16384, 32): [StackedSpec(7, 2, 2), StackedSpec(4, 2, 3), StackedSpec(12, 2, 1)],
     (8192, 32): [HALF, HALF._replace(num_stages=8, blocks_per_sm=3), HALF._replace(num_stages=6, blocks_per_sm=4)],
 }
 
@@ -140,7 +140,7 @@ def operands(backend, spec, shape, count, num_sets, rng):
     """Random operands as a Spec reads them, and memory for the product."""
     m, n, depth = shape
     sets = []
-    is_small = isinstance(spec, SmallSpec)
+    is_small = isinstance(spec, StackedSpec)
     dtype = np.dtype(np.float32) if is_small else spec.type.dtype
     for _ in range(num_sets):
         a = random(rng, (count, m, depth) if is_small or spec.a_major == "k" else (count, depth, m), dtype)
@@ -157,14 +157,14 @@ class Run:
     """Products on the device, of operands in turn."""
 
     def __init__(self, backend, spec, shape, sets):
-        spec = spec.fitted(shape[2]) if isinstance(spec, NativeSpec) else spec
+        spec = spec.fitted(shape[2]) if isinstance(spec, MmaSpec) else spec
         self.backend, self.spec, self.shape, self.sets = backend, spec, shape, sets
         self.launches = []
         for (c, a, b), buffers in sets:
-            is_small = isinstance(spec, SmallSpec)
-            stack = Stack(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_sliced else None
+            is_small = isinstance(spec, StackedSpec)
+            batch = StridedBatch(len(c), a.strides[0], b.strides[0]) if is_small or spec.is_batched else None
             plan = (stacked if is_small else mma_kernel).plan(
-                spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), stack
+                spec, shape, backend.capability.num_sms, (a.strides[1], b.strides[1]), batch
             )
             out, *inputs = (x.ptr for x in buffers)
             self.launches.append(Prepared(backend, plan, [out], inputs))
@@ -179,7 +179,7 @@ class Run:
         self.backend.download(c, buffers[0].ptr)
         m, n, depth = self.shape
         eps = np.finfo(c.dtype).eps / 2
-        if isinstance(self.spec, NativeSpec):
+        if isinstance(self.spec, MmaSpec):
             a = a[:, :, :depth] if self.spec.a_major == "k" else a[:, :, :m].transpose(0, 2, 1)
             b = b[:, :, :n] if self.spec.b_major == "mn" else b[:, :, :depth].transpose(0, 2, 1)
         if m * n * depth * len(a) > 1 << 28 and not is_whole:
@@ -331,7 +331,7 @@ def measure_planned(backend, rng, *, has_peer):
         for count, *shape in sizes:
             nbytes = count * (shape[0] * shape[1] + shape[2] * (shape[0] + shape[1])) * type_.nbytes
             num_sets = max(1, min(8, ROTATED_NBYTES // nbytes))
-            sets = operands(backend, NativeSpec(type_), shape, count, num_sets, rng)
+            sets = operands(backend, MmaSpec(type_), shape, count, num_sets, rng)
             name, planned = planned_of(backend, sets)
             sides = [planned, any_of(backend, sets), *([torch_of(sets)] if has_peer else [])]
             times = " ".join(f"{ms * 1e3:8.2f}" for ms in compare(backend, sides))
@@ -361,7 +361,7 @@ def main(arguments):
         errors = []
         for shape in CHECKED_SHAPES:
             for count in (1, 3):
-                here = spec._replace(is_sliced=count > 1, is_paired=shape[1] * spec.type.nbytes % 16 == 0)
+                here = spec._replace(is_batched=count > 1, is_paired=shape[1] * spec.type.nbytes % 16 == 0)
                 errors.append(Run(backend, here, shape, operands(backend, here, shape, count, 1, rng)).worst())
         is_right &= max(errors) <= 1
         write(f"{spec.name:45s} errors / bound: {' '.join(f'{error:.3f}' for error in errors)}")
@@ -380,7 +380,7 @@ def main(arguments):
         write(f"{spec.name:45s} errors / bound: {' '.join(f'{error:.3f}' for error in errors)}")
     squares = [((1, size), specs) for group in (SQUARES, C128_SQUARES, F32_SQUARES) for size, specs in group.items()]
     for (count, size), specs in [] if options.check else [*squares, *BATCHES.items()]:
-        dtype = np.dtype(np.float32) if isinstance(specs[0], SmallSpec) else specs[0].type.dtype
+        dtype = np.dtype(np.float32) if isinstance(specs[0], StackedSpec) else specs[0].type.dtype
         num_sets = max(1, min(8, ROTATED_NBYTES // (count * size * size * 3 * dtype.itemsize)))
         sets = operands(backend, specs[0], (size,) * 3, count, num_sets, rng)
         sides = {}

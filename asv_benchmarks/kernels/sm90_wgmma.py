@@ -16,7 +16,10 @@ import numpy as np
 from _driver.launch import Launcher
 from _driver.module import Module
 from asv_benchmarks.kernels.plans import milliseconds, write
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec, plan
+from oxinp._kernels.gemm.sm90_wgmma.kernel import plan
+from oxinp._kernels.gemm.sm90_wgmma.sharing import ClusterSplitK, MulticastA, Single
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkColumns16, BulkColumns32, BulkRows, DirectColumns, DirectRows
 from oxinp._ptx.types import bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.gemm.sm90_wgmma.case import draw
@@ -35,74 +38,74 @@ CHECKED_SHAPES = [
 # Rows of A need no alignment where they run along K.
 CHECKED_ROWS = [(67, 88, 40), (1031, 520, 72)]
 CHECKED_SPECS = [
-    GemmSpec(bf16, bf16),
-    GemmSpec(bf16, f32, b_major="k"),
-    GemmSpec(f16, f16, a_major="mn"),
-    GemmSpec(f16, f32, cluster=1),
-    GemmSpec(bf16, bf16, tile_n=128, num_stages=6),
-    GemmSpec(f16, f32, a_major="mn", b_major="k", tile_n=192, cluster=1),
-    GemmSpec(f16, f16, tile_n=64, num_stages=8, cluster=1),
-    GemmSpec(bf16, bf16, b_major="k", tile_n=192),
-    GemmSpec(f16, f32, b_major="k", tile_n=64, num_stages=8),
-    GemmSpec(f32, f32, b_major="k"),
-    GemmSpec(f32, f32, b_major="k", tile_n=128, cluster=1),
-    GemmSpec(f16, f32, tile_n=128, num_stages=6, is_promoted=True),
-    GemmSpec(f16, f16, tile_n=64, num_stages=8, shared="a"),
-    GemmSpec(bf16, f32, a_major="mn", b_major="k", tile_n=128, num_stages=6, shared="a"),
-    GemmSpec(e4m3, f32, b_major="k", tile_n=128, num_stages=6, is_promoted=True),
-    GemmSpec(e4m3, f16, b_major="k"),
-    GemmSpec(e5m2, bf16, b_major="k", tile_n=128, cluster=1),
-    GemmSpec(i8, i32, b_major="k"),
-    GemmSpec(i8, i8, b_major="k"),
-    GemmSpec(u8, i32, b_major="k", tile_n=128, cluster=1),
-    GemmSpec(u8, u8, b_major="k", tile_n=128),
-    GemmSpec(u8, pred, b_major="k", tile_n=128, cluster=1),
+    WgmmaSpec(bf16, bf16),
+    WgmmaSpec(bf16, f32, b_major="k"),
+    WgmmaSpec(f16, f16, a_major="mn"),
+    WgmmaSpec(f16, f32, sharing=Single),
+    WgmmaSpec(bf16, bf16, tile_n=128, num_stages=6),
+    WgmmaSpec(f16, f32, a_major="mn", b_major="k", tile_n=192, sharing=Single),
+    WgmmaSpec(f16, f16, tile_n=64, num_stages=8, sharing=Single),
+    WgmmaSpec(bf16, bf16, b_major="k", tile_n=192),
+    WgmmaSpec(f16, f32, b_major="k", tile_n=64, num_stages=8),
+    WgmmaSpec(f32, f32, b_major="k"),
+    WgmmaSpec(f32, f32, b_major="k", tile_n=128, sharing=Single),
+    WgmmaSpec(f16, f32, tile_n=128, num_stages=6, is_promoted=True),
+    WgmmaSpec(f16, f16, tile_n=64, num_stages=8, sharing=MulticastA),
+    WgmmaSpec(bf16, f32, a_major="mn", b_major="k", tile_n=128, num_stages=6, sharing=MulticastA),
+    WgmmaSpec(e4m3, f32, b_major="k", tile_n=128, num_stages=6, is_promoted=True),
+    WgmmaSpec(e4m3, f16, b_major="k"),
+    WgmmaSpec(e5m2, bf16, b_major="k", tile_n=128, sharing=Single),
+    WgmmaSpec(i8, i32, b_major="k"),
+    WgmmaSpec(i8, i8, b_major="k"),
+    WgmmaSpec(u8, i32, b_major="k", tile_n=128, sharing=Single),
+    WgmmaSpec(u8, u8, b_major="k", tile_n=128),
+    WgmmaSpec(u8, pred, b_major="k", tile_n=128, sharing=Single),
     # Halves of K that meet in a cluster.
-    GemmSpec(f16, f16, tile_n=128, shared="c"),
-    GemmSpec(f16, f32, "mn", "k", tile_n=64, shared="c", is_promoted=True),
-    GemmSpec(bf16, bf16, b_major="k", tile_n=64, num_stages=8, shared="c", is_bulk=False),
-    GemmSpec(i8, i32, b_major="k", tile_n=128, shared="c"),
+    WgmmaSpec(f16, f16, tile_n=128, sharing=ClusterSplitK),
+    WgmmaSpec(f16, f32, "mn", "k", tile_n=64, is_promoted=True, sharing=ClusterSplitK),
+    WgmmaSpec(bf16, bf16, b_major="k", tile_n=64, num_stages=8, sharing=ClusterSplitK, store=DirectRows),
+    WgmmaSpec(i8, i32, b_major="k", tile_n=128, sharing=ClusterSplitK),
     # Few columns, stored as rows.
-    GemmSpec(f16, f16, "mn", "k", 16, 11, shared="c", is_bulk=False, is_by_columns=True),
-    GemmSpec(f16, f16, "mn", "mn", 64, 8),
-    GemmSpec(bf16, f32, "k", "k", 32, 8, is_bulk=False, is_promoted=True, is_by_columns=True),
-    GemmSpec(u8, i32, "k", "k", 32, 9, shared="c", is_bulk=False, is_by_columns=True),
+    WgmmaSpec(f16, f16, "mn", "k", 16, 11, sharing=ClusterSplitK, store=DirectColumns),
+    WgmmaSpec(f16, f16, "mn", "mn", 64, 8),
+    WgmmaSpec(bf16, f32, "k", "k", 32, 8, is_promoted=True, store=DirectColumns),
+    WgmmaSpec(u8, i32, "k", "k", 32, 9, sharing=ClusterSplitK, store=DirectColumns),
     # f32 that comes through registers.
-    GemmSpec(f32, f32, "mn", "k", 192, is_by_columns=True),
-    GemmSpec(f32, f32, "mn", "k", 256, cluster=1, is_by_columns=True),
-    GemmSpec(f32, f32, "mn", "k", 128, shared="c", is_by_columns=True),
-    GemmSpec(f32, f32, "mn", "k", 64, 8, 2, shared="a", is_by_columns=True),
+    WgmmaSpec(f32, f32, "mn", "k", 192, store=BulkColumns32),
+    WgmmaSpec(f32, f32, "mn", "k", 256, sharing=Single, store=BulkColumns32),
+    WgmmaSpec(f32, f32, "mn", "k", 128, sharing=ClusterSplitK, store=BulkColumns32),
+    WgmmaSpec(f32, f32, "mn", "k", 64, 8, sharing=MulticastA, store=BulkColumns32),
     # Few columns, stored as rows in bulk.
-    GemmSpec(f16, f16, "mn", "k", 16, 12, shared="c", is_by_columns=True),
-    GemmSpec(bf16, bf16, "k", "mn", 64, 8, 1, is_by_columns=True),
+    WgmmaSpec(f16, f16, "mn", "k", 16, 12, sharing=ClusterSplitK, store=BulkColumns16),
+    WgmmaSpec(bf16, bf16, "k", "mn", 64, 8, sharing=Single, store=BulkColumns16),
     # Runs of K whose parts are added up through memory.
-    GemmSpec(f16, f16, tile_n=128, num_stages=6, is_in_runs=True),
-    GemmSpec(bf16, bf16, "mn", "k", 160, 5, shared="a", is_by_columns=True, is_in_runs=True),
-    GemmSpec(f16, f16, "mn", "k", 256, 4, 1, is_by_columns=True, is_in_runs=True),
-    GemmSpec(f16, f32, "k", "k", 128, 6, 1, is_promoted=True, is_bulk=False, is_in_runs=True),
-    GemmSpec(i8, i32, b_major="k", tile_n=64, num_stages=8, cluster=1, is_in_runs=True),
-    GemmSpec(f32, f32, "mn", "k", 128, 6, is_by_columns=True, is_in_runs=True),
+    WgmmaSpec(f16, f16, tile_n=128, num_stages=6, is_serial_split_k=True),
+    WgmmaSpec(bf16, bf16, "mn", "k", 160, 5, is_serial_split_k=True, sharing=MulticastA, store=BulkColumns16),
+    WgmmaSpec(f16, f16, "mn", "k", 256, 4, is_serial_split_k=True, sharing=Single, store=BulkColumns16),
+    WgmmaSpec(f16, f32, "k", "k", 128, 6, is_promoted=True, is_serial_split_k=True, sharing=Single, store=DirectRows),
+    WgmmaSpec(i8, i32, b_major="k", tile_n=64, num_stages=8, is_serial_split_k=True, sharing=Single),
+    WgmmaSpec(f32, f32, "mn", "k", 128, 6, is_serial_split_k=True, store=BulkColumns32),
 ]
 TIMED = [
-    (GemmSpec(bf16, bf16), 8192),
-    (GemmSpec(bf16, bf16, b_major="k"), 8192),
-    (GemmSpec(bf16, bf16, cluster=1), 8192),
-    (GemmSpec(bf16, bf16), 4096),
-    (GemmSpec(bf16, bf16, tile_n=128, num_stages=6), 4096),
-    (GemmSpec(f16, f16), 8192),
-    (GemmSpec(bf16, f32), 8192),
-    (GemmSpec(f32, f32, b_major="k"), 8192),
-    (GemmSpec(e4m3, bf16, b_major="k"), 8192),
-    (GemmSpec(e4m3, bf16, b_major="k", tile_n=128, num_stages=6, is_promoted=True), 8192),
-    (GemmSpec(i8, i32, b_major="k"), 8192),
-    (GemmSpec(i8, i8, b_major="k"), 8192),
+    (WgmmaSpec(bf16, bf16), 8192),
+    (WgmmaSpec(bf16, bf16, b_major="k"), 8192),
+    (WgmmaSpec(bf16, bf16, sharing=Single), 8192),
+    (WgmmaSpec(bf16, bf16), 4096),
+    (WgmmaSpec(bf16, bf16, tile_n=128, num_stages=6), 4096),
+    (WgmmaSpec(f16, f16), 8192),
+    (WgmmaSpec(bf16, f32), 8192),
+    (WgmmaSpec(f32, f32, b_major="k"), 8192),
+    (WgmmaSpec(e4m3, bf16, b_major="k"), 8192),
+    (WgmmaSpec(e4m3, bf16, b_major="k", tile_n=128, num_stages=6, is_promoted=True), 8192),
+    (WgmmaSpec(i8, i32, b_major="k"), 8192),
+    (WgmmaSpec(i8, i8, b_major="k"), 8192),
 ]
 
 
 def shapes_of(spec):
     """Shapes to check a kernel with: the axes along which operands run have to be multiples of 16 bytes."""
-    shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" and spec.is_bulk and not spec.is_by_columns else [])
-    shapes = [shape for shape in shapes if spec.shared != "c" or shape[2] > spec.depth]
+    shapes = CHECKED_SHAPES + (CHECKED_ROWS if spec.a_major == "k" and spec.store is BulkRows else [])
+    shapes = [shape for shape in shapes if spec.sharing is not ClusterSplitK or shape[2] > spec.depth]
     if spec.type.nbytes > 1:
         return shapes
     return [(m, n if spec.out.nbytes > 1 else 2 * n, 2 * depth) for m, n, depth in shapes]
@@ -163,12 +166,12 @@ def check(backend, spec, shape, rng):
     worst = 0.0
     for linked in (False, True):
         results = []
-        for num_parts in (3, 2, 3) if spec.is_in_runs else (1,):
+        for num_parts in (3, 2, 3) if spec.is_serial_split_k else (1,):
             run = Run(backend, spec, case, linked=linked, num_parts=num_parts)
             run.launch()
             results.append(run.fetch())
             worst = max(worst, case.worst(results[-1], spec.out))
-        if spec.is_in_runs and results[0].tobytes() != results[-1].tobytes():
+        if spec.is_serial_split_k and results[0].tobytes() != results[-1].tobytes():
             worst = float("inf")  # bits depend on the order in which blocks come
     return worst
 

@@ -29,7 +29,7 @@ TIMED = ("bias and relu", "bias and relu as NumPy", "alpha and beta", "alpha, be
 NUM_ROUNDS, AT_ONCE = 5, 10
 
 
-def planned(backend, type, out, shape, finish=None, alignment=256):
+def planned(backend, type, out, shape, epilogue=None, alignment=256):
     """Launches of A @ B.T."""
     m, n, depth, count = shape
     batch = (count,) if count > 1 else ()
@@ -37,7 +37,7 @@ def planned(backend, type, out, shape, finish=None, alignment=256):
         Matrices(type, (*((extent * depth,) if batch else ()), *strides), alignment)
         for extent, strides in ((m, (depth, 1)), (n, (1, depth)))
     )
-    return select.plan_steps((*batch, m, n), depth, a, b, out, backend.capability, "tf32", 0, finish)
+    return select.plan_steps((*batch, m, n), depth, a, b, out, backend.capability, "tf32", 0, epilogue)
 
 
 def check(backend, recipe, shape, rng):
@@ -45,7 +45,7 @@ def check(backend, recipe, shape, rng):
     m, n, depth, count = shape
     a, b, sums = operands(recipe.type, rng, m, n, depth, count)
     held = recipe.draw(rng, m, n, count)
-    plan = planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count))
+    plan = planned(backend, recipe.type, recipe.out, shape, recipe.epilogue(m, n, count))
     if plan is None:
         return None
     expected = recipe.expected(sums, held)
@@ -80,9 +80,9 @@ def drawn(size, dtype):
 def runner(backend, type, out, size, recipe=None):
     """What multiplies once, operands random."""
     rng = np.random.default_rng(size)
-    finish = None if recipe is None else recipe.finish(size, size)
+    epilogue = None if recipe is None else recipe.epilogue(size, size)
     written = out if recipe is None else recipe.written
-    plan = planned(backend, type, out, (size, size, size, 1), finish)
+    plan = planned(backend, type, out, (size, size, size, 1), epilogue)
     values = drawn(size, type.dtype)
     held = [] if recipe is None else recipe.draw(rng, size, size)
     buffers = [backend.allocate(x.nbytes) for x in (*values, *held)]

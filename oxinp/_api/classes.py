@@ -106,11 +106,3 @@ def load(*args: Any, **kwargs: Any) -> Any:
 
 
 describe(load, np.load, "load")
-
-
-def unique_values(x: Any, /) -> Any:
-    """See `numpy.unique_values`; sorted, as others have it and NumPy had it before it left the order open."""
-    return call(np.unique, (x,), {"equal_nan": False}, name="unique_values")
-
-
-describe(unique_values, np.unique_values, "unique_values")

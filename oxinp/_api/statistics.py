@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import implements, reduced
+from oxinp._api.fronts import as_ours, implements, reduced
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.ops import count
+from oxinp._core.ops.creation import asarray
 from oxinp._core.reduction import table
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
@@ -124,3 +127,26 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NoValue) -> 
     """See `numpy.ptp`."""
     high, low = (reduced(row, a, axis, None, None, keepdims=keepdims) for row in (table.MAX, table.MIN))
     return UFUNC_OBJECTS["subtract"](high, low, out=out)
+
+
+@implements("bincount")
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """See `numpy.bincount`."""
+    if weights is not None or type(minlength) is not int or minlength < 0:
+        raise Unsupported("weights, or what NumPy refuses")
+    return count.bincount(as_ours(x), minlength)
+
+
+@implements("histogram")
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """See `numpy.histogram`."""
+    if weights is not None or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
+        raise Unsupported("weights, or a subclass to pass through")
+    array = as_ours(a)
+    edges, is_uniform = count.edges_of(array, bins, range)
+    counts = count.histogram(array, edges, is_uniform=is_uniform)
+    if density:
+        widths = asarray(np.array(np.diff(edges), float))
+        divide = UFUNC_OBJECTS["divide"]
+        counts = divide(divide(counts, widths), reduced(table.SUM, counts))
+    return counts, asarray(edges)

@@ -16,15 +16,36 @@ from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.index import gather
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import philox as random_philox
+from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.lcg import GENERATORS
+from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
+from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
+from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
+from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._kernels.sort import block as sort_block
+from oxinp._kernels.sort import count, histogram, network, onesweep, search
+from oxinp._kernels.sort import plan as sort
+from oxinp._kernels.sort.block import BlockSpec
+from oxinp._kernels.sort.count import CountSpec
+from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
+from oxinp._kernels.sort.network import NetworkSpec
+from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.search import SearchSpec
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -250,7 +271,7 @@ def _product(k: Builder, a: Value, b: Value) -> Value:
     return a * b
 
 
-def scan_specs() -> list[ScanRowsSpec | ScanColumnsSpec]:
+def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
     """Return the distinct Specs of the scanning families."""
     passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
     return list(dict.fromkeys(each.spec for each in passes))
@@ -269,21 +290,91 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
     return list(dict.fromkeys([*takes, *selects]))
 
 
+SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
+
+
+def sort_specs() -> list[Any]:
+    """Return the distinct Specs of sorts, of every type and length."""
+    types = (*TYPES, *OTHER_TYPES)
+    found = (
+        spec
+        for type_ in types
+        for result in (None, i64)
+        for length in SORTED
+        for spec in sort.specs(length, type_, result, DEVICE)
+    )
+    searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
+    counts = (
+        count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
+        for num_bins in (10, 1000, 10_000, 1 << 20)
+        for type_ in types
+        for edge, is_uniform in ((None, False), (f32, False), (f32, True), (f64, False), (f64, True))
+        if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
+    )
+    return list(dict.fromkeys([*found, *searches, *counts]))
+
+
+def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
+    """Return Specs of random numbers, of every generator, format and variate."""
+    shifts = (False, True)
+    fills = [
+        FillSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in GENERATORS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
+    segments = [
+        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
+        for generator in GENERATORS
+        for name, variate in VARIATES.items()
+        for is_shifted in shifts
+    ]
+    counted = [
+        PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in VARIANTS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
+
+
 FAMILIES: dict[type, Any] = {
     LinearSpec: linear,
     TileSpec: tile,
     RowsSpec: rows,
     ColumnsSpec: columns,
     ScanRowsSpec: scan_rows,
+    ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
+    NetworkSpec: network,
+    BlockSpec: sort_block,
+    HistogramSpec: histogram,
+    RouteSpec: histogram,
+    OnesweepSpec: onesweep,
+    SearchSpec: search,
+    CountSpec: count,
+    FillSpec: random_fill,
+    TilesSpec: random_tiles,
+    SegmentsSpec: random_segments,
+    PhiloxSpec: random_philox,
 }
 
 
 def specs() -> list[Any]:
     """Return all shipped Specs."""
-    return [*elementwise_specs(), *reduce_specs(), *scan_specs(), *gather_specs()]
+    return [
+        *elementwise_specs(),
+        *reduce_specs(),
+        *scan_specs(),
+        *gather_specs(),
+        *sort_specs(),
+        *random_specs(),
+    ]
 
 
 def make(spec: Any) -> Kernel:

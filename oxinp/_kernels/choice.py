@@ -42,7 +42,7 @@ class Choice(NamedTuple):
     Attributes
     ----------
     family : str
-        What chooses, ``"matmul/any"``; tuning is asked for by the part before the slash.
+        What chooses, ``"matmul/multistage"``; tuning is asked for by the part before the slash.
     key : tuple of str
         What answers depend on in kind: dtypes.
     layout : tuple of str

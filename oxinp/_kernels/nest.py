@@ -43,8 +43,13 @@ class Nest(Frozen):
     def reach(self) -> int:
         """Largest distance, in elements, between a pointer and an element addressed from it."""
         # The loops begin at one end of what an operand spans, its pointer lies at another or inside.
-        spans = (sum(abs(step) * (n - 1) for step, n in zip(s, self.shape, strict=True)) for s in self.strides)
-        return max(spans, default=0)
+        farthest = 0
+        for strides in self.strides:
+            span = 0
+            for step, n in zip(strides, self.shape, strict=True):
+                span += abs(step) * (n - 1)
+            farthest = max(farthest, span)
+        return farthest
 
     def reordered(self, order: Sequence[int]) -> Nest:
         """The nest with its loops in another order."""
@@ -73,30 +78,36 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
     A problem of one element becomes one loop of extent 1 that everybody walks in unit steps; one of no elements, a loop
     of extent 0.
     """
+    count = len(strides)
     if 0 in shape:
-        return Nest((0,), ((1,),) * len(strides), (0,) * len(strides))
-    shifts = [0] * len(strides)
-    loops = []
-    for d, n in enumerate(shape):
-        if n == 1:
-            continue
-        steps = [operand[d] for operand in strides]
-        if next((step for step in steps if step), 0) < 0:
-            shifts = [shift + step * (n - 1) for shift, step in zip(shifts, steps, strict=True)]
-            steps = [-step for step in steps]
-        loops.append((n, steps))
-    loops.sort(key=lambda loop: [abs(step) for step in loop[1]], reverse=True)
-    merged: list[tuple[int, list[int]]] = []
-    for n, steps in loops:
-        is_continued = merged and all(outer == inner * n for outer, inner in zip(merged[-1][1], steps, strict=True))
-        merged.append((n * merged.pop()[0] if is_continued else n, steps))
-    if not merged:
-        merged.append((1, [1] * len(strides)))
-    return Nest(
-        tuple(n for n, _ in merged),
-        tuple(tuple(steps[i] for _, steps in merged) for i in range(len(strides))),
-        tuple(shifts),
-    )
+        return Nest((0,), ((1,),) * count, (0,) * count)
+    # Of every dimension the steps of all operands.
+    columns = list(zip(*strides, strict=True)) if strides else [()] * len(shape)
+    loops = [(n, columns[d]) for d, n in enumerate(shape) if n != 1]
+    if not loops:
+        return Nest((1,), ((1,),) * count, (0,) * count)
+    shifts = (0,) * count
+    for i, (n, steps) in enumerate(loops):
+        if steps and min(steps) < 0 and next(step for step in steps if step) < 0:
+            shifts = tuple([shift + step * (n - 1) for shift, step in zip(shifts, steps, strict=True)])
+            loops[i] = n, tuple([-step for step in steps])
+    if len(loops) == 1:
+        ((n, steps),) = loops
+        return Nest((n,), tuple([(step,) for step in steps]), shifts)
+    loops.sort(key=_reach, reverse=True)
+    merged = [loops[0]]
+    for n, steps in loops[1:]:
+        length, outer = merged[-1]
+        if outer == tuple([step * n for step in steps]):
+            merged[-1] = n * length, steps
+        else:
+            merged.append((n, steps))
+    return Nest(tuple([n for n, _ in merged]), tuple(zip(*[steps for _, steps in merged], strict=True)), shifts)
+
+
+def _reach(loop: tuple[int, tuple[int, ...]]) -> list[int]:
+    """What loops are sorted by: how far every operand steps."""
+    return [abs(step) for step in loop[1]]
 
 
 def shifted_alignment(operand: Operand, shift: int) -> int:

@@ -6,6 +6,7 @@ others has their steps on its own buffers, see `Plan.on`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._ptx.frozen import Frozen
@@ -159,11 +160,13 @@ class Plan(Frozen):
         return tuple(step.on(places) for step in self.steps)
 
 
+@cache
 def outputs(count: int) -> tuple[Argument, ...]:
     """Return the arguments that are the first outputs."""
     return tuple(Argument(f"out{i}") for i in range(count))
 
 
+@cache
 def inputs(count: int, start: int = 0) -> tuple[Argument, ...]:
     """Return the arguments that are some inputs, from number `start` on."""
     return tuple(Argument(f"in{i}") for i in range(start, start + count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._ptx.frozen import Frozen
@@ -17,7 +16,7 @@ MAX_KERNELS = 1024
 """Kernels that a family keeps beside those in use: a program of ever new expressions must not fill the memory."""
 
 
-class Operand(Frozen):
+class Operand(NamedTuple):
     """An array that a kernel reads or writes through a pointer to its element (0, ..., 0).
 
     Attributes
@@ -33,6 +32,10 @@ class Operand(Frozen):
     type: Type
     strides: tuple[int, ...]
     alignment: int = MAX_ALIGNMENT
+
+    def replace(self, **changes: Any) -> Operand:
+        """Return a copy with some fields changed."""
+        return self._replace(**changes)
 
 
 class ScalarOperand(Frozen):
@@ -121,7 +124,11 @@ class ReduceOp(Frozen):
 
 def touched_nbytes(shape: Sequence[int], operands: Iterable[Operand]) -> int:
     """Return the size of what operands have in memory over a shape."""
-    return sum(
-        x.type.nbytes * math.prod(n for n, step in zip(shape, x.strides, strict=True) if step or not n)
-        for x in operands
-    )
+    total = 0
+    for x in operands:
+        nbytes = x.type.nbytes
+        for n, step in zip(shape, x.strides, strict=True):
+            if step or not n:
+                nbytes *= n
+        total += nbytes
+    return total

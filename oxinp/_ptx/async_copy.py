@@ -1,7 +1,7 @@
-"""Copies from global to shared memory that run by themselves: cp.async of one thread's few bytes, and bulk copies.
+"""Asynchronous copies from global to shared memory: cp.async of 4 to 16 bytes per thread, and bulk copies.
 
-`AsyncCopies` is one thread's line of small copies (sm_80). What they bring is there for this thread after `wait`, and
-for the others after a barrier behind that. In the emulator they land at the wait, not before.
+`AsyncCopies` issues cp.async (sm_80) and commits them in groups. A thread sees its own copies after `wait`, the other
+threads see them after a barrier behind that. The emulator writes the copied bytes at the wait, not before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oxinp._ptx.gpu_only import refuse
 from oxinp._ptx.isa import EFFECT, Op
 from oxinp._ptx.memory import Access, Pointer
 from oxinp._ptx.types import i32, u8, u32, u64
-from oxinp._ptx.value import Immediate, Value
+from oxinp._ptx.value import Value, immediate
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
@@ -25,20 +25,24 @@ NUM_BYTES = (4, 8, 16)
 BULK_ALIGN = 16
 _PIECES = (16, 8, 4, 2, 1)
 _HERE = np.zeros(1, np.int32)
+# How the emulator reads so many bytes of one lane: all of them, or the first of those that are there.
+_WORDS = {nbytes: Access("global", u32, nbytes // 4, "") for nbytes in NUM_BYTES}
+_BYTES = {nbytes: Access("global", u8, nbytes, "") for nbytes in _PIECES}
+_STORES = {nbytes: Access("shared", u32, nbytes // 4, "") for nbytes in NUM_BYTES}
 _OPS: dict[tuple[Any, ...], Op] = {}
 
 
 class _Landing:
-    """The emulator's copies under way: per lane, in groups."""
+    """Copies in flight on the emulator: per lane, in commit groups."""
 
     def __init__(self, num_lanes: int) -> None:
         self.num_groups = np.zeros(num_lanes, np.int64)  # closed by each lane
-        # Destination addresses, lanes, their open group when they started, and bytes as (copied, lanes)
+        # Destination addresses, lanes, their open group when they started, and words as (copied, lanes)
         self.copies: list[tuple[Array, Array, Array, Array]] = []
 
     @classmethod
     def of(cls, frame: Frame) -> _Landing:
-        """Return the launch's."""
+        """Return the copies in flight of the launch."""
         machine = frame.machine
         landing = machine.state.get("async_copy")
         if landing is None:
@@ -49,22 +53,40 @@ class _Landing:
 
 
 def _copy(frame: Frame, op: Op, to: Array, to_offset: Array, source: Array, offset: Array, valid: Array) -> None:
-    nbytes = op.detail
-    data = np.zeros((nbytes, frame.num_lanes), np.uint8)
-    mask, sizes = frame.mask, np.broadcast_to(valid, frame.shape)
+    nbytes, mask, active = op.detail, frame.mask, frame.active
+    start = int(offset[0])
+    if len(valid) == 1 and int(valid[0]) == nbytes:
+        data = _over_lanes(frame, frame.load(_WORDS[nbytes], source, offset))
+    else:
+        data = _load_part(frame, nbytes, source, start, frame.over_lanes(valid))
+    landing = _Landing.of(frame)
+    addresses = frame.over_lanes(to + to_offset.astype(to.dtype))
+    if mask is not None:
+        addresses, data = addresses[mask], data[:, mask]
+    landing.copies.append((addresses, active, landing.num_groups[active], data))
+
+
+def _over_lanes(frame: Frame, rows: Array) -> Array:
+    return rows if rows.shape[1] == frame.num_lanes else np.broadcast_to(rows, (len(rows), frame.num_lanes))
+
+
+def _load_part(frame: Frame, nbytes: int, source: Array, start: int, sizes: Array) -> Array:
+    """Load the first `sizes` bytes of each lane; the others are zero, and not read."""
+    data = np.zeros((nbytes // 4, frame.num_lanes, 4), np.uint8)
+    mask = frame.mask
     everyone = np.ones(frame.shape, np.bool_) if mask is None else mask
     for size in np.unique(sizes[everyone]):
-        frame.mask, start = everyone & (sizes == size), 0
+        if not size:
+            continue
+        frame.mask, first = everyone & (sizes == size), 0
         for piece in _PIECES:
-            if size - start >= piece:
-                place = np.asarray([int(offset[0]) + start], np.int32)
-                read = frame.load(Access("global", u8, piece, ""), source, place)
-                data[start : start + piece, frame.mask] = np.broadcast_to(read, (piece, frame.num_lanes))[:, frame.mask]
-                start += piece
+            if size - first >= piece:
+                read = frame.load(_BYTES[piece], source, np.asarray([start + first], np.int32))
+                for i, byte in enumerate(_over_lanes(frame, read), first):
+                    data[i // 4, :, i % 4][frame.mask] = byte[frame.mask]
+                first += piece
     frame.mask = mask
-    landing, lanes = _Landing.of(frame), frame.active
-    addresses = np.broadcast_to(to + to_offset.astype(to.dtype), frame.shape)[everyone]
-    landing.copies.append((addresses, lanes, landing.num_groups[lanes], data[:, everyone]))
+    return data.view(np.uint32)[..., 0]
 
 
 def _commit(frame: Frame, _op: Op) -> None:
@@ -75,23 +97,30 @@ def _wait(frame: Frame, op: Op) -> None:
     landing, following = _Landing.of(frame), []
     mask, active = frame.mask, frame.active
     for addresses, lanes, groups, data in landing.copies:
-        lands = np.isin(lanes, active) & (groups < landing.num_groups[lanes] - op.detail)
-        if lands.any():
+        lands = groups < landing.num_groups[lanes] - op.detail
+        if lanes is not active:
+            lands &= np.isin(lanes, active)
+        num_landing = np.count_nonzero(lands)
+        if num_landing == len(lands) == frame.num_lanes:  # one of every lane, in order
+            frame.mask = None
+            frame.store(_STORES[4 * len(data)], addresses, _HERE, list(data))
+        elif num_landing:
             places = np.searchsorted(frame.lanes, lanes[lands])
             frame.mask = np.zeros(frame.shape, np.bool_)
             frame.mask[places] = True
             spread_addresses = np.zeros(frame.shape, addresses.dtype)
             spread_addresses[places] = addresses[lands]
-            spread_data = np.zeros((len(data), frame.num_lanes), np.uint8)
+            spread_data = np.zeros((len(data), frame.num_lanes), data.dtype)
             spread_data[:, places] = data[:, lands]
-            frame.store(Access("shared", u8, len(data), ""), spread_addresses, _HERE, list(spread_data))
-        if not lands.all():
-            following.append((addresses[~lands], lanes[~lands], groups[~lands], data[:, ~lands]))
+            frame.store(_STORES[4 * len(data)], spread_addresses, _HERE, list(spread_data))
+        if num_landing < len(lands):
+            stay = ~lands
+            following.append((addresses[stay], lanes[stay], groups[stay], data[:, stay]))
     frame.mask, landing.copies = mask, following
 
 
 def copy_op(nbytes: int) -> Op:
-    """Instruction form of one copy; its last operand says how many bytes come from memory, the others are zero."""
+    """Instruction form of one cp.async; the last operand is its src-size: bytes beyond are zero-filled."""
     op = _OPS.get(("copy", nbytes))
     if op is None:
         if nbytes not in NUM_BYTES:
@@ -104,7 +133,7 @@ def copy_op(nbytes: int) -> Op:
 
 
 def wait_op(num_pending: int) -> Op:
-    """Instruction form of one wait."""
+    """Instruction form of cp.async.wait_group."""
     op = _OPS.get(("wait", num_pending))
     if op is None:
         text = f"cp.async.wait_group {num_pending};"
@@ -126,7 +155,7 @@ _BULK = Op(
 
 
 class AsyncCopies:
-    """The copies of each thread, in groups that land in order.
+    """The cp.async of each thread, in commit groups that complete in order.
 
     Parameters
     ----------
@@ -145,20 +174,20 @@ class AsyncCopies:
         nbytes : int
             4, 8 or 16.
         valid_nbytes : int or Value, optional
-            How many of them come from memory (nothing else is read); the others become zero.
+            The src-size: bytes read from global memory; the others are zero-filled.
         """
         if to.space != "shared" or source.space != "global":
             raise TypeError("asynchronous copies go from global to shared memory")
         valid = nbytes if valid_nbytes is None else valid_nbytes
-        places = (to.base, Immediate(to.offset, i32), source.base, Immediate(source.offset, i32))
+        places = (to.base, immediate(to.offset, i32), source.base, immediate(source.offset, i32))
         self.builder.emit_op(copy_op(nbytes), *places, valid)
 
     def commit(self) -> None:
-        """Close the group of the copies started since the last one; it may be empty."""
+        """Commit the copies started since the last commit as a group; it may be empty."""
         self.builder.emit_op(COMMIT)
 
     def wait(self, num_pending: int = 0) -> None:
-        """Wait until at most the latest `num_pending` groups of this thread are under way."""
+        """Wait until at most the latest `num_pending` groups of this thread are pending."""
         self.builder.emit_op(wait_op(num_pending))
 
 

@@ -6,13 +6,15 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
+
 from oxinp._ptx import isa
 from oxinp._ptx.control import ControlFlow
 from oxinp._ptx.isa import EFFECT, Op
-from oxinp._ptx.kernel import Kernel, Param, SharedArray, param_layout, render, three_extents
+from oxinp._ptx.kernel import Block, Kernel, Param, SharedArray, Table, param_layout, render, three_extents
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.operations import Operations
-from oxinp._ptx.types import Compound, Type, bf16, f16, pred, u8, u32, u64
+from oxinp._ptx.types import Compound, Type, bf16, f16, from_dtype, pred, u8, u32, u64
 from oxinp._ptx.value import Value
 
 _SHARED_GAP = 16  # unallocated bytes between shared arrays, so that the emulator sees overruns
@@ -57,6 +59,7 @@ class Builder(ControlFlow, Operations):
         ]
         self._params: list[Param] = []
         self._shared: list[SharedArray] = []
+        self._tables: list[Table] = []
         self._static_nbytes = self._dynamic_nbytes = 0
 
     # -- parameters
@@ -127,20 +130,37 @@ class Builder(ControlFlow, Operations):
             value = self._specials[array.name] = self.in_prologue(op)
         return Pointer(self, value, type, "shared", "rw", shape, offset)
 
+    # -- tables
+
+    def table(self, values: np.ndarray[Any, Any]) -> Pointer:
+        """Read-only array in global memory that the kernel's module brings along.
+
+        Parameters
+        ----------
+        values : ndarray
+            One dimension, of a dtype that a machine type holds.
+        """
+        table = Table(f"{self.name}_table_{len(self._tables)}", np.ascontiguousarray(values))
+        self._tables.append(table)
+        op = Op("table", f"mov.u64 {{0}}, {table.name};", (u64,), (), _table_address, EFFECT, detail=table)
+        return Pointer(self, self.in_prologue(op), from_dtype(values.dtype), "global", "r")
+
     # -- the end
 
     def build(self) -> Kernel:
         """The finished kernel; the builder is of no use afterwards."""
-        if not self._body.is_open:
+        prologue, body = self._prologue, self._body
+        if not body.scope.is_open:
             raise ValueError(f"kernel {self.name} was built already")
         if self._static_nbytes and any(array.is_dynamic and array.align > 16 for array in self._shared):
             # Seen on the H200: the driver's linker put 1024-byte aligned dynamic memory 64 bytes behind static arrays.
             raise ValueError(f"kernel {self.name}: dynamic shared memory is not aligned behind static: use one kind")
-        self._body.is_open = self._prologue.is_open = False
+        prologue.scope.is_open = False
+        body.scope.is_open = False
         params = tuple(self._params)
-        return Kernel(
+        kernel = Kernel(
             name=self.name,
-            ptx=self._text(params),
+            ptx=_Text(self._head(params)),  # type: ignore[arg-type] # deferred
             target=self.target,
             params=params,
             param_format=param_layout(params)[0],
@@ -148,16 +168,26 @@ class Builder(ControlFlow, Operations):
             cluster=self.cluster,
             shared_nbytes=self._dynamic_nbytes,
             static_shared_nbytes=self._static_nbytes,
-            prologue=self._prologue,
-            body=self._body,
+            prologue=prologue,
+            body=body,
             num_registers=self._num_registers,
             shared=tuple(self._shared),
+            constants=tuple(self._constants),
         )
+        # Values know their builder: what it knew of them would be a circle, and keep all of them until a collection.
+        self._current = self._prologue = self._body = Block(None)
+        self._body.scope.is_open = False
+        self._specials.clear()
+        self._split.clear()
+        return kernel
 
-    def _text(self, params: tuple[Param, ...]) -> str:
+    def _head(self, params: tuple[Param, ...]) -> list[str]:
+        """Lines of the module before the first instruction."""
         lines = [f".version {self._ptx[0]}.{self._ptx[1]}", f".target {self.target}", ".address_size 64", ""]
         if self._dynamic_nbytes:
             lines += [f".extern .shared .align {_DYNAMIC_ALIGN} .b8 dynamic_shared[];", ""]
+        for table in self._tables:
+            lines += [table.text(), ""]
         declared = ",\n".join(f"\t{_declare(param)}" for param in params)
         lines += [f".visible .entry {self.name}(", declared, ")"]
         lines.append(".reqntid {}, {}, {}".format(*self.block))
@@ -172,9 +202,21 @@ class Builder(ControlFlow, Operations):
             for array in self._shared
             if not array.is_dynamic
         ]
-        labels = itertools.count()
-        render(self._prologue, labels, lines, {})
-        render(self._body, labels, lines, {})
+        return lines
+
+
+class _Text:
+    """What writes the text of a kernel, once somebody reads it."""
+
+    __slots__ = ("_head",)
+
+    def __init__(self, head: list[str]) -> None:
+        self._head = head
+
+    def __call__(self, kernel: Kernel) -> str:
+        lines, labels = [*self._head], itertools.count()
+        for block in kernel.blocks():
+            render(block, labels, lines)
         lines += ["\tret;", "}", ""]
         return "\n".join(lines)
 
@@ -190,6 +232,10 @@ def _declare(param: Param) -> str:
 
 def _read_parameter(frame: Any, op: Op) -> Any:
     return frame.parameter(op.detail)
+
+
+def _table_address(frame: Any, op: Op) -> Any:
+    return frame.table_address(op.detail)
 
 
 def _shared_address(frame: Any, op: Op) -> Any:

@@ -8,19 +8,14 @@ integers, to floats and between floats agree. NumPy's own scalar and vector loop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oxinp._ptx import complex as complex_
 from oxinp._ptx.types import Compound, Type, bf16, f16, f32, i32, i64, pred, u16, u32, u64
-from oxinp._ptx.value import Value
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language, Value
 
 _SIGNED_OF = {u32: i32, u64: i64}
 
 
-def cast(k: Builder, value: Value, to: Type) -> Value:
+def cast(k: Language, value: Value, to: Type) -> Value:
     """`value` converted to type `to` with NumPy's result for every input."""
     source = value.type
     if source is to:
@@ -41,19 +36,19 @@ def cast(k: Builder, value: Value, to: Type) -> Value:
     return k.emit("cvt", value, types=(to, source))
 
 
-def _from_pred(k: Builder, value: Value, to: Type) -> Value:
+def _from_pred(k: Language, value: Value, to: Type) -> Value:
     if to in (f16, bf16):
         return cast(k, _from_pred(k, value, f32), to)
     return k.where(value, k.const(1, to), k.const(0, to))
 
 
-def _to_pred(k: Builder, value: Value) -> Value:
+def _to_pred(k: Language, value: Value) -> Value:
     if value.type in (f16, bf16):
         value = cast(k, value, f32)
     return k.compare("ne", value, 0)
 
 
-def _float_to_integer(k: Builder, value: Value, to: Type) -> Value:
+def _float_to_integer(k: Language, value: Value, to: Type) -> Value:
     if to in _SIGNED_OF:
         # x86 has no unsigned conversion: from half the range on compilers convert the rest and flip the top bit
         signed, half = _SIGNED_OF[to], 2.0 ** (to.bits - 1)
@@ -66,7 +61,7 @@ def _float_to_integer(k: Builder, value: Value, to: Type) -> Value:
     return word if to is i32 else cast(k, word, to)
 
 
-def _checked(k: Builder, value: Value, to: Type) -> Value:
+def _checked(k: Language, value: Value, to: Type) -> Value:
     """Truncate; the lowest integer where the value is NaN or too large (too small saturates to it by itself)."""
     lowest = -(1 << (to.bits - 1))
     converted = k.emit("cvt_rzi", value, types=(to, value.type))

@@ -15,30 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx.math.roots import hypot
 from oxinp._ptx.types import Compound, Type, f32, f64, pred
-from oxinp._ptx.value import Value
+from oxinp._ptx.value import Language, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._ptx.builder import Builder
 
-
-def _add(k: Builder, a: Any, b: Any) -> Value:
+def _add(k: Language, a: Any, b: Any) -> Value:
     return k.compound(a.type, a.real + b.real, a.imag + b.imag)
 
 
-def _subtract(k: Builder, a: Any, b: Any) -> Value:
+def _subtract(k: Language, a: Any, b: Any) -> Value:
     return k.compound(a.type, a.real - b.real, a.imag - b.imag)
 
 
-def _multiply(k: Builder, a: Any, b: Any) -> Value:
+def _multiply(k: Language, a: Any, b: Any) -> Value:
     real = k.fma(a.real, b.real, -(a.imag * b.imag))
     imag = k.fma(a.real, b.imag, a.imag * b.real)
     return k.compound(a.type, real, imag)
 
 
-def _divide(k: Builder, a: Any, b: Any) -> Value:
-    """Smith's quotient, its two cases turned into one: the larger part of the divisor divides the smaller."""
+def _divide(k: Language, a: Any, b: Any) -> Value:
+    """Smith's quotient with its two cases merged: the smaller component of the divisor over the larger one."""
     is_real = k.abs(b.real) >= k.abs(b.imag)
     large, small = k.where(is_real, b.real, b.imag), k.where(is_real, b.imag, b.real)
     ratio = small / large
@@ -53,26 +51,26 @@ def _divide(k: Builder, a: Any, b: Any) -> Value:
     return k.compound(a.type, k.where(is_zero, a.real / zero, real), k.where(is_zero, a.imag / zero, imag))
 
 
-def _negate(k: Builder, a: Any) -> Value:
+def _negate(k: Language, a: Any) -> Value:
     return k.compound(a.type, -a.real, -a.imag)
 
 
-def _is_nan(k: Builder, a: Any, b: Any) -> Value:
+def _is_nan(k: Language, a: Any, b: Any) -> Value:
     return k.emit("isnan", a.real, a.imag) | k.emit("isnan", b.real, b.imag)
 
 
-def _equal(k: Builder, a: Any, b: Any) -> Value:
+def _equal(k: Language, a: Any, b: Any) -> Value:
     return k.compare("eq", a.real, b.real) & k.compare("eq", a.imag, b.imag)
 
 
-def _not_equal(k: Builder, a: Any, b: Any) -> Value:
+def _not_equal(k: Language, a: Any, b: Any) -> Value:
     return k.compare("ne", a.real, b.real) | k.compare("ne", a.imag, b.imag)
 
 
 def _ordering(strict: str, name: str) -> Callable[..., Value]:
-    """By real part, then by imaginary part; NaN in an imaginary part makes the real parts' order false as well."""
+    """Lexicographic order of (real, imaginary); NaN in an imaginary part makes every comparison false."""
 
-    def compare(k: Builder, a: Any, b: Any) -> Value:
+    def compare(k: Language, a: Any, b: Any) -> Value:
         by_real = k.compare(strict, a.real, b.real) & ~k.emit("isnan", a.imag, b.imag)
         return by_real | (k.compare("eq", a.real, b.real) & k.compare(name, a.imag, b.imag))
 
@@ -82,12 +80,12 @@ def _ordering(strict: str, name: str) -> Callable[..., Value]:
 _greater_equal, _less_equal = _ordering("gt", "ge"), _ordering("lt", "le")
 
 
-def _maximum(k: Builder, a: Any, b: Any) -> Value:
-    """The first of equal ones, and of NaNs."""
+def _maximum(k: Language, a: Any, b: Any) -> Value:
+    """The larger operand; the first one of equal operands, and of NaNs."""
     return k.where(_greater_equal(k, a, b) | _is_nan(k, a, a), a, b)
 
 
-def _minimum(k: Builder, a: Any, b: Any) -> Value:
+def _minimum(k: Language, a: Any, b: Any) -> Value:
     return k.where(_less_equal(k, a, b) | _is_nan(k, a, a), a, b)
 
 
@@ -95,7 +93,7 @@ def _minimum(k: Builder, a: Any, b: Any) -> Value:
 _SCALES = {f32: (2.0**-45, 2.0**60, 2.0**100, 2.0**-64), f64: (2.0**-450, 2.0**500, 2.0**600, 2.0**-540)}
 
 
-def _root_of_squares(k: Builder, a: Value, b: Value) -> tuple[Value, Value]:
+def _root_of_squares(k: Language, a: Value, b: Value) -> tuple[Value, Value]:
     """``sqrt(a*a + b*b)`` of ``a >= b >= 0``, and how far the root is above the true one."""
     root = k.sqrt(k.fma(a, a, b * b))
     square, a_square = root * root, a * a
@@ -103,7 +101,7 @@ def _root_of_squares(k: Builder, a: Value, b: Value) -> tuple[Value, Value]:
     return root, excess / (root + root)
 
 
-def _square_root(k: Builder, z: Any) -> Value:
+def _square_root(k: Language, z: Any) -> Value:
     """The root with a real part that is not negative, both parts within 1 ulp, special values as in C99, annex G."""
     x, y = k.abs(z.real), k.abs(z.imag)
     type_, infinity = x.type, float("inf")
@@ -144,7 +142,7 @@ def _square_root(k: Builder, z: Any) -> Value:
     return k.compound(z.type, real, k.copysign(z.imag, imag))
 
 
-def _absolute(k: Builder, a: Any) -> Value:
+def _absolute(k: Language, a: Any) -> Value:
     value: Value = hypot(k, a.real, a.imag)
     return value
 
@@ -170,8 +168,8 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
 """Instructions of the table, for complex operands: name -> ``operation(k, *operands)``."""
 
 
-def cast(k: Builder, value: Value, to: Type) -> Value:
-    """A cast from or to a complex type, as NumPy's: to a real type the imaginary part is dropped, to bool not.
+def cast(k: Language, value: Value, to: Type) -> Value:
+    """Cast from or to a complex type as NumPy does: to a real type without the imaginary part, to bool with it.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Values of several registers: complex numbers, and whatever else is a fixed tuple of machine types.
+"""Values of several registers: complex numbers, and other fixed tuples of machine types.
 
-Where the instruction table has no row for a compound type, `emit` makes of an instruction what it means for the parts:
-moves and choices go part by part, arithmetic is that of complex numbers (`oxinp._ptx.complex`). Nothing below this
-module, the emulator included, sees anything but the parts' own instructions.
+The instruction table has no rows for compound types: `emit` lowers an instruction to instructions of the components.
+Moves and selects are lowered component by component, arithmetic is complex arithmetic (`oxinp._ptx.complex`). Modules
+below this one, the emulator included, see component instructions only.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import complex as complex_
 from oxinp._ptx.types import Compound, Type
-from oxinp._ptx.value import Value, Var, as_operand
+from oxinp._ptx.value import Language, Value, Var, as_operand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from oxinp._ptx.builder import Builder
 
 
 class CompoundValue(Value):
@@ -32,7 +30,7 @@ class CompoundValue(Value):
 
     type: Compound
 
-    def __init__(self, builder: Builder, type: Compound, parts: tuple[Value, ...]) -> None:
+    def __init__(self, builder: Language, type: Compound, parts: tuple[Value, ...]) -> None:
         self.builder = builder
         self.type = type
         self._parts = parts
@@ -62,7 +60,7 @@ class CompoundVar(CompoundValue, Var):
     __slots__ = ()
 
 
-def make(k: Builder, type: Type, parts: Any) -> CompoundValue:
+def make(k: Language, type: Type, parts: Any) -> CompoundValue:
     """The value of a `Compound` type with these parts: values, or numbers that the parts' types hold."""
     if not isinstance(type, Compound) or len(parts) != len(type.parts):
         raise TypeError(f"{len(parts)} parts do not make a {type}")
@@ -70,7 +68,7 @@ def make(k: Builder, type: Type, parts: Any) -> CompoundValue:
     return CompoundValue(k, type, made)
 
 
-def as_value(k: Builder, value: Any, type: Compound) -> CompoundValue:
+def as_value(k: Language, value: Any, type: Compound) -> CompoundValue:
     """`value` as a value of exactly `type`: one already, or a constant (a tuple, where `type` is not complex)."""
     if isinstance(value, Value):
         same = as_operand(value, type)
@@ -82,8 +80,8 @@ def as_value(k: Builder, value: Any, type: Compound) -> CompoundValue:
     return make(k, type, value)
 
 
-def by_part(k: Builder, function: Callable[..., Value], *values: Value) -> Value:
-    """`function` of the first parts of all values, of their second parts, ...; of plain values, of themselves."""
+def by_part(k: Language, function: Callable[..., Value], *values: Value) -> Value:
+    """Apply `function` component by component to compound values, and once to plain values."""
     first = values[0]
     if not isinstance(first, CompoundValue):
         return function(*values)
@@ -91,8 +89,8 @@ def by_part(k: Builder, function: Callable[..., Value], *values: Value) -> Value
     return CompoundValue(k, first.type, tuple(parts))
 
 
-def emit(k: Builder, name: str, args: tuple[Any, ...], type: Compound) -> Value:
-    """What instruction `name` means for values of a compound type."""
+def emit(k: Language, name: str, args: tuple[Any, ...], type: Compound) -> Value:
+    """Lower instruction `name` of a compound type to instructions of its components."""
     if name == "mov":
         return by_part(k, lambda a: k.emit("mov", a), as_value(k, args[0], type))
     if name == "selp":
@@ -104,14 +102,14 @@ def emit(k: Builder, name: str, args: tuple[Any, ...], type: Compound) -> Value:
     return operation(k, *[as_value(k, arg, type) for arg in args])
 
 
-def variable(k: Builder, value: Any, type: Compound) -> CompoundVar:
+def variable(k: Language, value: Any, type: Compound) -> CompoundVar:
     """A variable that starts as `value`."""
     start = as_value(k, value, type)
     return CompoundVar(k, type, tuple([k.var(part) for part in start.parts]))
 
 
-def assign(k: Builder, variable: CompoundVar, value: Any) -> None:
-    """Assign all parts of a variable; the new ones are those of one moment, also where they read the variable."""
+def assign(k: Language, variable: CompoundVar, value: Any) -> None:
+    """Assign all components of a variable at once: the new ones may read the variable's old ones."""
     values = as_value(k, value, variable.type).parts
     if any(isinstance(part, Var) for part in values):
         values = tuple([k.emit("mov", part) for part in values])

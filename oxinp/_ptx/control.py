@@ -26,9 +26,9 @@ class ControlFlow(Tracer):
                 raise TypeError("k.var of a Python number needs a type: k.var(0, f32)")
             type = value.type
         if isinstance(type, Compound):
-            return compound.variable(self.itself, value, type)
+            return compound.variable(self, value, type)
         fresh = self.new_value(type)
-        variable = Var(fresh.builder, fresh.index, type, fresh.text, fresh.block)
+        variable = Var(fresh.builder, fresh.index, type, fresh.text, fresh.scope)
         self.assign(variable, value)
         return variable
 
@@ -36,7 +36,7 @@ class ControlFlow(Tracer):
         """Assign a variable in the lanes that are active here."""
         self.operand(variable, variable.type)
         if isinstance(variable, compound.CompoundVar):
-            compound.assign(self.itself, variable, value)
+            compound.assign(self, variable, value)
             return
         source = self.operand(value, variable.type)
         self._current.nodes.append(Instr(_move(variable.type), (variable,), (source,)))
@@ -80,14 +80,14 @@ class ControlFlow(Tracer):
                 yield
         finally:
             self._loops.pop()
-            node.step.is_open = False
+            node.step.scope.is_open = False
 
     def break_if(self, predicate: Value) -> None:
         """Leave the innermost loop where the predicate holds."""
         self._leave(predicate, is_break=True)
 
     def continue_if(self, predicate: Value) -> None:
-        """Go on with the next round of the innermost loop where the predicate holds."""
+        """Continue with the next iteration of the innermost loop where the predicate holds."""
         self._leave(predicate, is_break=False)
 
     def _leave(self, predicate: Value, *, is_break: bool) -> None:
@@ -96,7 +96,7 @@ class ControlFlow(Tracer):
         loop = self._loops[-1]
         loop.used_continue |= not is_break
         self.operand(predicate, pred)
-        self._current.nodes.append(Leave(predicate, loop, is_break=is_break))
+        self._current.nodes.append(Leave(predicate, is_break=is_break))
 
     @contextmanager
     def range(self, start: Any, stop: Any = None, step: Any = 1) -> Iterator[Value]:
@@ -118,11 +118,11 @@ class ControlFlow(Tracer):
         node = Loop(self.nested(), self.nested())
         with self._in_loop(node):
             self.break_if(index <= stop if is_down else index >= stop)
-            yield Value(index.builder, index.index, index.type, index.text, node.body)
+            yield Value(index.builder, index.index, index.type, index.text, node.body.scope)
             with self.inside(node.step):
-                self._advance(node, index, step, is_down=is_down)
+                self._advance(index, step, is_down=is_down)
 
-    def _advance(self, node: Loop, index: Var, step: Any, *, is_down: bool) -> None:
+    def _advance(self, index: Var, step: Any, *, is_down: bool) -> None:
         if is_down and index.type.kind == "u":
             following = index - (-step)
             wraps = following > index
@@ -131,7 +131,7 @@ class ControlFlow(Tracer):
             wraps = following < index
         # unsigned: a step past the largest value (below 0) ends the loop; a step of 1 cannot pass `stop`
         if index.type.kind == "u" and (isinstance(step, Value) or step != 1):
-            self._current.nodes.append(Leave(wraps, node, is_break=True))
+            self._current.nodes.append(Leave(wraps, is_break=True))
         self.assign(index, following)
 
     def grid_stride(self, n: Any, type: Type | None = None) -> AbstractContextManager[Value]:

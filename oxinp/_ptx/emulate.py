@@ -10,95 +10,26 @@ It does not show memory ordering, proxy fences, the bits of approximate instruct
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from oxinp._ptx.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
-from oxinp._ptx.frame import WARP, Frame
-from oxinp._ptx.kernel import Kernel, param_layout, three_extents
-from oxinp._ptx.program import CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
-from oxinp._ptx.races import Epochs
-from oxinp._ptx.space import Memory, Space
+from oxinp._ptx.frame import Frame
+from oxinp._ptx.kernel import Kernel, three_extents
+from oxinp._ptx.machine import WARP, Machine
+from oxinp._ptx.program import Code, CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
+from oxinp._ptx.space import Memory
+from oxinp._ptx.truths import all_of, any_of
 
 __all__ = ["AccessError", "DeadlockError", "DivergenceError", "EmulationError", "Memory", "RaceError", "run"]
 
 Array = npt.NDArray[Any]
 
-_DYNAMIC_ALIGN = 1024
 _IDLE_ROUNDS = 4096  # rounds in which spinning fibers see no write before that counts as a deadlock
-_PROGRAMS: WeakKeyDictionary[Kernel, Program] = WeakKeyDictionary()
 
 FINISHED, BLOCKED, SPUN, JOINED = "finished", "blocked", "spun", "joined"
 _BRANCH, _BODY, _STEP = "branch", "body", "step"
-
-
-class Machine:
-    """One launch.
-
-    Attributes
-    ----------
-    lanes_per_block : int
-        Threads per block rounded up to warps; lane numbers count blocks in these.
-    block_threads, num_threads : int
-        Threads of a block, and of the launch.
-    shared : Space
-        Shared memory of all blocks, `shared_stride` bytes each.
-    state : dict
-        For the modules of asynchronous instructions: what they keep during a launch.
-    """
-
-    def __init__(self, kernel: Kernel, memory: Memory, grid: tuple[int, int, int], param_bytes: bytes) -> None:
-        self.kernel, self.memory, self.grid, self.param_bytes = kernel, memory, grid, param_bytes
-        num_blocks = grid[0] * grid[1] * grid[2]
-        self.block_threads = kernel.num_threads
-        self.lanes_per_block = -(-self.block_threads // WARP) * WARP
-        self.num_threads = num_blocks * self.block_threads
-        self.param_offsets = param_layout(kernel.params)[1]
-        self.epochs = Epochs(memory.clock + 1, num_blocks, self.lanes_per_block)
-        self.num_writes = 0
-        self.num_fibers = 1
-        self.state: dict[Any, Any] = {}
-        self._barriers: dict[int, tuple[Array, Array]] = {}
-        self._num_blocks = num_blocks
-        self._lay_out_shared()
-
-    def _lay_out_shared(self) -> None:
-        kernel = self.kernel
-        self.dynamic_base = -(-kernel.static_shared_nbytes // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN
-        end = self.dynamic_base + kernel.shared_nbytes if kernel.shared_nbytes else kernel.static_shared_nbytes
-        # a gap behind each block's part
-        self.shared_stride = -(-(end + 16) // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN if end else 0
-        self.shared = Space(self.shared_stride * self._num_blocks)
-        self.shared_start = np.arange(self._num_blocks, dtype=np.int64) * self.shared_stride
-        if end:
-            state = self.shared.state.reshape(self._num_blocks, self.shared_stride)
-            for array in kernel.shared:
-                start = array.offset + (self.dynamic_base if array.is_dynamic else 0)
-                state[:, start : start + array.nbytes] = 1
-
-    def barrier(self, number: int) -> tuple[Array, Array]:
-        """Arrivals and generation of barrier `number`, per block."""
-        pair = self._barriers.get(number)
-        if pair is None:
-            pair = np.zeros(self._num_blocks, np.int64), np.zeros(self._num_blocks, np.int64)
-            self._barriers[number] = pair
-        return pair
-
-    def existing_lanes(self, warps: Array) -> Array:
-        """Words of the lanes that are threads, (warps, 1)."""
-        first = warps % (self.lanes_per_block // WARP) * WARP
-        count = np.minimum(self.block_threads - first, WARP).astype(np.uint64)
-        words: Array = ((np.uint64(1) << count) - np.uint64(1)).astype(np.uint32)
-        return words[:, None]
-
-    def all_lanes(self) -> Array:
-        """Lane numbers of every thread."""
-        lanes = np.arange(self._num_blocks * self.lanes_per_block, dtype=np.int64)
-        if self.lanes_per_block == self.block_threads:
-            return lanes
-        return lanes[lanes % self.lanes_per_block < self.block_threads]
 
 
 class Entry:
@@ -123,16 +54,16 @@ class Fiber(Frame):
         self.token: Any = None
 
     def place(self) -> tuple[Any, ...]:
-        """Equal for fibers at the same point of the program."""
+        """Key that is equal for fibers at the same point of the program."""
         return tuple((id(entry.nodes), entry.position) for entry in self.stack)
 
     def part(self, chosen: Array) -> Fiber:
         """Move the `chosen` lanes to a new fiber at the same place."""
         machine, num = self.machine, self.num_lanes
+        chosen, rest = np.flatnonzero(chosen), np.flatnonzero(~chosen)
         stack = [Entry(e.nodes, e.kind, e.loop, e.position) for e in self.stack]
         other = Fiber(machine, self.lanes[chosen], _take(self.registers, chosen, num), stack)
         other.waiting, other.token = self.waiting, _take([self.token], chosen, num)[0]
-        rest = ~chosen
         waiting, token = self.waiting, _take([self.token], rest, num)[0]
         Frame.__init__(self, machine, self.lanes[rest], _take(self.registers, rest, num))
         self.waiting, self.token = waiting, token
@@ -141,7 +72,7 @@ class Fiber(Frame):
 
 
 def _take(arrays: list[Any], chosen: Array, num: int) -> list[Any]:
-    return [a if a is None or len(a) != num else a[chosen] for a in arrays]
+    return [a if a is None or len(a) != num else a.take(chosen) for a in arrays]
 
 
 def _merge(fibers: list[Fiber]) -> Fiber:
@@ -174,9 +105,9 @@ def _is_complete(fiber: Fiber, node: CollectiveNode) -> bool:
         wanted = members & machine.existing_lanes(np.unique(fiber.lanes // WARP))
         present = fiber.active_warps()
         words = np.packbits(present, axis=1, bitorder="little").view(np.uint32)
-        return not bool((present & ((wanted & ~words) != 0)).any())
+        return not any_of(present & ((wanted & ~words) != 0))
     _, counts = np.unique(fiber.lanes // size, return_counts=True)
-    return bool((counts == size).all())
+    return all_of(counts == size)
 
 
 class Scheduler:
@@ -204,7 +135,7 @@ class Scheduler:
                 following += spawned if outcome == FINISHED else [fiber, *spawned]
             self.fibers = following
             has_moved = outcomes & {JOINED, FINISHED} or len(following) != num_fibers
-            if has_moved or self.machine.num_writes != num_writes:
+            if has_moved or self.machine.num_writes != num_writes or len(self._groups()) < len(following):
                 idle = 0
             elif SPUN not in outcomes or idle > _IDLE_ROUNDS:
                 self._report_deadlock()
@@ -214,11 +145,15 @@ class Scheduler:
     def _merged(self) -> list[Fiber]:
         if len(self.fibers) == 1:
             return self.fibers
+        return [group[0] if len(group) == 1 else _merge(group) for group in self._groups()]
+
+    def _groups(self) -> list[list[Fiber]]:
+        """Fibers by the place that they are at."""
         groups: dict[tuple[Any, ...], list[Fiber]] = {}
         for fiber in self.fibers:
             place = (id(fiber),) if fiber.waiting is not None else fiber.place()
             groups.setdefault(place, []).append(fiber)
-        return [group[0] if len(group) == 1 else _merge(group) for group in groups.values()]
+        return list(groups.values())
 
     def _advance(self, fiber: Fiber, spawned: list[Fiber]) -> str:
         """Run one fiber until it blocks, spins, joins others or ends; new fibers go to `spawned`."""
@@ -229,7 +164,10 @@ class Scheduler:
                     return SPUN if entry.kind != _BRANCH else JOINED
                 continue
             node = entry.nodes[entry.position]
-            if isinstance(node, WaitNode):
+            if isinstance(node, Code):
+                entry.position += 1
+                node(fiber)
+            elif isinstance(node, WaitNode):
                 outcome = self._wait(fiber, node, spawned)
                 if outcome is not None:
                     return outcome
@@ -245,17 +183,14 @@ class Scheduler:
             elif isinstance(node, LoopNode):
                 entry.position += 1
                 fiber.stack.append(Entry(node.body, _BODY, node))
-            elif isinstance(node, LeaveNode):
-                entry.position += 1
-                self._leave(fiber, node, spawned)
             else:
                 entry.position += 1
-                node(fiber)
+                self._leave(fiber, node, spawned)
         self.machine.num_fibers -= 1
         return FINISHED
 
     def _leave_block(self, fiber: Fiber, entry: Entry) -> bool:
-        """Go on behind a finished list of nodes; whether the others should have their turn."""
+        """Leave a finished list of nodes; whether other fibers should run next."""
         fiber.stack.pop()
         if entry.kind == _BODY and entry.loop is not None and entry.loop.step:
             fiber.stack.append(Entry(entry.loop.step, _STEP, entry.loop))
@@ -266,16 +201,16 @@ class Scheduler:
         return self.machine.num_fibers > 1 and bool(fiber.stack)
 
     def _wait(self, fiber: Fiber, node: WaitNode, spawned: list[Fiber]) -> str | None:
-        """Arrive, and pass those lanes that may; None if the fiber goes on at once."""
+        """Arrive at a blocking instruction, and let the ready lanes pass; None if the whole fiber passes at once."""
         op, operands = node.instr.op, node.operands(fiber)
         fiber.instr = node.instr
         if fiber.waiting is None:
             fiber.waiting = node
             fiber.token = op.ref.arrive(fiber, op, *operands)
-        ready = np.broadcast_to(op.ref.ready(fiber, op, fiber.token, *operands), fiber.shape)
-        if not ready.any():
+        ready = fiber.over_lanes(op.ref.ready(fiber, op, fiber.token, *operands))
+        if not any_of(ready):
             return BLOCKED
-        through = fiber if ready.all() else fiber.part(ready)
+        through = fiber if all_of(ready) else fiber.part(ready)
         through.waiting = through.token = None
         through.stack[-1].position += 1
         if through is not fiber:
@@ -287,11 +222,11 @@ class Scheduler:
     @staticmethod
     def _branch(fiber: Fiber, node: IfNode, spawned: list[Fiber]) -> None:
         holds = fiber.registers[node.predicate]
-        if holds.all():
+        if all_of(holds):
             fiber.stack.append(Entry(node.then))
             return
-        if holds.any():
-            other = fiber.part(np.broadcast_to(holds, fiber.shape))
+        if any_of(holds):
+            other = fiber.part(fiber.over_lanes(holds))
             other.stack.append(Entry(node.then))
             spawned.append(other)
         if node.orelse:
@@ -300,11 +235,11 @@ class Scheduler:
     @staticmethod
     def _leave(fiber: Fiber, node: LeaveNode, spawned: list[Fiber]) -> None:
         going = fiber.registers[node.predicate]
-        if not going.any():
+        if not any_of(going):
             return
         leaver = fiber
-        if not going.all():
-            leaver = fiber.part(np.broadcast_to(going, fiber.shape))
+        if not all_of(going):
+            leaver = fiber.part(fiber.over_lanes(going))
             spawned.append(leaver)
         while leaver.stack[-1].loop is not node.loop:
             leaver.stack.pop()
@@ -342,16 +277,18 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
     extents = three_extents(grid)
     if min(extents) < 1:
         raise ValueError(f"grid {extents} has no blocks")
-    program = _PROGRAMS.get(kernel)
+    program: Program | None = vars(kernel).get("_program")
     if program is None:
-        program = _PROGRAMS[kernel] = Program(kernel)
+        program = vars(kernel)["_program"] = Program(kernel)
+        kernel.let_go()
     machine = Machine(kernel, memory, extents, bytes(param_bytes))
     memory.tracker.begin_launch()
     root = Fiber(machine, machine.all_lanes(), program.registers(), [Entry(program.body)])
     try:
         with np.errstate(all="ignore"):
-            for step in program.prologue:
-                step(root)
+            program.prologue(root)
             Scheduler(machine, root).run()
     finally:
+        for address in machine.tables.values():
+            memory.free(address)
         memory.clock = machine.epochs.now

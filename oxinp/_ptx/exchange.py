@@ -1,7 +1,7 @@
-"""What two blocks of a cluster hand each other, from registers to the other's shared memory (sm_90).
+"""Exchange of registers between two blocks of a cluster through distributed shared memory (st.async, sm_90).
 
-In an `Exchange` threads send values to the same threads of the other block. The stores report to a barrier of the
-receiver as copies do, so nobody has to wait for memory before saying that he wrote.
+The threads of an `Exchange` store values into the shared memory of the other block, for the threads of the same number.
+The stores complete on an mbarrier of the receiver, so the sender does not wait for them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ isa.register(
 
 
 class Exchange:
-    """Values that a warpgroup of each block hands to the one of the same number of the other block, and back.
+    """Values that a warpgroup of each block sends to the warpgroup of the same number of the other block.
 
     In either block one warpgroup sends and another one receives. Made in all threads of the block, before the
     `Pipeline`, whose barrier publishes these.
@@ -72,7 +72,7 @@ class Exchange:
                 k.emit("mbarrier_init", barrier.address(), 1, types=())
 
     def join(self, warpgroup: Value, thread: Value, other: Value) -> None:
-        """Say which warpgroup, counted from 0, and which thread of it this is, and the rank of the other block."""
+        """Bind this thread: number of its warpgroup, its number in there, and the cluster rank of the other block."""
         k = self.builder
         self._thread, self._barrier = thread, warpgroup + 1
         self._start = self._memory.address() + thread * (UNIT * self.type.nbytes)
@@ -83,7 +83,7 @@ class Exchange:
         self._parity = k.var(0, u32)
 
     def send(self, units: Sequence[Sequence[Value]]) -> None:
-        """Send the other block all units of the thread."""
+        """Send all units of the thread to the other block."""
         k = self.builder
         # A fresh barrier is in phase 0, so waiting for the phase before it does not wait.
         self._parity.set(self._parity ^ 1)
@@ -93,7 +93,7 @@ class Exchange:
             k.emit("store_async", to, *values, self._came_there, types=(self.type,))
 
     def receive(self) -> list[tuple[Value, ...]]:
-        """The units that the same thread of the other block sends."""
+        """Return the units that the thread of the same number of the other block sends."""
         k = self.builder
         with k.when(self._thread == 0):
             k.emit("mbarrier_arrive_expect", self._came.address(), self._nbytes, types=())
@@ -103,7 +103,7 @@ class Exchange:
         return [own.offset_bytes(start).load(0, UNIT) for start in range(0, self._nbytes, self._unit_nbytes)]
 
     def release(self) -> None:
-        """Let the other block send again. What was received has to have been used: loads may still be under way."""
+        """Allow the other block to send again; every read of what was received has to be complete."""
         k = self.builder
         k.barrier(self._barrier, WARPGROUP)
         with k.when(self._thread == 0):

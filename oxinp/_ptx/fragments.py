@@ -1,9 +1,9 @@
-"""f32 tiles that run along M on their way through wgmma: into it by registers, and results out of it by columns.
+"""wgmma of M-major f32 tiles: register fragments of the left operand, and the epilogue of M-major results.
 
-wgmma reads f32 (as tf32) from shared memory only where it runs along K, but takes its left operand from registers as
-well. `Fragments` loads those of a warpgroup from tiles that run along M. So that the lanes of a warp fall on different
-banks, the 64 rows of M are dealt to the warps in another order, that of `_Place`; rows of sums come in the same order.
-`TurnedResultTile` stores such sums where M is the contiguous axis of the result.
+wgmma reads f32 (as tf32) from shared memory in K-major tiles only, but takes its left operand from registers as well.
+`Fragments` loads the fragments of a warpgroup from M-major tiles. To avoid bank conflicts the 64 rows of M are assigned
+to the warps in the permuted order of `_Place`; the rows of the accumulator have the same order. `TurnedResultTile`
+stores such accumulators to results of which M is the contiguous axis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEP = 8  # of K that one wgmma takes
 
 
 class _Place:
-    """Where a thread's rows of sums lie: in box `box` of 32 rows, for i in 0, 1, element `element` of a chunk.
+    """The accumulator rows of a thread: in box `box` of 32 rows, for i in 0, 1, element `element` of a chunk.
 
     Thread t: w = t / 32, r = t % 32 / 4: box w / 2, chunk 2 (w % 2) + i + 4 (r / 4), element r % 4.
     """
@@ -37,24 +37,24 @@ class _Place:
         self.chunks = [(warp & 1) * 2 + i + (row >> 2) * 4 for i in range(2)]
 
     def offset(self, i: int, line: Value) -> Value:
-        """Bytes from the beginning of its box to its element of a line, of which there are 8 per atom."""
+        """Byte offset of the thread's element of a line from the beginning of its box; an atom has 8 lines."""
         return line * SWIZZLE_NBYTES + ((self.chunks[i] ^ (line & 7)) << 4) + self.element * f32.nbytes
 
 
 class Fragments:
-    """What a warpgroup has of the left operand of wgmma, in registers.
+    """Fragments of the left operand of wgmma in the registers of a warpgroup.
 
     Parameters
     ----------
     k : Builder
     tile : OperandTile
-        Of f32, that runs along M.
+        M-major, of f32.
     first : Value
         Element of M where the warpgroup's 64 rows begin.
     thread : Value
         This thread's number in the warpgroup.
     num_parts : int
-        Equal parts of a tile along K, of which one is loaded at a time.
+        Equal slices of a tile along K, of which one is in registers at a time.
     """
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value, thread: Value, num_parts: int = 1) -> None:
@@ -67,7 +67,7 @@ class Fragments:
         self._registers: list[Var] = [k.var(0, f32) for _ in range(self._num_steps * len(self._offsets))]
 
     def load(self, stage: Value, part: int = 0) -> None:
-        """Read a part of the tile in buffer `stage`; no multiplication may still use the last one."""
+        """Load a slice of the tile in stage `stage`; no multiplication may still read the previous fragments."""
         base = self._tile.address(stage)
         start = part * self._num_steps
         places = [Pointer(self.builder, base + offset, f32, "shared", "r") for offset in self._offsets]
@@ -82,7 +82,7 @@ class Fragments:
 
 
 class TurnedResultTile:
-    """The way of sums, in the order of `Fragments`, out to a matrix of f32 that runs along M; see `ResultTile`.
+    """The epilogue of accumulators in the row order of `Fragments` to an M-major matrix of f32; see `ResultTile`.
 
     Each warpgroup has two buffers of two boxes: 32 of N by 32 of M.
     """
@@ -107,7 +107,7 @@ class TurnedResultTile:
 
     @classmethod
     def box(cls) -> tuple[int, int]:
-        """What one copy stores, as `MapSpec.box`."""
+        """The box of one TMA store, as `MapSpec.box`."""
         return cls.LINES, LINE
 
     def store(
@@ -119,8 +119,8 @@ class TurnedResultTile:
         outer: tuple[Value, ...] = (),
         finish: None = None,
     ) -> None:
-        """Store 64 rows of sums; `row` is where they begin along M, `column` along N."""
-        del finish  # there is none where results are turned
+        """Store 64 rows of an accumulator to the result from (`row`, `column`) on."""
+        del finish  # M-major results have no epilogue
         k, per_box = self.builder, self.LINES // 8
         pairs = accumulator.pairs()
         num_boxes = pairs[-1][1] // per_box + 1
@@ -143,7 +143,7 @@ class TurnedResultTile:
                 commit_stores(k)
 
     def close(self) -> None:
-        """At the end of the kernel: shared memory has to last until the copies have read it."""
+        """Wait at the end of the kernel until the TMA stores have read shared memory."""
         with self.builder.when(self._thread == 0):
             wait_stores(self.builder)
 

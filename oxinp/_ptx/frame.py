@@ -10,21 +10,21 @@ import numpy.typing as npt
 
 from oxinp._ptx.atomics import read_modify_write
 from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
+from oxinp._ptx.machine import WARP, Machine
 from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
+from oxinp._ptx.truths import all_of, any_of
 
 if TYPE_CHECKING:
-    from oxinp._ptx.emulate import Machine
-    from oxinp._ptx.kernel import Instr, SharedArray
+    from oxinp._ptx.kernel import Instr, SharedArray, Table
     from oxinp._ptx.memory import Access
 
 Array = npt.NDArray[Any]
 
-WARP = 32
 PARAMETER_SPACE = 0x6000_0000_0000  # generic addresses of by-value parameters
 
 
 class LoopState:
-    """Lanes that left a running loop, and lanes that wait for its next round; None is nobody."""
+    """Lanes that left a running loop, and lanes that wait for its next iteration; None stands for no lane."""
 
     __slots__ = ("left", "skipped")
 
@@ -63,6 +63,9 @@ class Frame:
         self.instr: Instr | None = None
         self._warp_places: tuple[int, Array, Array] | None = None
         self._whole_warps: bool | None = None
+        self._active: tuple[Array, Array] | None = None  # of which mask
+        self._shared_start: Array | None = None
+        self._blocks: Array | None = None
 
     # -- identity
 
@@ -74,12 +77,19 @@ class Frame:
     @property
     def active(self) -> Array:
         """Global numbers of the active lanes."""
-        return self.lanes if self.mask is None else self.lanes[self.mask]
+        mask = self.mask
+        if mask is None:
+            return self.lanes
+        if self._active is None or self._active[0] is not mask:
+            self._active = mask, self.lanes[mask]
+        return self._active[1]
 
     @property
     def blocks(self) -> Array:
         """Linear block number of every lane of the frame."""
-        return self.lanes // self.machine.lanes_per_block
+        if self._blocks is None:
+            self._blocks = self.lanes // self.machine.lanes_per_block
+        return self._blocks
 
     def describe(self, lane: int) -> str:
         """``thread (x, y, z) of block (x, y, z)``."""
@@ -143,7 +153,20 @@ class Frame:
         """Address of a shared array; the dynamic ones start at a common base."""
         return np.asarray([self.machine.dynamic_base if array.is_dynamic else array.offset], np.uint32)
 
+    def table_address(self, table: Table) -> Array:
+        """Address of a table of the kernel's module, which lies in memory during the launch."""
+        machine = self.machine
+        address = machine.tables.get(table.name)
+        if address is None:
+            address = machine.tables[table.name] = machine.memory.allocate(table.values.nbytes)
+            machine.memory.write(address, table.values)
+        return np.asarray([address], np.uint64)
+
     # -- memory
+
+    def over_lanes(self, values: Array) -> Array:
+        """Broadcast a register to all lanes of the frame."""
+        return values if len(values) == self.num_lanes else np.broadcast_to(values, self.shape)
 
     def locate(self, space: str, address: Array, offset: int = 0) -> Array:
         """Positions in the space's bytes: (lanes,), or (1,) for one global address common to all."""
@@ -154,13 +177,20 @@ class Frame:
             positions -= Memory.BASE
             return positions
         machine = self.machine
-        outside = (positions < 0) | (positions >= machine.shared_stride)
+        outside = positions.view(np.uint64) >= machine.shared_stride
         if self.mask is not None:
             outside = outside & self.mask
-        if outside.any():
-            position = int(np.broadcast_to(outside, self.shape).argmax())
-            self.fail_access(position, int(np.broadcast_to(positions, self.shape)[position]), "out of shared memory")
-        return positions + machine.shared_start[self.blocks]
+        if any_of(outside):
+            position = int(self.over_lanes(outside).argmax())
+            self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
+        return positions + self.shared_start
+
+    @property
+    def shared_start(self) -> Array:
+        """Where the shared memory of each lane's block begins."""
+        if self._shared_start is None:
+            self._shared_start = self.machine.shared_start[self.blocks]
+        return self._shared_start
 
     def space(self, name: str) -> Space:
         """Memory space by PTX name."""
@@ -188,23 +218,22 @@ class Frame:
             The active lanes.
         contiguous : bool
         """
-        lanes = self.lanes
-        if self.mask is not None:
-            lanes = lanes[self.mask]
-            if len(positions) != 1:
-                positions = positions[self.mask]
+        lanes = self.active
+        if self.mask is not None and len(positions) != 1:
+            positions = positions[self.mask]
         uniform = len(positions) == 1 and len(lanes) != 1
         space = self.space(space_name)
         contiguous = not uniform and is_contiguous(positions, nbytes)
         try:
-            space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
+            bounds = space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
         except Fault as fault:
             position = int(np.searchsorted(self.lanes, lanes[fault.position]))
             self.fail_access(position, self._address(space_name, fault.offset), fault.what)
         if is_weak:
-            spread = np.broadcast_to(positions, lanes.shape) if uniform else positions
+            if space is not self.machine.memory:
+                bounds = self._inside_block(positions, nbytes, bounds)
             conflict = space.tracker.note(
-                self.machine.epochs, spread, nbytes, lanes, is_write=is_write, is_contiguous=contiguous
+                self.machine.epochs, positions, nbytes, lanes, bounds, is_write=is_write, is_contiguous=contiguous
             )
             if conflict is not None:
                 address = self._address(space_name, conflict.offset)
@@ -214,6 +243,18 @@ class Frame:
                     f"before, without synchronisation in between, by {other}"
                 )
         return space, positions, lanes, contiguous
+
+    def _inside_block(self, positions: Array, nbytes: int, bounds: tuple[int, int]) -> tuple[int, int]:
+        """Bounds of positions in shared memory relative to their block: blocks do not see each other's."""
+        machine = self.machine
+        if machine.num_blocks == 1:
+            return bounds
+        low, high = bounds
+        if high - low > machine.shared_stride:
+            inside = positions % machine.shared_stride
+            return int(np.minimum.reduce(inside)), int(np.maximum.reduce(inside)) + nbytes
+        start = low // machine.shared_stride * machine.shared_stride
+        return low - start, high - start
 
     def load(self, access: Access, address: Array, offset: Array) -> Array:
         """Elements as (width, lanes) or (width, 1)."""
@@ -233,7 +274,7 @@ class Frame:
 
     def store(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> None:
         """Store one element per active lane."""
-        positions = np.broadcast_to(self.locate(access.space, address, int(offset[0])), self.shape)
+        positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
         nbytes = access.type.nbytes * access.width
         space, positions, _, contiguous = self.prepare(
             access.space, positions, nbytes, is_write=True, is_weak=not access.order
@@ -248,10 +289,10 @@ class Frame:
 
     def atomic(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> Array:
         """Read-modify-write, lane after lane; what was there before."""
-        positions = np.broadcast_to(self.locate(access.space, address, int(offset[0])), self.shape)
+        positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
         dtype = access.type.dtype
         space, positions, _, _ = self.prepare(access.space, positions, dtype.itemsize, is_write=False, is_weak=False)
-        operands = [np.broadcast_to(value, self.shape) for value in values]
+        operands = [self.over_lanes(value) for value in values]
         if self.mask is not None:
             operands = [operand[self.mask] for operand in operands]
         words = space.data.view(dtype)
@@ -276,8 +317,8 @@ class Frame:
         """Whether the frame holds all 32 lanes of each of its warps."""
         if self._whole_warps is None:
             lanes = self.lanes
-            self._whole_warps = self.num_lanes % WARP == 0 and bool(
-                (lanes.reshape(-1, WARP) == (lanes[::WARP] // WARP * WARP)[:, None] + steps(WARP)).all()
+            self._whole_warps = self.num_lanes % WARP == 0 and all_of(
+                lanes.reshape(-1, WARP) == (lanes[::WARP] // WARP * WARP)[:, None] + steps(WARP)
             )
         return self._whole_warps
 
@@ -290,7 +331,7 @@ class Frame:
 
     def to_warps(self, values: Array) -> Array:
         """Values as (warps, 32); 0 where the frame has no lane."""
-        values = np.broadcast_to(values, self.shape)
+        values = self.over_lanes(values)
         if self.whole_warps:
             return values.reshape(-1, WARP)
         num_warps, rows, columns = self._places()
@@ -321,9 +362,9 @@ class Frame:
             return
         active = self.active_warps()
         words = np.packbits(active, axis=1, bitorder="little").view(np.uint32)
-        wanted = self.to_warps(np.broadcast_to(members, self.shape)) & self.machine.existing_lanes(self._warp_numbers())
+        wanted = self.to_warps(members) & self.machine.existing_lanes(self._warp_numbers())
         missing = active & ((wanted & ~words) != 0)
-        if missing.any():
+        if any_of(missing):
             warp, column = np.unravel_index(int(missing.argmax()), missing.shape)
             absent = int(wanted[warp, column] & ~words[warp, 0])
             lane = int(self._warp_numbers()[warp]) * WARP
@@ -342,7 +383,7 @@ class Frame:
         active = self.active_warps()
         source = np.broadcast_to(source, active.shape)
         bad = active & ~np.take_along_axis(active, source, axis=1)
-        if bad.any():
+        if any_of(bad):
             warp, column = np.unravel_index(int(bad.argmax()), bad.shape)
             lane = int(self._warp_numbers()[warp]) * WARP + int(column)
             raise DivergenceError(
@@ -366,7 +407,7 @@ class Frame:
         if count is None and len(number) == 1 and self.is_everyone:
             machine.epochs.synchronize_blocks(slice(None))
             return None
-        numbers = np.broadcast_to(number, self.shape)
+        numbers = self.over_lanes(number)
         tokens = np.zeros(self.shape, np.int64)
         blocks = self.blocks
         for value in np.unique(numbers):
@@ -374,8 +415,8 @@ class Frame:
             arrived, generation = machine.barrier(int(value))
             tokens[here] = generation[blocks[here]]
             arrived += np.bincount(blocks[here], minlength=len(arrived))
-            expected = machine.block_threads if count is None else int(np.broadcast_to(count, self.shape)[here][0])
-            if (arrived > expected).any():
+            expected = machine.block_threads if count is None else int(self.over_lanes(count)[here][0])
+            if any_of(arrived > expected):
                 raise DivergenceError(f"{self.where()}: more threads arrive than the {expected} this barrier expects")
             opened = np.flatnonzero(arrived == expected)
             arrived[opened] = 0
@@ -388,7 +429,7 @@ class Frame:
         """Which lanes' barrier has opened since they arrived."""
         if token is None:
             return np.ones(self.shape, np.bool_)
-        numbers = np.broadcast_to(number, self.shape)
+        numbers = self.over_lanes(number)
         passed = np.zeros(self.shape, np.bool_)
         blocks = self.blocks
         for value in np.unique(numbers):

@@ -6,7 +6,30 @@ from operator import attrgetter
 from typing import Any, ClassVar, Self, dataclass_transform
 
 
-@dataclass_transform(frozen_default=True)
+class _Deferred:
+    """A field that may be given as a function of the record, which is called when the field is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: Any, owner: type) -> Any:
+        if record is None:
+            return self
+        value = vars(record)[self._name]
+        if callable(value):
+            value = vars(record)[self._name] = value(record)
+        return value
+
+    def __set__(self, record: Any, value: Any) -> None:
+        raise AttributeError(f"{type(record).__name__} is immutable: {self._name} cannot be set")
+
+
+def deferred() -> Any:
+    """Mark a field of a `Frozen` class that may be given as a function of the record: ``text: str = deferred()``."""
+    return _Deferred()
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(deferred,))
 class Frozen:
     """Base of records whose annotations are their fields, in order; two are equal if all fields are.
 
@@ -39,7 +62,8 @@ class Frozen:
     def __init_subclass__(cls, *, eq: bool = True, aside: tuple[str, ...] = ()) -> None:
         own = tuple(name for name, kind in cls.__annotations__.items() if not str(kind).startswith("ClassVar"))
         cls._fields = (*cls._fields, *own)
-        cls._defaults = {**cls._defaults, **{name: vars(cls)[name] for name in own if name in vars(cls)}}
+        given = {name: vars(cls)[name] for name in own if name in vars(cls)}
+        cls._defaults = {**cls._defaults, **{k: v for k, v in given.items() if not isinstance(v, _Deferred)}}
         cls._names = frozenset(cls._fields)
         cls._shown = tuple(name for name in cls._fields if name not in aside)
         cls._values = attrgetter(*cls._shown)
@@ -49,6 +73,9 @@ class Frozen:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         fields = self._fields
+        if not kwargs and len(args) == len(fields):
+            vars(self).update(zip(fields, args, strict=True))
+            return
         values = {**self._defaults, **dict(zip(fields, args, strict=False)), **kwargs}
         is_doubtful = len(args) > len(fields) or (args and not kwargs.keys().isdisjoint(fields[: len(args)]))
         if is_doubtful or values.keys() != self._names:
@@ -67,7 +94,13 @@ class Frozen:
         return bool(self._values(self) == self._values(other))
 
     def __hash__(self) -> int:
-        return hash(self._values(self))
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = hash(self._values(self))
+        return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # another process has others
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._shown)})"

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
-from oxinp._ptx.frozen import Frozen
+import numpy as np
+
+from oxinp._ptx.frozen import Frozen, deferred
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Type
-from oxinp._ptx.value import Immediate, Value
+from oxinp._ptx.value import Immediate, Scope, Value
 
 
 class Instr:
@@ -31,17 +33,15 @@ class Instr:
 class Block:
     """A list of instructions and nested constructs.
 
-    `is_open` holds while the trace is inside; a value is used only while the block that made it is open.
-    `is_blocking` says that something inside may have to wait for other threads.
+    Blocks do not know the block around, only scopes do: a finished kernel has no circles, and goes as soon as nobody
+    holds it.
     """
 
-    __slots__ = ("is_blocking", "is_open", "nodes", "parent")
+    __slots__ = ("nodes", "scope")
 
     def __init__(self, parent: Block | None) -> None:
-        self.parent = parent
         self.nodes: list[Node] = []
-        self.is_open = True
-        self.is_blocking = False
+        self.scope: Scope = Scope(None if parent is None else parent.scope)
 
 
 class If:
@@ -67,13 +67,12 @@ class Loop:
 
 
 class Leave:
-    """Take lanes out of a loop (``is_break``) or on to its step block, where the predicate holds."""
+    """Take lanes out of the innermost loop (``is_break``) or on to its step block, where the predicate holds."""
 
-    __slots__ = ("is_break", "loop", "predicate")
+    __slots__ = ("is_break", "predicate")
 
-    def __init__(self, predicate: Value, loop: Loop, *, is_break: bool) -> None:
+    def __init__(self, predicate: Value, *, is_break: bool) -> None:
         self.predicate = predicate
-        self.loop = loop
         self.is_break = is_break
 
 
@@ -104,13 +103,30 @@ class SharedArray(Frozen):
     is_dynamic: bool
 
 
-class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared")):
+class Table:
+    """An array that a kernel's module holds in global memory."""
+
+    __slots__ = ("name", "values")
+
+    def __init__(self, name: str, values: np.ndarray[Any, Any]) -> None:
+        self.name = name
+        self.values = values
+
+    def text(self) -> str:
+        """PTX text of its declaration: the elements' bits, as words of 32 or 64 bits."""
+        nbytes = 8 if self.values.nbytes % 8 == 0 else 4
+        words = self.values.view(np.uint64 if nbytes == 8 else np.uint32)
+        digits = ", ".join([f"0x{word:x}" for word in words.tolist()])
+        return f".global .align 16 .b{8 * nbytes} {self.name}[{len(words)}] = {{{digits}}};"
+
+
+class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared", "constants")):
     """A kernel ready to be loaded, or run by the emulator.
 
     Attributes
     ----------
     name, ptx, target : str
-        Entry name, module text, PTX target (``"sm_80"``).
+        Entry name, module text (of a traced kernel written when it is first read), PTX target (``"sm_80"``).
     params : tuple of Param
     param_format : str
         `struct` format whose packing equals the PTX parameter layout.
@@ -122,10 +138,12 @@ class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shar
         Dynamic shared memory to give at launch.
     static_shared_nbytes : int
         Shared memory the module itself declares.
+
+    The rest is the program as the emulator runs it; `constants` are numbered behind the registers.
     """
 
     name: str
-    ptx: str
+    ptx: str = deferred()
     target: str
     params: tuple[Param, ...]
     param_format: str
@@ -137,6 +155,7 @@ class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shar
     body: Block | None
     num_registers: int = 0
     shared: tuple[SharedArray, ...] = ()
+    constants: tuple[Immediate, ...] = ()
 
     def let_go(self) -> None:
         """Let go of the program, thousands of objects that only the emulator reads, if it can be traced again."""
@@ -149,7 +168,7 @@ class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shar
         if prologue is None or body is None:
             again = vars(self)["_again"]()
             prologue, body = again.prologue, again.body
-            vars(self).update(prologue=prologue, body=body)
+            vars(self).update(prologue=prologue, body=body, constants=again.constants)
         return prologue, body
 
     @property
@@ -193,8 +212,8 @@ def param_layout(params: tuple[Param, ...]) -> tuple[str, tuple[int, ...]]:
     return "".join(parts), tuple(offsets)
 
 
-def render(block: Block, labels: Iterator[int], lines: list[str], exits: dict[Loop, tuple[str, str]]) -> None:
-    """Append the PTX text of a block."""
+def render(block: Block, labels: Iterator[int], lines: list[str], exits: tuple[str, str] | None = None) -> None:
+    """Append the PTX text of a block; `exits` are the labels behind the innermost loop and before its step block."""
     for node in block.nodes:
         if isinstance(node, Instr):
             if node.op.text:
@@ -202,12 +221,13 @@ def render(block: Block, labels: Iterator[int], lines: list[str], exits: dict[Lo
         elif isinstance(node, If):
             _render_if(node, labels, lines, exits)
         elif isinstance(node, Loop):
-            _render_loop(node, labels, lines, exits)
+            _render_loop(node, labels, lines)
         else:
-            lines.append(f"\t@{node.predicate.text} bra {exits[node.loop][0 if node.is_break else 1]};")
+            assert exits is not None
+            lines.append(f"\t@{node.predicate.text} bra {exits[0 if node.is_break else 1]};")
 
 
-def _render_if(node: If, labels: Iterator[int], lines: list[str], exits: dict[Loop, tuple[str, str]]) -> None:
+def _render_if(node: If, labels: Iterator[int], lines: list[str], exits: tuple[str, str] | None) -> None:
     number = next(labels)
     end = f"$end_{number}"
     skip = end if node.orelse is None else f"$else_{number}"
@@ -219,13 +239,12 @@ def _render_if(node: If, labels: Iterator[int], lines: list[str], exits: dict[Lo
     lines.append(f"{end}:")
 
 
-def _render_loop(node: Loop, labels: Iterator[int], lines: list[str], exits: dict[Loop, tuple[str, str]]) -> None:
+def _render_loop(node: Loop, labels: Iterator[int], lines: list[str]) -> None:
     number = next(labels)
     head, step, end = f"$loop_{number}", f"$step_{number}", f"$done_{number}"
-    exits[node] = (end, step)
     lines.append(f"{head}:")
-    render(node.body, labels, lines, exits)
+    render(node.body, labels, lines, (end, step))
     if node.used_continue:
         lines.append(f"{step}:")
-    render(node.step, labels, lines, exits)
+    render(node.step, labels, lines, (end, step))
     lines += [f"\tbra {head};", f"{end}:"]

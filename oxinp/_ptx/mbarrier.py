@@ -1,4 +1,4 @@
-"""Barriers in shared memory that count arrivals and bytes, and the ring of buffers built on them.
+"""mbarriers in shared memory, and the pipeline of stages built on them (producer and consumers, full and empty).
 
 An mbarrier completes a phase when all its arrivals, and all the bytes they announced, have come; then the next phase
 begins. A waiter names the parity of the phase it waits for, so nobody can fall behind by more than one. `Pipeline`
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def spinning(scope: str) -> str:
-    """Text of a wait for a phase, after which is seen what threads in that scope did before they arrived."""
+    """Text of an mbarrier wait for a phase, with acquire semantics at that scope."""
     # The label and the predicate are local to the braces. The hardware suspends the thread inside try_wait.
     return (
         "{{\n\t.reg .pred done;\n\tWAIT:\n\t"
@@ -88,10 +88,10 @@ def cluster_barrier(k: Builder, *, is_ordering: bool = True) -> None:
 
 
 class Pipeline:
-    """The barriers of a ring of buffers between one producing thread and consuming groups of threads.
+    """The full and empty barriers of a multistage pipeline between one producer thread and groups of consumer threads.
 
-    A buffer is *full* once its bytes have arrived, and *empty* once every consumer has let go of it. With a cluster
-    every block has the same ring, copies may write into all of them, and a consumer lets go in all of them.
+    A stage is *full* once its bytes have arrived, and *empty* once every consumer has released it. In a cluster every
+    block has the same stages, multicast copies write into all of them, and a consumer releases all of them.
 
     Made in all threads of the block; the constructor ends with a barrier (of the cluster, if there is one).
 
@@ -99,18 +99,18 @@ class Pipeline:
     ----------
     k : Builder
     num_stages : int
-        Buffers in the ring.
+        Stages of the pipeline.
     num_consumers : int
-        Groups of consuming threads in this block.
+        Groups of consumer threads in this block.
     nbytes : int
-        Bytes that fill one buffer; those of a box that lie outside its array count.
+        Bytes that fill one stage; those of a box that lie outside its array count.
     is_shared : bool
         Whether the blocks of a cluster copy into each other's buffers.
     """
 
     def __init__(self, k: Builder, num_stages: int, num_consumers: int, nbytes: int, *, is_shared: bool = True) -> None:
         if num_stages < 2:
-            raise ValueError(f"a ring needs at least 2 buffers, not {num_stages}")
+            raise ValueError(f"a pipeline needs at least 2 stages, not {num_stages}")
         self.builder = k
         self.num_stages = num_stages
         self.nbytes = nbytes
@@ -130,13 +130,13 @@ class Pipeline:
             k.barrier()
 
     def close(self) -> None:
-        """At the end of the kernel, in all threads: no block of a cluster leaves while another may write to it."""
+        """Wait for the cluster at the end of the kernel, in all threads: other blocks may still write to this one."""
         if self.cluster_size > 1:
             cluster_barrier(self.builder)
 
 
 class _Cursor:
-    """A place in the ring that moves on, by one buffer at a time or by `step` from `first` on."""
+    """The stage and phase parity that one side of the pipeline is at; advances by `step` stages from `first` on."""
 
     def __init__(self, pipeline: Pipeline, parity: int, first: Any = 0, step: int = 1) -> None:
         k = pipeline.builder
@@ -147,13 +147,13 @@ class _Cursor:
         self._parity: Var = k.var(parity, u32)
 
     def _following(self, stage: Value) -> tuple[Value, Value]:
-        """The buffer after another, and whether the ring begins anew with it."""
+        """The stage after another one, and whether the stages wrap around there."""
         following = stage + self._step
         wraps = following == self.pipeline.num_stages if self._step == 1 else following >= self.pipeline.num_stages
         return self.builder.where(wraps, self._first, following), wraps
 
     def _advance(self) -> Value:
-        """Move on; the buffer that was the present one."""
+        """Advance to the next stage; return the current one."""
         k, stage = self.builder, self._stage.get()
         following, wraps = self._following(stage)
         self._stage.set(following)
@@ -165,23 +165,23 @@ class _Cursor:
 
 
 class Buffer(NamedTuple):
-    """A buffer to be read: one behind the first of a round."""
+    """A stage to be read: `number` stages behind the first of an unrolled iteration."""
 
     first: Value
     number: int = 0
 
     def offsets(self, nbytes: int) -> tuple[Value, int]:
-        """Where it begins if buffers have so many bytes, as two numbers to be added up."""
+        """Byte offset of the stage if stages have `nbytes` bytes, as a run-time and a constant summand."""
         return self.first * nbytes, self.number * nbytes
 
     def at(self, nbytes: int) -> Value:
-        """Where it begins if buffers have so many bytes."""
+        """Byte offset of the stage if stages have `nbytes` bytes."""
         start, offset = self.offsets(nbytes)
         return start + offset if offset else start
 
 
 class Slot:
-    """A buffer to be filled: its number, and the address of the barrier its copies report to."""
+    """A stage to be filled: its number, and the address of the full barrier that its copies signal."""
 
     def __init__(self, stage: Value, barrier: Value) -> None:
         self.stage = stage
@@ -189,14 +189,14 @@ class Slot:
 
 
 class Producer(_Cursor):
-    """The filling side, in one thread."""
+    """The producer side of a pipeline, in one thread."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         # A fresh barrier is in phase 0, so waiting for the phase before it does not wait.
         super().__init__(pipeline, parity=1)
 
     def acquire(self) -> Slot:
-        """Wait for the next buffer to be empty, and announce its bytes; then start the copies that fill it."""
+        """Wait until the next stage is empty, and expect its bytes; the copies that fill it may start."""
         k, pipeline = self.builder, self.pipeline
         self._wait(pipeline.empty)
         barrier = pipeline.full.address(self._stage)
@@ -204,9 +204,9 @@ class Producer(_Cursor):
         return Slot(self._advance(), barrier)
 
     def drain(self) -> None:
-        """Wait for all buffers to be empty: no other block will touch this one's barriers or buffers.
+        """Wait until all stages are empty: no other block touches this one's barriers or stages after that.
 
-        At the end of the producing thread, in the place of `Pipeline.close`, which has writes to global memory flushed.
+        The producer thread ends with it instead of `Pipeline.close`, which flushes writes to global memory.
         """
         for _ in range(self.pipeline.num_stages):
             self._wait(self.pipeline.empty)
@@ -214,7 +214,7 @@ class Producer(_Cursor):
 
 
 class Consumer(_Cursor):
-    """The using side, in every thread of one consuming group.
+    """The consumer side of a pipeline, in every thread of one consumer group.
 
     Parameters
     ----------
@@ -222,8 +222,8 @@ class Consumer(_Cursor):
     thread : Value
         This thread's number in the group, u32.
     first, step : int or Value
-        Groups that take buffers in turn: this one's first buffer, below `step`, and how many groups there are, which
-        divides the number of buffers.
+        For groups that consume stages in turn: the first stage of this one, below `step`, and the number of groups,
+        which divides the number of stages.
     """
 
     def __init__(self, pipeline: Pipeline, thread: Value, first: Any = 0, step: int = 1) -> None:
@@ -232,12 +232,12 @@ class Consumer(_Cursor):
         self._oldest: Var = self.builder.var(first, u32)
 
     def acquire(self) -> Value:
-        """Wait for the next buffer to be full; its number."""
+        """Wait until the next stage is full; return its number."""
         self._wait(self.pipeline.full)
         return self._advance()
 
     def release(self) -> None:
-        """Let go of the oldest buffer still held; nothing may read it any more, and what was read has to be there."""
+        """Release the oldest stage still held; every read of it has to be complete."""
         k, pipeline = self.builder, self.pipeline
         stage = self._oldest.get()
         barrier = pipeline.empty.address(stage)
@@ -250,10 +250,10 @@ class Consumer(_Cursor):
 
 
 class Rounds(_Cursor):
-    """The using side, in every thread of one consuming group, as a loop of which every turn is for several buffers.
+    """The consumer side of a pipeline with the mainloop unrolled over several stages, in every thread of one group.
 
-    The buffers of a round follow each other, so that where they lie is known to the assembler, but for the first one;
-    that one, too, if a round is the whole ring.
+    The stages of an iteration follow each other, so that their offsets from its first stage are constants; the first
+    stage is one as well if an iteration takes all stages.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class Rounds(_Cursor):
     thread : Value
         This thread's number in the group, u32.
     length : int
-        Buffers in a round, which divides the number of buffers in the ring.
+        Stages of an iteration, a divisor of the number of stages.
     """
 
     def __init__(self, pipeline: Pipeline, thread: Value, length: int) -> None:
@@ -275,17 +275,17 @@ class Rounds(_Cursor):
             self._empty = k.emit("mapa", self._empty, thread, types=())
 
     def buffer(self, number: int) -> Buffer:
-        """A buffer of the round."""
+        """Return a stage of the iteration."""
         return Buffer(self.builder.const(0, u32) if self._is_whole else self._stage.get(), number)
 
     def wait(self, number: int) -> Buffer:
-        """Wait for a buffer of the round to be full."""
+        """Wait until a stage of the iteration is full."""
         buffer = self.buffer(number)
         self._wait_for(buffer, self._parity.get())
         return buffer
 
     def wait_behind(self, number: int, is_more: Value | None = None) -> Buffer:
-        """The buffer behind one of the round; wait for it, but not if it is said that there is no more."""
+        """Return the stage behind one of the iteration; wait until it is full, where `is_more` holds."""
         buffer, parity = self.buffer(number + 1), self._parity.get()
         if buffer.number == self.length:
             first, parity = self._next()
@@ -295,14 +295,14 @@ class Rounds(_Cursor):
         return buffer
 
     def turn(self) -> None:
-        """Begin the next round."""
+        """Begin the next iteration."""
         first, parity = self._next()
         self._before.set(self._stage.get())
         self._stage.set(first)
         self._parity.set(parity)
 
     def release_before(self, number: int) -> None:
-        """Let go of the buffer before one of the round: nothing may read it, and what was read has to be there."""
+        """Release the stage before one of the iteration; every read of it has to be complete."""
         k, pipeline = self.builder, self.pipeline
         buffer = self.buffer(number - 1)
         if number == 0:
@@ -312,7 +312,7 @@ class Rounds(_Cursor):
             k.emit(name, self._empty + buffer.at(u64.nbytes), types=())
 
     def _next(self) -> tuple[Value, Value]:
-        """First buffer and parity of the next round."""
+        """First stage and parity of the next iteration."""
         k, parity = self.builder, self._parity ^ 1
         if self._is_whole:
             return k.const(0, u32), parity

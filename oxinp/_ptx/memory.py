@@ -6,16 +6,13 @@ elements; `pred` elements are one byte in memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Compound, Type, bf16, f16, f32, f64, i32, i64, pred, u8, u32, u64
-from oxinp._ptx.value import Immediate, Value
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language, Value, immediate
 
 # Cache operators: name -> (suffix after the space, PTX version). Names are PTX's own.
 LOAD_CACHES: dict[str, tuple[str, isa.Version]] = {
@@ -191,7 +188,7 @@ class Pointer:
 
     Parameters
     ----------
-    builder : Builder
+    builder : Language
     base : Value
         Address, u64 in global memory and u32 in shared.
     type : Type
@@ -210,7 +207,7 @@ class Pointer:
 
     def __init__(
         self,
-        builder: Builder,
+        builder: Language,
         base: Value,
         type: Type,
         space: str = "global",
@@ -263,7 +260,7 @@ class Pointer:
         values: list[Value] = []
         for start, count, type, parts in _pieces(self.type, width):
             op = load_op(self.space, type, count, cache, order)
-            words = k.emit_op(op, base, Immediate(offset + start, i32))
+            words = k.emit_op(op, base, immediate(offset + start, i32))
             for word in words if isinstance(words, tuple) else (words,):
                 values += k.split_word(word, self.type) if parts > 1 else [word]
         return tuple(values)
@@ -292,7 +289,7 @@ class Pointer:
             else:
                 words = values[position : position + count]
             position += count * parts
-            k.emit_op(store_op(self.space, type, count, cache, order), base, Immediate(offset + start, i32), *words)
+            k.emit_op(store_op(self.space, type, count, cache, order), base, immediate(offset + start, i32), *words)
 
     def _load_compound(
         self, type: Compound, base: Value, offset: int, width: int, cache: str, order: str
@@ -341,7 +338,7 @@ class Pointer:
         base, offset = self._locate(index)
         operands = [value] if compare is None else [compare, value]
         op = atomic_op(self.space, name, self.type, order)
-        result = self.builder.emit_op(op, base, Immediate(offset, i32), *operands)
+        result = self.builder.emit_op(op, base, immediate(offset, i32), *operands)
         assert isinstance(result, Value)
         return result
 
@@ -386,7 +383,7 @@ class Pointer:
         if base_type is u64 and index.type.bits == 32:
             # the addend has the signedness of the index
             wide = i64 if index.type is i32 else u64
-            moved = k.emit("mad_wide", index, Immediate(nbytes, index.type), k.bitcast(self.base, wide))
+            moved = k.emit("mad_wide", index, immediate(nbytes, index.type), k.bitcast(self.base, wide))
             return k.bitcast(moved, u64), self.offset
         if index.type.bits != base_type.bits:
             index = k.cast(index, base_type)

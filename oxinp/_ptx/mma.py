@@ -17,6 +17,7 @@ from oxinp._ptx import isa
 from oxinp._ptx.faults import DivergenceError
 from oxinp._ptx.isa import EFFECT, Op, Row
 from oxinp._ptx.memory import Access
+from oxinp._ptx.truths import all_of
 from oxinp._ptx.types import Type, bf16, f16, u32
 from oxinp._ptx.value import Value
 
@@ -31,7 +32,8 @@ _HERE = np.zeros(1, np.int32)
 
 
 def _check_whole_warps(frame: Frame) -> None:
-    if not frame.whole_warps or not (frame.active_warps().all(axis=1) | ~frame.active_warps().any(axis=1)).all():
+    active = frame.active_warps()
+    if not frame.whole_warps or (frame.mask is not None and not all_of(active.all(axis=1) | ~active.any(axis=1))):
         raise DivergenceError(f"{frame.where()}: all 32 lanes of a warp have to be here together")
 
 
@@ -44,7 +46,7 @@ def _values(words: Array, type: Type) -> Array:
 
 
 def _multiply(type: Type) -> Callable[..., tuple[Array, ...]]:
-    """Meaning of mma: the exact sum rounded once (the hardware cuts off; a bound on sums covers both)."""
+    """Meaning of mma: the exact sum, rounded once (the hardware truncates; error bounds cover both)."""
 
     def evaluate(frame: Frame, _op: Op, *sources: Array) -> tuple[Array, ...]:
         _check_whole_warps(frame)
@@ -86,7 +88,7 @@ def _load_matrices(*, is_transposed: bool) -> Callable[..., tuple[Array, ...]]:
 
 
 def _multiply_f64(m: int, depth: int) -> Callable[..., tuple[Array, ...]]:
-    """Meaning of mma of f64: the hardware chains FMAs; a bound on sums covers both."""
+    """Meaning of mma of f64: the sum in f64 (the hardware chains FMAs; error bounds cover both)."""
     num_a, num_b = m * depth // WARP, 8 * depth // WARP
 
     def evaluate(frame: Frame, _op: Op, *sources: Array) -> tuple[Array, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from operator import is_
+from operator import is_, methodcaller
 from typing import Any
 
 from oxinp._ptx.isa import ALIAS, Op
@@ -107,9 +106,9 @@ class Operations(Tracer):
         if value.type.register != to.register or value.type.bits != to.bits:
             raise TypeError(f"bitcast from {value.type} to {to}: the widths differ")
         self.operand(value, value.type)
-        result = Value(self.itself, self._num_registers, to, value.text, self._current)
+        result = Value(self, self._num_registers, to, value.text, self._current.scope)
         self._num_registers += 1
-        op = Op("bitcast", "", (to,), (value.type,), partial(_view, to.dtype), ALIAS)
+        op = _BITCASTS.get((value.type, to)) or _bitcast(value.type, to)
         self._current.nodes.append(Instr(op, (result,), (value,)))
         return result
 
@@ -138,19 +137,19 @@ class Operations(Tracer):
 
     def shfl_up(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of the lane `lane` below."""
-        return shuffle(self.itself, "up", value, lane, width, members)
+        return shuffle(self, "up", value, lane, width, members)
 
     def shfl_down(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of the lane `lane` above."""
-        return shuffle(self.itself, "down", value, lane, width, members)
+        return shuffle(self, "down", value, lane, width, members)
 
     def shfl_bfly(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of the lane whose number is this one's xor `lane`."""
-        return shuffle(self.itself, "bfly", value, lane, width, members)
+        return shuffle(self, "bfly", value, lane, width, members)
 
     def shfl_idx(self, value: Value, lane: Any, width: int = 32, members: Any = FULL) -> Value:
         """`value` of lane number `lane`."""
-        return shuffle(self.itself, "idx", value, lane, width, members)
+        return shuffle(self, "idx", value, lane, width, members)
 
     def ballot(self, predicate: Value, members: Any = FULL) -> Value:
         """Word of the lanes in which the predicate holds."""
@@ -184,5 +183,9 @@ class Operations(Tracer):
         self.emit(f"fence_{order}_{scope}", types=())
 
 
-def _view(dtype: Any, array: Any) -> Any:
-    return array.view(dtype)
+_BITCASTS: dict[tuple[Type, Type], Op] = {}
+
+
+def _bitcast(source: Type, to: Type) -> Op:
+    op = _BITCASTS[source, to] = Op("bitcast", "", (to,), (source,), methodcaller("view", to.dtype), ALIAS)
+    return op

@@ -1,8 +1,9 @@
 """A kernel's program made ready for the emulator.
 
-Constructs without anything that may block become Python closures that run on masks. What may block (a barrier, a
-wait, a loop that spins on memory, and the branches and loops around them) stays as nodes, which the emulator walks
-with an explicit stack, so that lanes can part there.
+Constructs without anything that may block become `Code`, which runs on masks. What may block (a barrier, a wait, a
+loop that spins on memory, and the branches and loops around them) stays as nodes, which the emulator walks with an
+explicit stack, so that lanes can part there. Instructions are decoded when their block runs for the first time: most
+launches of the tests take one path of several.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oxinp._ptx.frame import Frame, LoopState
-from oxinp._ptx.isa import EFFECT, WAIT, Op
-from oxinp._ptx.kernel import Block, If, Instr, Kernel, Leave, Loop, Node
+from oxinp._ptx.isa import EFFECT, WAIT
+from oxinp._ptx.kernel import Block, If, Instr, Kernel, Leave, Node
+from oxinp._ptx.truths import all_of, any_of
 from oxinp._ptx.value import Immediate, Var
 
 Array = npt.NDArray[Any]
@@ -71,154 +73,175 @@ class LeaveNode:
 
 
 class Program:
-    """Closures and nodes of one kernel, and the immediates that follow its registers."""
+    """Code and nodes of one kernel, and the constants that follow its registers."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._num_registers = kernel.num_registers
-        self._immediates: list[Array] = []
-        self._loops: dict[Loop, LoopNode] = {}
         prologue, body = kernel.blocks()
-        self.prologue: list[Any] = self._block(prologue, None)
-        self.body: list[Any] = self._block(body, None)
+        self._num_registers = kernel.num_registers
+        self._constants = [constant.array for constant in kernel.constants]
+        numbers = {constant: kernel.num_registers + i for i, constant in enumerate(kernel.constants)}
+        self.prologue = Code(prologue.nodes, numbers)
+        self.body: list[Any] = _walked(body, numbers, None)
 
     def registers(self) -> list[Any]:
         """Fresh register file."""
-        return [None] * self._num_registers + self._immediates
+        return [None] * self._num_registers + self._constants
 
-    def _source(self, operand: Any) -> int:
-        if isinstance(operand, Immediate):
-            self._immediates.append(operand.array)
-            return self._num_registers + len(self._immediates) - 1
-        index: int = operand.index
-        return index
 
-    def _block(self, block: Block, loop: Loop | None) -> list[Any]:
-        """Nodes of a block that the emulator walks; `loop` is the innermost loop around if that is walked too."""
-        return [self._walked(node, loop) for node in block.nodes]
+# Number of every constant in the register file.
+_Numbers = dict[Immediate, int]
+_BRANCHING, _ASSIGNMENT = 0, -1  # what is not told by the number of operands
 
-    def _walked(self, node: Node, loop: Loop | None) -> Any:
-        if isinstance(node, Instr):
-            sources = [self._source(operand) for operand in node.src]
-            if node.op.kind == WAIT:
-                return WaitNode(node, sources)
-            step = _instruction(node, sources)
-            return CollectiveNode(node, sources, step) if node.op.collective else step
-        if isinstance(node, Leave):
-            return LeaveNode(node.predicate.index, self._loops[node.loop], node.is_break)
-        if isinstance(node, If):
-            blocks = [node.then] if node.orelse is None else [node.then, node.orelse]
-            parts = any(b.is_blocking or (loop is not None and _leaves(b)) for b in blocks)
-            if not parts:
-                return self._masked(node)
-            return IfNode(
-                node.predicate.index, *([] if b is None else self._block(b, loop) for b in (node.then, node.orelse))
-            )
-        if not node.body.is_blocking:
-            return self._masked(node)
-        walked = self._loops[node] = LoopNode([], [])
-        walked.body, walked.step = self._block(node.body, node), self._block(node.step, node)
-        return walked
 
-    def _masked(self, node: Node) -> Step:
-        """Closure of a construct without anything that blocks."""
-        if isinstance(node, Instr):
-            return _instruction(node, [self._source(operand) for operand in node.src])
-        if isinstance(node, Leave):
-            return _leave(node.predicate.index, is_break=node.is_break)
-        if isinstance(node, If):
-            then = self._run(node.then)
-            orelse = None if node.orelse is None else self._run(node.orelse)
-            leaves = _leaves(node.then) or (node.orelse is not None and _leaves(node.orelse))
-            return _branch(node.predicate.index, then, orelse, leaves=leaves)
-        return _repeat(self._run(node.body), self._run(node.step) if node.step.nodes else None)
+class Code:
+    """Instructions and constructs that cannot block, decoded when they run for the first time.
 
-    def _run(self, block: Block) -> Step:
-        steps = [self._masked(node) for node in block.nodes]
-        if _leaves(block):
+    They are held in columns, not objects, of which the garbage collector would have to look at many thousands: number
+    of operands (or what else it is), function, and numbers of the registers of the result and of up to three operands.
+    """
 
-            def run_while_active(frame: Frame) -> None:
-                for step in steps:
-                    step(frame)
-                    if frame.is_dead:
-                        return
+    __slots__ = ("_columns", "_nodes", "_numbers")
 
-            return run_while_active
+    def __init__(self, nodes: list[Node], numbers: _Numbers) -> None:
+        self._nodes, self._numbers = nodes, numbers
+        self._columns: tuple[list[Any], ...] | None = None
 
-        def run(frame: Frame) -> None:
-            for step in steps:
-                step(frame)
+    def __call__(self, frame: Frame) -> None:
+        """Run until the end, or until no lane is left."""
+        columns = self._columns
+        if columns is None:
+            columns = self._columns = _decode(self._nodes, self._numbers)
+            self._nodes = []
+        registers = frame.registers
+        for kind, function, target, a, b, c in zip(*columns, strict=True):
+            if kind == 2:
+                registers[target] = function(registers[a], registers[b])
+            elif kind == 1:
+                registers[target] = function(registers[a])
+            elif kind == _BRANCHING:
+                function(frame)
+                if frame.is_dead:
+                    return
+            elif kind == 3:
+                registers[target] = function(registers[a], registers[b], registers[c])
+            elif frame.mask is None or registers[target] is None:
+                registers[target] = registers[a]
+            else:
+                registers[target] = np.where(frame.mask, registers[a], registers[target])
 
-        return run
+
+def _decode(nodes: list[Node], numbers: _Numbers) -> tuple[list[Any], ...]:
+    kinds: list[int] = []
+    functions: list[Any] = []
+    registers: tuple[list[int], ...] = ([], [], [], [])
+    to, *columns = registers
+    for node in nodes:
+        if not isinstance(node, Instr) or node.op.kind == EFFECT:
+            kind, function, target, sources = _BRANCHING, _step(node, numbers), 0, []
+        else:
+            sources, targets = _sources(node, numbers), node.dst
+            kind, function, target = len(sources), node.op.ref, targets[0].index
+            if isinstance(targets[0], Var):
+                kind = _ASSIGNMENT
+            elif len(targets) > 1 or kind > len(columns):
+                kind, function, sources = _BRANCHING, _general(node, sources), []
+        kinds.append(kind)
+        functions.append(function)
+        to.append(target)
+        for i, column in enumerate(columns):
+            column.append(sources[i] if i < len(sources) else 0)
+    return kinds, functions, *registers
+
+
+def _sources(instr: Instr, numbers: _Numbers) -> list[int]:
+    return [numbers[x] if isinstance(x, Immediate) else x.index for x in instr.src]
+
+
+def _walked(block: Block, numbers: _Numbers, loop: LoopNode | None) -> list[Any]:
+    """Nodes of a block that the emulator walks; `loop` is the innermost loop around if that is walked too."""
+    walked: list[Any] = []
+    straight: list[Node] = []
+    for node in block.nodes:
+        found = _node(node, numbers, loop)
+        if found is None:
+            straight.append(node)
+            continue
+        if straight:
+            walked.append(Code(straight, numbers))
+            straight = []
+        walked.append(found)
+    if straight:
+        walked.append(Code(straight, numbers))
+    return walked
+
+
+def _node(node: Node, numbers: _Numbers, loop: LoopNode | None) -> Any:
+    """A construct as a node to be walked; None for what cannot block."""
+    if isinstance(node, Instr):
+        if node.op.kind == WAIT:
+            return WaitNode(node, _sources(node, numbers))
+        if node.op.collective:
+            return CollectiveNode(node, _sources(node, numbers), _effect(node, numbers))
+        return None
+    if isinstance(node, Leave):
+        assert loop is not None
+        return LeaveNode(node.predicate.index, loop, node.is_break)
+    if isinstance(node, If):
+        blocks = [node.then] if node.orelse is None else [node.then, node.orelse]
+        if not any(b.scope.is_blocking or (loop is not None and _leaves(b)) for b in blocks):
+            return None
+        then, orelse = ([] if b is None else _walked(b, numbers, loop) for b in (node.then, node.orelse))
+        return IfNode(node.predicate.index, then, orelse)
+    if not node.body.scope.is_blocking:
+        return None
+    walked = LoopNode([], [])
+    walked.body, walked.step = _walked(node.body, numbers, walked), _walked(node.step, numbers, walked)
+    return walked
+
+
+def _step(node: Node, numbers: _Numbers) -> Step:
+    """What runs one construct that cannot block, or one instruction with effects."""
+    if isinstance(node, Instr):
+        return _effect(node, numbers)
+    if isinstance(node, Leave):
+        return _leave(node.predicate.index, is_break=node.is_break)
+    if isinstance(node, If):
+        then = Code(node.then.nodes, numbers)
+        orelse = None if node.orelse is None else Code(node.orelse.nodes, numbers)
+        leaves = _leaves(node.then) or (node.orelse is not None and _leaves(node.orelse))
+        return _branch(node.predicate.index, then, orelse, leaves=leaves)
+    return _repeat(Code(node.body.nodes, numbers), Code(node.step.nodes, numbers) if node.step.nodes else None)
 
 
 def _leaves(block: Block) -> bool:
     """Whether lanes may leave the loop around from inside the block."""
-    return any(
-        isinstance(node, Leave)
-        or (isinstance(node, If) and (_leaves(node.then) or (node.orelse is not None and _leaves(node.orelse))))
-        for node in block.nodes
-    )
+    for node in block.nodes:
+        if isinstance(node, Leave):
+            return True
+        if isinstance(node, If) and (_leaves(node.then) or (node.orelse is not None and _leaves(node.orelse))):
+            return True
+    return False
 
 
 # --------------------------------------------------------------------------------------------------------------
 # closures
 
 
-def _instruction(instr: Instr, sources: list[int]) -> Step:
-    op, targets = instr.op, [value.index for value in instr.dst]
-    if op.kind == EFFECT:
-        return _effect(instr, op, sources, targets)
-    ref = op.ref
-    if len(targets) != 1:
-        return _pure_many(ref, sources, targets)
-    target = targets[0]
-    if isinstance(instr.dst[0], Var):
-        return _assignment(sources[0], target)
-    if len(sources) == 1:
-        (a,) = sources
+def _general(instr: Instr, sources: list[int]) -> Step:
+    """What runs an instruction of several results, or of many operands."""
+    ref, targets = instr.op.ref, [value.index for value in instr.dst]
 
-        def unary(frame: Frame) -> None:
-            registers = frame.registers
-            registers[target] = ref(registers[a])
-
-        return unary
-    if len(sources) == 2:
-        a, b = sources
-
-        def binary(frame: Frame) -> None:
-            registers = frame.registers
-            registers[target] = ref(registers[a], registers[b])
-
-        return binary
-
-    def general(frame: Frame) -> None:
-        registers = frame.registers
-        registers[target] = ref(*[registers[i] for i in sources])
-
-    return general
-
-
-def _pure_many(ref: Any, sources: list[int], targets: list[int]) -> Step:
     def run(frame: Frame) -> None:
         registers = frame.registers
-        for target, value in zip(targets, ref(*[registers[i] for i in sources]), strict=True):
+        result = ref(*[registers[i] for i in sources])
+        for target, value in zip(targets, result if len(targets) > 1 else (result,), strict=True):
             registers[target] = value
 
     return run
 
 
-def _assignment(source: int, target: int) -> Step:
-    def assign(frame: Frame) -> None:
-        registers = frame.registers
-        if frame.mask is None or registers[target] is None:
-            registers[target] = registers[source]
-        else:
-            registers[target] = np.where(frame.mask, registers[source], registers[target])
-
-    return assign
-
-
-def _effect(instr: Instr, op: Op, sources: list[int], targets: list[int]) -> Step:
+def _effect(instr: Instr, numbers: _Numbers) -> Step:
+    op, sources, targets = instr.op, _sources(instr, numbers), [value.index for value in instr.dst]
     ref = op.ref
     single = targets[0] if len(targets) == 1 else None
 
@@ -250,17 +273,17 @@ def _union(a: Array | None, b: Array | None) -> Array | None:
 def _leave(predicate: int, *, is_break: bool) -> Step:
     def run(frame: Frame) -> None:
         going = frame.registers[predicate]
-        if not going.any():
+        if not any_of(going):
             return
         outer = frame.mask
-        going = np.broadcast_to(going, frame.shape) if outer is None else going & outer
+        going = frame.over_lanes(going) if outer is None else going & outer
         state = frame.loops[-1]
         if is_break:
             state.left = _union(state.left, going)
         else:
             state.skipped = _union(state.skipped, going)
-        frame.mask = _without(outer, going)
-        frame.is_dead = not frame.mask.any()  # type: ignore[union-attr]
+        left = ~going if outer is None else outer & ~going
+        frame.mask, frame.is_dead = left, not any_of(left)
 
     return run
 
@@ -269,28 +292,28 @@ def _branch(predicate: int, then: Step, orelse: Step | None, *, leaves: bool) ->
     def run(frame: Frame) -> None:
         condition = frame.registers[predicate]
         outer = frame.mask
-        holds = condition if outer is None else condition & outer
-        if len(condition) == 1 or outer is None:
-            if condition.all():
+        if outer is None or len(condition) == 1:
+            if all_of(condition):
                 then(frame)
                 return
-            if not condition.any():
+            if not any_of(condition):
                 if orelse is not None:
                     orelse(frame)
                 return
-        if holds.any():
+        holds = condition if outer is None else condition & outer
+        if outer is None or any_of(holds):
             frame.mask = holds
             then(frame)
         if orelse is not None:
             others = ~condition if outer is None else outer & ~condition
-            if others.any():
+            if outer is None or any_of(others):
                 frame.mask, frame.is_dead = others, False
                 orelse(frame)
         frame.mask = outer
         if leaves:
             state = frame.loops[-1]
             frame.mask = _without(outer, _union(state.left, state.skipped))
-            frame.is_dead = frame.mask is not None and not frame.mask.any()
+            frame.is_dead = frame.mask is not None and not any_of(frame.mask)
 
     return run
 
@@ -305,13 +328,13 @@ def _repeat(body: Step, step: Step | None) -> Step:
             frame.mask, frame.is_dead, state.skipped = active, False, None
             body(frame)
             active = _without(entry, state.left)
-            if active is not None and not active.any():
+            if active is not None and not any_of(active):
                 break
             if step is not None:
                 frame.mask, frame.is_dead, state.skipped = active, False, None
                 step(frame)
                 active = _without(entry, state.left)
-                if active is not None and not active.any():
+                if active is not None and not any_of(active):
                     break
         frame.loops.pop()
         frame.mask, frame.is_dead = entry, False

@@ -5,8 +5,10 @@ access conflicts with the tag of another lane unless a synchronisation that cove
 their block, a warp synchronisation of their warp, or, between blocks, any fence or acquire (which orders more than
 the hardware would promise: such races go unseen, and nothing correct is reported).
 
-Most launches touch disjoint ranges, or the same element from the same lane. So accesses are first only noted as
-ranges; tags are written once two ranges meet in a way that needs a closer look.
+Most accesses touch what nobody else touches before the next synchronisation, or the same element from the same lane.
+So accesses are first only noted as ranges, and forgotten once a synchronisation has ordered them before everything to
+come; tags are written where two ranges meet in a way that needs a closer look. A tag stands for a granule: as many
+bytes as the smallest access that was tagged in the launch, to which all accesses are aligned.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.truths import any_of
+
 Array = npt.NDArray[Any]
 
 _LANE_BITS = 32
@@ -24,7 +28,10 @@ _LANE_MASK = (1 << _LANE_BITS) - 1
 # Lane fields that stand for several lanes: of one block (the block's number in the low bits), or of several.
 _MANY = 1 << 31
 _MANY_BLOCKS = _LANE_MASK
-_MAX_RANGES = 48
+_GAP = 256  # bytes between ranges that are noted apart
+_MAX_NOTED = 1 << 22  # offsets held by noted ranges
+_MAX_COMPARED = 1 << 16  # bytes over which two ranges are compared element by element
+_GRANULE = 16  # the widest access
 
 
 class Conflict(NamedTuple):
@@ -44,11 +51,16 @@ class Epochs:
     start : int
         Time of the launch, above every earlier one.
     num_blocks, lanes_per_block : int
+
+    Attributes
+    ----------
+    grid, floor : int
+        Accesses before `grid` are ordered against all later ones, those before `floor` against those of their block.
     """
 
     def __init__(self, start: int, num_blocks: int, lanes_per_block: int) -> None:
         self.now = start
-        self.grid = start
+        self.grid = self.floor = start
         self.lanes_per_block = lanes_per_block
         self.block = np.full(num_blocks, start, np.int64)
         self.warp = np.full(num_blocks * lanes_per_block // 32, start, np.int64)
@@ -57,6 +69,7 @@ class Epochs:
         """Order everything before against everything after within blocks."""
         self.now += 1
         self.block[blocks] = self.now
+        self.floor = max(self.grid, int(self.block.min()))
 
     def synchronize_warps(self, warps: Array) -> None:
         """Order everything before against everything after within warps."""
@@ -66,11 +79,19 @@ class Epochs:
     def synchronize_grid(self) -> None:
         """Order everything before against everything after."""
         self.now += 1
-        self.grid = self.now
+        self.grid = self.floor = self.now
 
     def unordered(self, tags: Array, lanes: Array) -> Array:
-        """Which tags (n, bytes) are of other lanes than `lanes` (n, 1) with no synchronisation in between."""
-        times, others = tags >> _LANE_BITS, tags & _LANE_MASK
+        """Which tags (n, granules) are of other lanes than `lanes` (n, 1) with no synchronisation in between."""
+        others = tags & _LANE_MASK
+        unordered: Array = (others != lanes) & (tags >= self.grid << _LANE_BITS)
+        where = np.nonzero(unordered)
+        if len(where[0]):
+            unordered[where] = self._is_since(tags[where], others[where], lanes[where[0], 0])
+        return unordered
+
+    def _is_since(self, tags: Array, others: Array, lanes: Array) -> Array:
+        """Which tags are not older than the last synchronisation that covers both lanes."""
         blocks = lanes // self.lanes_per_block
         several = others >= _MANY
         other_blocks = np.where(several, others & ~_MANY, others // self.lanes_per_block)
@@ -78,8 +99,8 @@ class Epochs:
         same_warp = ~several & (others // 32 == lanes // 32)
         since = np.where(same_block, np.maximum(self.block[blocks], self.grid), self.grid)
         since = np.where(same_warp, np.maximum(since, self.warp[lanes // 32]), since)
-        unordered: Array = (others != lanes) & (times >= since)
-        return unordered
+        later: Array = (tags >> _LANE_BITS) >= since
+        return later
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +116,64 @@ class _Range:
     lanes: Array
     time: int
 
+    def meets(self, other: _Range) -> bool:
+        """Whether different lanes may touch the same bytes in the two accesses."""
+        if self.low >= other.high or other.low >= self.high or (self.key is not None and self.key == other.key):
+            return False
+        if (
+            self.nbytes != other.nbytes
+            or self.high - self.low > _MAX_COMPARED
+            or other.high - other.low > _MAX_COMPARED
+        ):
+            return True
+        # Elements of one size may lie between each other.
+        mine, others = self.offsets // self.nbytes, other.offsets // self.nbytes
+        first = int(np.minimum.reduce(mine))
+        touched = np.zeros(int(np.maximum.reduce(mine)) - first + 1, np.bool_)
+        touched[mine - first] = True
+        places = (others - first).view(np.uint64)
+        return any_of(touched[places[places < len(touched)]])
+
+
+class _Ranges:
+    """Noted accesses of one kind, in groups of neighbours."""
+
+    def __init__(self) -> None:
+        self._groups: list[list[Any]] = []  # low, high, ranges
+
+    def add(self, new: _Range) -> None:
+        """Note an access."""
+        for group in self._groups:
+            if new.low <= group[1] + _GAP and group[0] <= new.high + _GAP:
+                group[0], group[1] = min(group[0], new.low), max(group[1], new.high)
+                group[2].append(new)
+                return
+        self._groups.append([new.low, new.high, [new]])
+
+    def meeting(self, new: _Range, floor: int) -> list[_Range]:
+        """Remove and return the accesses not older than `floor` that may conflict with `new`."""
+        met: list[_Range] = []
+        for group in self._groups:
+            if new.low < group[1] and group[0] < new.high:
+                found = [old for old in group[2] if old.time >= floor and new.meets(old)]
+                if found:
+                    met += found
+                    taken = set(map(id, found))
+                    group[2] = [old for old in group[2] if id(old) not in taken]
+        return met
+
+    def forget(self, floor: int) -> None:
+        """Forget accesses older than `floor`."""
+        for group in self._groups:
+            group[2] = [old for old in group[2] if old.time >= floor]
+        self._groups = [group for group in self._groups if group[2]]
+
+    def take(self) -> list[_Range]:
+        """Remove and return all accesses."""
+        ranges = [old for group in self._groups for old in group[2]]
+        self._groups.clear()
+        return ranges
+
 
 class Tracker:
     """Race state of one memory space.
@@ -102,131 +181,197 @@ class Tracker:
     Parameters
     ----------
     capacity : int
-        Bytes of the space.
+        Bytes of the space, a multiple of 16.
+    is_shared : bool
+        Whether each block has its own part: barriers then order all accesses that may meet.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, is_shared: bool = False) -> None:
         self.capacity = capacity
-        self._ranges: list[_Range] = []
-        self._is_tagging = False
+        self._is_shared = is_shared
+        self._reads, self._writes = _Ranges(), _Ranges()
         # calloc: pages that are never tagged cost nothing
         self._writer = np.zeros(0, np.int64)
         self._reader = np.zeros(0, np.int64)
+        self.begin_launch()
 
     def begin_launch(self) -> None:
         """Forget the noted ranges; tags of earlier launches are too old to matter."""
-        self._ranges.clear()
-        self._is_tagging = False
+        self._reads.take()
+        self._writes.take()
+        self._num_noted = 0
+        self._granule = _GRANULE
+        self._forgotten = 0  # what was before this time
+        self._floor = 0  # what is before this time is ordered against the present access
+        self._extents: list[tuple[int, int, int]] = []  # where there are tags that matter, far apart, and the last time
 
     def grow(self, capacity: int) -> None:
         """Follow the space to a larger capacity."""
         self.capacity = capacity
 
     def note(
-        self, epochs: Epochs, offsets: Array, nbytes: int, lanes: Array, *, is_write: bool, is_contiguous: bool
-    ) -> Conflict | None:
-        """Record an access by distinct lanes, `offsets[i]` by `lanes[i]`; the first conflict it has, if any."""
-        if self._is_tagging:
-            return self._tag(epochs, offsets, nbytes, lanes, epochs.now, is_write=is_write)
-        num = len(offsets)
-        if is_contiguous:
-            low, high = int(offsets[0]), int(offsets[-1]) + nbytes
-            affine = int(lanes[-1]) - int(lanes[0]) == num - 1
-            key = (low - nbytes * int(lanes[0]), nbytes) if affine else None
-        else:
-            low, high, key = int(offsets.min()), int(offsets.max()) + nbytes, None
-        new = _Range(low, high, is_write, key, offsets, nbytes, lanes, epochs.now)
-        scattered_write = is_write and not is_contiguous and num > 1
-        if scattered_write or len(self._ranges) >= _MAX_RANGES or any(self._meets(new, old) for old in self._ranges):
-            return self._start_tagging(epochs, new)
-        self._ranges.append(new)
-        return None
-
-    @staticmethod
-    def _meets(new: _Range, old: _Range) -> bool:
-        if new.low >= old.high or old.low >= new.high or not (new.is_write or old.is_write):
-            return False
-        return new.key is None or new.key != old.key
-
-    def _start_tagging(self, epochs: Epochs, new: _Range) -> Conflict | None:
-        if len(self._writer) < self.capacity:
-            self._writer = np.zeros(self.capacity, np.int64)
-            self._reader = np.zeros(self.capacity, np.int64)
-        self._is_tagging = True
-        for noted in (*self._ranges, new):
-            conflict = self._tag(
-                epochs,
-                noted.offsets,
-                noted.nbytes,
-                noted.lanes,
-                noted.time,
-                is_write=noted.is_write,
-                is_checked=noted is new,
-            )
-            if conflict is not None:
-                return conflict
-        self._ranges.clear()
-        return None
-
-    def _tag(
         self,
         epochs: Epochs,
         offsets: Array,
         nbytes: int,
         lanes: Array,
-        time: int,
+        bounds: tuple[int, int],
         *,
         is_write: bool,
-        is_checked: bool = True,
+        is_contiguous: bool,
     ) -> Conflict | None:
-        rows = offsets // nbytes
-        writer = self._writer[: self.capacity].reshape(-1, nbytes)
-        reader = self._reader[: self.capacity].reshape(-1, nbytes)
+        """Record an access by distinct lanes; the first conflict it has, if any.
+
+        Parameters
+        ----------
+        epochs : Epochs
+        offsets : int64 array
+            Of the element that each lane touches; of length 1 where all of them read one.
+        nbytes : int
+            A power of two up to 16.
+        lanes : int64 array
+            Ascending.
+        bounds : tuple of int
+            First byte, and the one behind the last; of shared memory as if there were one block.
+        is_write : bool
+        is_contiguous : bool
+            Whether the elements follow each other.
+        """
+        floor = epochs.floor if self._is_shared else epochs.grid
+        if floor > self._forgotten:
+            self._forget(floor)
+        if self._is_shared and floor < epochs.now and len(epochs.block) > 1:  # blocks of this access only
+            first, last = int(lanes[0]) // epochs.lanes_per_block, int(lanes[-1]) // epochs.lanes_per_block
+            floor = max(epochs.grid, int(np.minimum.reduce(epochs.block[first : last + 1])))
+        self._floor = floor
+        low, high = bounds
+        key = None
+        if is_contiguous and int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1:
+            key = (low - nbytes * int(lanes[0]), nbytes)
+        new = _Range(low, high, is_write, key, offsets, nbytes, lanes, epochs.now)
+        met = self._writes.meeting(new, floor)
+        if is_write:
+            met = self._reads.meeting(new, floor) + met
+        is_single = not is_write or is_contiguous or _are_distinct(offsets, nbytes)
+        if is_single and not met and not any(s < high and low < e and time >= floor for s, e, time in self._extents):
+            (self._writes if is_write else self._reads).add(new)
+            self._num_noted += len(offsets)
+            if self._num_noted > _MAX_NOTED:
+                self._tag_noted(epochs)
+            return None
+        for old in met:
+            self._tag(epochs, old, is_checked=False)
+        return self._tag(epochs, new)
+
+    def _forget(self, floor: int) -> None:
+        """Forget accesses that a synchronisation has ordered before every later one."""
+        self._forgotten = floor
+        self._reads.forget(floor)
+        self._writes.forget(floor)
+        self._extents = [extent for extent in self._extents if extent[2] >= floor]
+
+    def _tag_noted(self, epochs: Epochs) -> None:
+        """Write tags for all noted ranges, once these hold too much memory."""
+        self._num_noted = 0
+        for old in (*self._reads.take(), *self._writes.take()):
+            self._tag(epochs, old, is_checked=False)
+
+    def _tags(self, nbytes: int, low: int, high: int, time: int) -> tuple[Array, Array]:
+        """Tags of writers and readers, one row per element of an access, refined to its granule."""
+        granule = min(self._granule, nbytes)
+        num = self.capacity // granule
+        if granule < self._granule or len(self._writer) < num:
+            self._writer, self._reader = (self._refined(tags, granule) for tags in (self._writer, self._reader))
+            self._granule = granule
+        low, high = low // _GRANULE * _GRANULE, -(-high // _GRANULE) * _GRANULE
+        near = [extent for extent in self._extents if extent[0] <= high + _GAP and low <= extent[1] + _GAP]
+        if near != [(low, high, time)]:
+            starts, ends, times = zip((low, high, time), *near, strict=True)
+            self._extents = [extent for extent in self._extents if extent not in near]
+            self._extents.append((min(starts), max(ends), max(times)))
+        width = nbytes // granule
+        return self._writer[:num].reshape(-1, width), self._reader[:num].reshape(-1, width)
+
+    def _refined(self, tags: Array, granule: int) -> Array:
+        """Return `tags` with the live ones refined to a finer granule, in an array for the whole capacity."""
+        num, coarse = self.capacity // granule, self._granule
+        # extents in shared memory are those inside a block
+        extents = [(0, self.capacity)] if self._is_shared else [(start, end) for start, end, _ in self._extents]
+        kept = [(start, tags[start // coarse : end // coarse].copy()) for start, end in extents]
+        if len(tags) < num:
+            tags = np.zeros(num, np.int64)
+        for start, end in extents:
+            tags[start // coarse : end // coarse] = 0
+        for start, some in kept:
+            fine = np.repeat(some, coarse // granule)
+            tags[start // granule : start // granule + len(fine)] = fine
+        return tags
+
+    def _tag(self, epochs: Epochs, access: _Range, *, is_checked: bool = True) -> Conflict | None:
+        writer, reader = self._tags(access.nbytes, access.low, access.high, access.time)
+        lanes = access.lanes
+        offsets = np.broadcast_to(access.offsets, lanes.shape)
+        rows = offsets // access.nbytes
         column = lanes[:, None]
-        tag = (time << _LANE_BITS) | column
+        tag = (access.time << _LANE_BITS) | column
         if is_checked:
             kinds = (("write after write", writer), ("write after read", reader))
-            for kind, tags in kinds if is_write else (("read after write", writer),):
+            for kind, tags in kinds if access.is_write else (("read after write", writer),):
                 conflict = self._check(epochs, tags[rows], column, offsets, kind)
                 if conflict is not None:
                     return conflict
-        if not is_write:
+        if not access.is_write:
             self._tag_reads(epochs, reader, rows, column, tag)
             return None
         writer[rows] = tag
         return self._check(epochs, writer[rows], column, offsets, "write after write") if is_checked else None
 
-    @staticmethod
-    def _check(epochs: Epochs, tags: Array, column: Array, offsets: Array, kind: str) -> Conflict | None:
-        if int(tags.max()) < epochs.grid << _LANE_BITS:  # all ordered by a fence, or of earlier launches
+    def _check(self, epochs: Epochs, tags: Array, column: Array, offsets: Array, kind: str) -> Conflict | None:
+        if int(np.maximum.reduce(tags, axis=None)) < self._floor << _LANE_BITS:  # all ordered, or of earlier launches
             return None
         bad = epochs.unordered(tags, column)
-        if not bad.any():
+        if not any_of(bad):
             return None
-        lane, byte = np.unravel_index(int(bad.argmax()), bad.shape)
-        other = int(tags[lane, byte]) & _LANE_MASK
-        return Conflict(int(offsets[lane]) + int(byte), int(column[lane, 0]), None if other >= _MANY else other, kind)
+        lane, place = np.unravel_index(int(bad.argmax()), bad.shape)
+        other = int(tags[lane, place]) & _LANE_MASK
+        offset = int(offsets[lane]) + int(place) * self._granule
+        return Conflict(offset, int(column[lane, 0]), None if other >= _MANY else other, kind)
 
     @staticmethod
     def _tag_reads(epochs: Epochs, reader: Array, rows: Array, column: Array, tag: Array) -> None:
-        """Note readers; a byte that several lanes read since their last synchronisation is tagged so."""
+        """Note readers; a granule that several lanes read since their last synchronisation is tagged so."""
         lanes_per_block = epochs.lanes_per_block
         blocks = column // lanes_per_block
+        time = tag & ~_LANE_MASK
         old = reader[rows]
         kept = epochs.unordered(old, column)
-        others = old & _LANE_MASK
-        old_blocks = np.where(others >= _MANY, others & ~_MANY, others // lanes_per_block)
-        time = tag & ~_LANE_MASK
-        same_block = (old_blocks == blocks) & (others != _MANY_BLOCKS)
-        shared = time | np.where(same_block, _MANY | blocks, _MANY_BLOCKS)
-        reader[rows] = np.where(kept, shared, tag)
-        # lanes of this very instruction that read the same byte
-        new = reader[rows]
-        winner = new & _LANE_MASK
-        lost = (winner != column) & (winner != _MANY_BLOCKS) & (winner != (_MANY | blocks))
-        if lost.any():
+        if any_of(kept):
+            others = old & _LANE_MASK
+            old_blocks = np.where(others >= _MANY, others & ~_MANY, others // lanes_per_block)
+            same_block = (old_blocks == blocks) & (others != _MANY_BLOCKS)
+            shared = time | np.where(same_block, _MANY | blocks, _MANY_BLOCKS)
+            reader[rows] = np.where(kept, shared, tag)
+        else:
+            reader[rows] = tag
+        # lanes of this very instruction that read the same granule
+        winner = reader[rows] & _LANE_MASK
+        lost = winner != column
+        if any_of(lost):
+            lost &= (winner != _MANY_BLOCKS) & (winner != (_MANY | blocks))
             winner_blocks = np.where(winner >= _MANY, winner & ~_MANY, winner // lanes_per_block)
             for several, lane_field in ((winner_blocks == blocks, _MANY | blocks), (winner_blocks != blocks, None)):
-                lanes_lost, bytes_lost = np.nonzero(lost & several)
+                lanes_lost, places = np.nonzero(lost & several)
                 field = _MANY_BLOCKS if lane_field is None else lane_field[lanes_lost, 0]
-                reader[rows[lanes_lost], bytes_lost] = time[lanes_lost, 0] | field
+                reader[rows[lanes_lost], places] = time[lanes_lost, 0] | field
+
+
+def _are_distinct(offsets: Array, nbytes: int) -> bool:
+    """Whether all elements are distinct."""
+    if len(offsets) < 2:
+        return True
+    steps = offsets[1:] - offsets[:-1]
+    least = int(np.minimum.reduce(steps))
+    if least > 0 or int(np.maximum.reduce(steps)) < 0:
+        return True
+    ordered = np.sort(offsets)
+    return bool(np.minimum.reduce(ordered[1:] - ordered[:-1]) >= nbytes)

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from oxinp._ptx.truths import any_of
+
 # An array of lanes; the stubs of NumPy lose the type wherever dtypes are run-time values.
 Array: TypeAlias = Any
 
@@ -66,6 +68,8 @@ def multiply_add_wide(a: Array, b: Array, c: Array) -> Array:
 def shift_left(a: Array, count: Array) -> Array:
     """Left shift; counts of the width and above give 0."""
     bits = a.dtype.itemsize * 8
+    if len(count) == 1 and count[0] < bits:
+        return np.left_shift(a, count.astype(a.dtype))
     shifted = np.left_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
     return np.where(count >= bits, a.dtype.type(0), shifted)
 
@@ -73,6 +77,8 @@ def shift_left(a: Array, count: Array) -> Array:
 def shift_right(a: Array, count: Array) -> Array:
     """Right shift, arithmetic for signed types; large counts shift everything out."""
     bits = a.dtype.itemsize * 8
+    if len(count) == 1 and count[0] < bits:
+        return np.right_shift(a, count.astype(a.dtype))
     shifted = np.right_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
     if a.dtype.kind == "i":
         return shifted
@@ -232,24 +238,37 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _round_to_odd(total: Array, error: Array) -> Array:
-    """Turn a nearest-rounded f64 sum and its error into the sum rounded to odd."""
-    inexact = (error != 0) & np.isfinite(error) & np.isfinite(total)
-    even = (total.view(np.int64) & 1) == 0
+    """Turn a finite nearest-rounded f64 sum and its error into the sum rounded to odd."""
+    bits = total.view(np.int64)
     # move one unit in the last place toward the error: up in magnitude if both have one sign
-    away = (error > 0) == (total > 0)
-    step = np.where(inexact & even, np.where(away, 1, -1), 0)
-    return (total.view(np.int64) + step).view(np.float64)
+    step = ~bits & (error != 0)
+    opposite = (bits ^ error.view(np.int64)) >> 63
+    return (bits + ((step ^ opposite) - opposite)).view(np.float64)
+
+
+# Of the f64 bits: those that the type lacks, the highest of them, and the type's least normal number.
+_NARROW = {np.dtype(np.float16): (2**42 - 1, 2**41, 2.0**-14), np.dtype(np.float32): (2**29 - 1, 2**28, 2.0**-126)}
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
     """``a * b + c`` with one rounding, for f16, f32 and f64."""
     if a.dtype == np.float64:
-        return _fma64(*np.broadcast_arrays(a, b, c))
-    # The product is exact in f64; the sum rounded to odd in f64 rounds once more without harm.
-    product = a.astype(np.float64) * b.astype(np.float64)
-    addend = np.broadcast_to(c.astype(np.float64), np.broadcast(product, c).shape)
-    total, error = two_sum(product, addend)
-    return _round_to_odd(total, error).astype(a.dtype)
+        return _fma64(a, b, c)
+    # The product is exact in f64. The sum is rounded there and once more here, which is wrong at most where it is half
+    # way between two numbers of the type, and among its subnormal numbers, where half way is elsewhere.
+    product = np.multiply(a, b, dtype=np.float64)
+    total = product + c
+    result = total.astype(a.dtype)
+    below, half, least = _NARROW[a.dtype]
+    doubtful = (total.view(np.int64) & below) == half
+    small = np.abs(total) < least
+    if any_of(small):
+        doubtful |= small & (total != 0)
+    if any_of(doubtful):
+        addend = np.broadcast_to(c, total.shape)[doubtful].astype(np.float64)
+        exact = np.broadcast_to(product, total.shape)[doubtful]
+        result[doubtful] = _round_to_odd(*two_sum(exact, addend)).astype(a.dtype)
+    return result
 
 
 _SPLITTER = 134217729.0  # 2**27 + 1
@@ -274,19 +293,36 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
     product, product_error = two_product(a, b)
     upper, lower = two_sum(c, product_error)
     total, total_error = two_sum(product, upper)
-    tail, tail_error = two_sum(total_error, lower)
-    result = total + _round_to_odd(tail, tail_error)
-    plain = a * b + c
-    special = ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c) | (a == 0) | (b == 0)
-    result = np.where(special, plain, result)
+    result = total + _round_to_odd(*two_sum(total_error, lower))
+    zero = result == 0
+    if any_of(zero):  # an exact one, whose sign the errors lose
+        result = np.where(zero, a * b + c, result)
     # Safe where the product, its 106 bits and the addend stay far from overflow and underflow.
+    if not (_is_within(np.concatenate((a, b)), 2.0**450) and _is_within(c, 2.0**900)):
+        _fma64_anywhere(a, b, c, result)
+    return result
+
+
+def _is_within(a: Array, bound: float) -> bool:
+    """Whether all numbers but zeros lie between a bound and its reciprocal."""
+    size = np.abs(a)
+    least, largest = np.minimum.reduce(size), np.maximum.reduce(size)
+    if least == 0:
+        least = np.minimum.reduce(size, initial=bound, where=size != 0)
+    return bool(least > 1 / bound and largest < bound)
+
+
+def _fma64_anywhere(a: Array, b: Array, c: Array, result: Array) -> None:
+    """Correct the results of `_fma64` whose operands are not finite or lie near the range's ends."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    special = ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c) | (a == 0) | (b == 0)
+    np.copyto(result, a * b + c, where=special)
     exponent_ab = np.frexp(a)[1] + np.frexp(b)[1]
     exponent_c = np.frexp(c)[1]
     safe = (np.abs(exponent_ab) < 900) & ((np.abs(exponent_c) < 900) | (c == 0))
     safe &= (np.abs(np.frexp(a)[1]) < 900) & (np.abs(np.frexp(b)[1]) < 900)
     for lane in np.flatnonzero(~(special | safe)):
         result[lane] = fma_exact(float(a[lane]), float(b[lane]), float(c[lane]))
-    return result
 
 
 def fma_exact(a: float, b: float, c: float) -> float:

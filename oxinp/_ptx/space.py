@@ -9,15 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from oxinp._ptx.races import Tracker
+from oxinp._ptx.truths import all_of
 
 Array = npt.NDArray[Any]
 
 # Shadow state of one byte. A word of an element is good if all its bytes are.
 UNALLOCATED, UNINITIALISED, INITIALISED = 0, 1, 3
 POISON = 0xA5
+_ALL_INITIALISED = np.full(16, INITIALISED, np.uint8)
 _ROW = 16  # the widest access; capacities are multiples of it
+_SPARSE = 16  # scattered elements are looked at together up to so many times their bytes
+# What elements of so many bytes are moved as.
+_CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
-_ARANGES: dict[int, Array] = {}
+_ARANGES: dict[tuple[int, int], Array] = {}
 
 
 class Fault(Exception):
@@ -30,13 +35,13 @@ class Fault(Exception):
         self.what = what
 
 
-def steps(num: int) -> Array:
-    """0, 1, ... as int64; not to be written."""
-    array = _ARANGES.get(num)
+def steps(num: int, step: int = 1) -> Array:
+    """0, `step`, ... as int64; not to be written."""
+    array = _ARANGES.get((num, step))
     if array is None:
         if len(_ARANGES) > 64:
             _ARANGES.clear()
-        array = _ARANGES[num] = np.arange(num, dtype=np.int64)
+        array = _ARANGES[num, step] = np.arange(0, num * step, step, dtype=np.int64)
     return array
 
 
@@ -46,7 +51,7 @@ def is_contiguous(offsets: Array, nbytes: int) -> bool:
     first = int(offsets[0])
     if int(offsets[-1]) - first != (num - 1) * nbytes:
         return False
-    return num <= 2 or bool((offsets == steps(num) * nbytes + first).all())
+    return num <= 2 or all_of(offsets - first == steps(num, nbytes))
 
 
 class Space:
@@ -58,13 +63,15 @@ class Space:
         Bytes, rounded up to 16.
     checks_initialised : bool
         Whether reading bytes nobody wrote is a fault.
+    is_shared : bool
+        Whether each block has its own part.
     """
 
-    def __init__(self, capacity: int, *, checks_initialised: bool = True) -> None:
+    def __init__(self, capacity: int, *, checks_initialised: bool = True, is_shared: bool = False) -> None:
         self.capacity = -(-capacity // _ROW) * _ROW
         self.data = np.zeros(self.capacity, np.uint8)
         self.state = np.zeros(self.capacity, np.uint8)
-        self.tracker = Tracker(self.capacity)
+        self.tracker = Tracker(self.capacity, is_shared=is_shared)
         self.readable = INITIALISED if checks_initialised else UNINITIALISED
 
     def mark_allocated(self, start: int, nbytes: int) -> None:
@@ -72,29 +79,44 @@ class Space:
         self.data[start : start + nbytes] = POISON
         self.state[start : start + nbytes] = UNINITIALISED
 
-    def check(self, offsets: Array, nbytes: int, *, contiguous: bool, is_read: bool) -> None:
-        """Fault unless every element is aligned, inside allocations and, for reads, initialised."""
-        bad = offsets & (nbytes - 1) if nbytes & (nbytes - 1) == 0 else offsets % nbytes
-        if bad.any():
-            position = int((bad != 0).argmax())
-            raise Fault(position, int(offsets[position]), f"misaligned: not a multiple of {nbytes}")
-        low, high = (offsets[0], offsets[-1]) if contiguous else (offsets.min(), offsets.max())
-        needed = self.readable if is_read else UNINITIALISED
-        if low >= 0 and high + nbytes <= self.capacity:
-            if contiguous:
-                if int(self.state[low : high + nbytes].min()) >= needed:
-                    return
-            elif int(self.state.reshape(-1, nbytes)[offsets // nbytes].min()) >= needed:
-                return
-        self._find_fault(offsets, nbytes, needed)
+    def check(self, offsets: Array, nbytes: int, *, contiguous: bool, is_read: bool) -> tuple[int, int]:
+        """Fault unless every element is aligned, inside allocations and, for reads, initialised.
 
-    def _find_fault(self, offsets: Array, nbytes: int, needed: int) -> None:
+        Returns
+        -------
+        low, high : int
+            First byte, and the one behind the last.
+        """
+        low, high = int(offsets[0]), int(offsets[-1])
+        if contiguous:
+            is_aligned = not low & (nbytes - 1)
+        else:
+            low, high = int(np.minimum.reduce(offsets)), int(np.maximum.reduce(offsets))
+            is_aligned = not int(np.bitwise_or.reduce(offsets)) & (nbytes - 1)
+        if not is_aligned:
+            position = int((offsets & (nbytes - 1) != 0).argmax())
+            raise Fault(position, int(offsets[position]), f"misaligned: not a multiple of {nbytes}")
+        high += nbytes
+        needed = self.readable if is_read else UNINITIALISED
+        if low >= 0 and high <= self.capacity:
+            is_dense = contiguous or high - low <= _SPARSE * nbytes * len(offsets)
+            if is_dense:
+                states = self.state[low:high].tobytes()
+                if UNALLOCATED not in states and (needed == UNINITIALISED or UNINITIALISED not in states):
+                    return low, high
+            if not contiguous:
+                least = np.minimum.reduce(self.state.reshape(-1, nbytes)[offsets // nbytes], axis=None)
+                if int(least) >= needed:
+                    return low, high
+        raise self._fault(offsets, nbytes, needed)
+
+    def _fault(self, offsets: Array, nbytes: int, needed: int) -> Fault:
         outside = (offsets < 0) | (offsets + nbytes > self.capacity)
         states = self.state.reshape(-1, nbytes)[np.where(outside, 0, offsets) // nbytes].min(axis=1)
         states = np.where(outside, UNALLOCATED, states)
         position = int((states < needed).argmax())
         what = "uninitialised" if states[position] else "out of bounds of every allocation"
-        raise Fault(position, int(offsets[position]), what)
+        return Fault(position, int(offsets[position]), what)
 
     def load(self, offsets: Array, dtype: np.dtype[Any], width: int, *, contiguous: bool) -> Array:
         """Elements as an array (width, lanes)."""
@@ -103,7 +125,7 @@ class Space:
             low = int(offsets[0])
             flat = self.data[low : low + len(offsets) * nbytes].view(dtype)
         else:
-            flat = self.data.reshape(-1, nbytes)[offsets // nbytes].view(dtype).reshape(-1)
+            flat = self.data.view(_CARRIERS[nbytes])[offsets // nbytes].view(dtype)
         if width == 1:
             return flat[None].copy() if contiguous else flat[None]
         return np.ascontiguousarray(flat.reshape(-1, width).T)
@@ -111,16 +133,16 @@ class Space:
     def store(self, offsets: Array, values: Array, *, contiguous: bool) -> None:
         """Elements from an array (width, lanes)."""
         nbytes = values.dtype.itemsize * len(values)
-        flat = values[0] if len(values) == 1 else np.ascontiguousarray(values.T).reshape(-1)
-        rows = np.ascontiguousarray(flat).view(np.uint8)
+        flat = values[0] if len(values) == 1 else values.T.reshape(-1)
         if contiguous:
-            low = int(offsets[0])
-            self.data[low : low + len(rows)] = rows
-            self.state[low : low + len(rows)] = INITIALISED
+            low, size = int(offsets[0]), flat.nbytes
+            self.data[low : low + size].view(flat.dtype)[:] = flat
+            self.state[low : low + size] = INITIALISED
         else:
             index = offsets // nbytes
-            self.data.reshape(-1, nbytes)[index] = rows.reshape(-1, nbytes)
-            self.state.reshape(-1, nbytes)[index] = INITIALISED
+            carrier = _CARRIERS[nbytes]
+            self.data.view(carrier)[index] = np.ascontiguousarray(flat).view(carrier)
+            self.state.view(carrier)[index] = _ALL_INITIALISED.view(carrier)[0]
 
 
 class Memory(Space):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx import isa
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row, Wait
 from oxinp._ptx.types import u32
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language
 
 # %-registers of a thread, by name; the emulator provides a value for each.
 SPECIAL_REGISTERS = (
@@ -102,10 +100,11 @@ def _rows() -> list[Row]:
 isa.register(_rows())
 
 
-def follow(k: Builder) -> None:
-    """Wait for the kernel before this one, and let the one behind it begin; before any access to global memory.
+def follow(k: Language) -> None:
+    """Programmatic dependent launch: wait for the previous kernel, and allow the next one to begin.
 
-    What needs none is done while the one before ends. A thread that waits until another one has, need not.
+    Kernels call it before their first access to global memory; what comes before overlaps the end of the previous
+    kernel. A thread that waits for another one that has called it need not call it.
     """
     k.emit("grid_wait", types=())
     k.emit("grid_release", types=())

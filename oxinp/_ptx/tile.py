@@ -1,4 +1,4 @@
-"""Operand tiles in shared memory as the tensor copy engine writes and wgmma reads them.
+"""Operand and result tiles in shared memory in the 128-byte swizzle that TMA writes and wgmma reads.
 
 Everything is made of atoms of 8 rows of 128 bytes, 1024-byte aligned, in which the 16-byte chunk c of row r lies at
 c ^ (r & 7) (the 128-byte swizzle). A row runs along K in a K-major tile, along M or N in an MN-major one, which wgmma
@@ -18,7 +18,6 @@ from oxinp._ptx.value import Value
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.mbarrier import Slot
-    from oxinp._ptx.wgmma import Accumulator, Totals
 
 WARPGROUP = 128  # threads
 Pair = tuple[int, int, Value, Value]  # (i, j) and two sums of an accumulator, see `wgmma.Accumulator`
@@ -33,7 +32,7 @@ _SWIZZLE_128 = 1 << (62 - 32)
 
 
 class OperandTile:
-    """A ring of tiles of `extent` x `depth` elements (`extent` of M or N, `depth` of K).
+    """Tiles of `extent` x `depth` elements, one per pipeline stage (`extent` of M or N, `depth` of K).
 
     Parameters
     ----------
@@ -43,14 +42,14 @@ class OperandTile:
     major : str
         ``"k"``: rows of the tile run along K. ``"mn"``: they run along M or N.
     num_stages : int
-        Tiles in the ring.
+        Stages of the pipeline.
     num_parts : int
-        Equal parts that different blocks of a cluster load: along `extent`, or along `depth` where boxes do not divide.
+        Equal slices that the blocks of a cluster load: along `extent`, or along `depth` where boxes do not divide.
 
     Attributes
     ----------
     box : tuple of int
-        What one copy brings, as `MapSpec.box` of the array; (extent, depth) if K-major, (depth, extent) otherwise.
+        The box of one TMA load, as `MapSpec.box` of the array; (extent, depth) if K-major, (depth, extent) otherwise.
     depth : int
     nbytes : int
         Bytes of one tile.
@@ -92,7 +91,7 @@ class OperandTile:
         multicast: int = 0,
         outer: tuple[Value, ...] = (),
     ) -> None:
-        """Start the copies that fill the slot's tile, or this block's part of it; one thread calls it.
+        """Issue the TMA loads that fill the slot's tile, or this block's slice of it; one thread calls it.
 
         Parameters
         ----------
@@ -124,11 +123,11 @@ class OperandTile:
             tensor_map.load(tile + offset if offset else tile, (*outer, line, place), slot, multicast)
 
     def address(self, stage: Value) -> Value:
-        """Shared address of the tile in buffer `stage`."""
+        """Shared address of the tile in stage `stage`."""
         return self._start + stage * self.nbytes
 
     def rows(self, stage: Value, first: Any = 0) -> OperandView:
-        """The tile in buffer `stage` from its element `first` (a multiple of 64) of M or N on."""
+        """The tile in stage `stage` from element `first` (a multiple of 64) of M or N on, as a wgmma operand."""
         k = self.builder
         low = self._low + stage * (self.nbytes >> 4)
         if isinstance(first, Value) or first:
@@ -137,7 +136,7 @@ class OperandTile:
 
 
 def operand_box(type: Type, extent: int, depth: int, major: str, num_parts: int) -> tuple[int, int]:
-    """Box of the copies that fill a tile; see `OperandTile`.
+    """The box of the TMA loads that fill a tile; see `OperandTile`.
 
     Raises
     ------
@@ -185,14 +184,22 @@ class OperandView:
 
 
 class Finish(Protocol):
-    """What becomes of the pairs of an accumulator before they are converted."""
+    """An epilogue: applied to the pairs of an accumulator before they are converted."""
 
     def __call__(self, pairs: list[Pair], /) -> list[Pair]:
-        """Finish pairs."""
+        """Apply the epilogue to pairs."""
+
+
+class Sums(Protocol):
+    """The sums of a warpgroup: an accumulator of wgmma, or totals of several; see `wgmma.Accumulator`."""
+
+    def pairs(self) -> list[Pair]:
+        """Return the thread's sums: (i, j, first, second)."""
+        ...
 
 
 class ResultTile:
-    """The way of an accumulator's rows out to global memory: swizzled boxes in shared memory, stored by bulk copies.
+    """The epilogue of an accumulator to a row-major matrix: swizzled boxes in shared memory, written by TMA stores.
 
     Each warpgroup has two boxes of 64 rows of 128 bytes: while one is copied out, the other is written. The pairs of
     an accumulator fall on different banks.
@@ -236,19 +243,19 @@ class ResultTile:
 
     @classmethod
     def box(cls, type: Type) -> tuple[int, int]:
-        """What one copy stores, as `MapSpec.box`."""
+        """The box of one TMA store, as `MapSpec.box`."""
         return cls.ROWS, SWIZZLE_NBYTES // type.nbytes
 
     def store(
         self,
         tensor_map: TensorMap,
-        accumulator: Accumulator | Totals,
+        accumulator: Sums,
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
         finish: Finish | None = None,
     ) -> None:
-        """Finish and convert 64 rows of sums, and store what is inside the array from element (`row`, `column`) on.
+        """Apply the epilogue to 64 rows of an accumulator, convert them, and store them from (`row`, `column`) on.
 
         `outer` is the element along the axes before those two; `finish` is given the pairs box by box.
         """
@@ -273,22 +280,22 @@ class ResultTile:
                 commit_stores(k)
 
     def _put(self, buffer: int, i: int, j: int, values: list[Value]) -> None:
-        """Convert a pair, and write it to a box."""
+        """Convert a pair, and write it to a box in shared memory."""
         place = self._places[j].offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES)
         place.store(0, [self.builder.cast(value, self.type) for value in values])
 
     def _corner(self, row: Value, column: Value) -> tuple[Value, Value]:
-        """Where a box lies that begins with an element of C."""
+        """Coordinates of the box that begins with an element of C, innermost axis last."""
         return row, column
 
     def close(self) -> None:
-        """At the end of the kernel: shared memory has to last until the copies have read it."""
+        """Wait at the end of the kernel until the TMA stores have read shared memory."""
         with self.builder.when(self._thread == 0):
             wait_stores(self.builder)
 
 
 class ColumnsTile(ResultTile):
-    """The way of sums of 2 bytes out to a matrix that lies by columns, along M; parameters as of `ResultTile`.
+    """The epilogue of accumulators of 2-byte elements to a column-major matrix; parameters as of `ResultTile`.
 
     Boxes are 64 rows of M, 128 bytes, by as many columns, or fewer where tiles have fewer.
     """
@@ -314,7 +321,7 @@ class ColumnsTile(ResultTile):
 
     @classmethod
     def columns_box(cls, type: Type, width: int) -> tuple[int, int]:
-        """What one copy stores of tiles of `width` columns, as `MapSpec.box`."""
+        """The box of one TMA store of tiles of `width` columns, as `MapSpec.box`."""
         return math.gcd(width, cls.ROWS), SWIZZLE_NBYTES // type.nbytes
 
     def _put(self, buffer: int, i: int, j: int, values: list[Value]) -> None:

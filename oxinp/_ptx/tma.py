@@ -1,4 +1,4 @@
-"""The bulk tensor copy engine (TMA, sm_90): boxes of arrays between global and shared memory, one thread's work.
+"""TMA (sm_90): bulk tensor copies of boxes of arrays between global and shared memory, issued by one thread.
 
 A tensor map describes an array in global memory and the box that one instruction copies; it travels as a 128-byte
 by-value parameter. `MapSpec` is what the host has to encode into it. Boxes may stick out of the array: elements
@@ -84,7 +84,7 @@ class MapSpec:
             raise ValueError(f"box rows of {inner} bytes: a multiple of {ALIGN} up to the swizzle is needed")
 
     def in_parts(self) -> MapSpec:
-        """The same of numbers that the engine knows: of the parts of complex ones, side by side."""
+        """The same map over elements that TMA knows: complex numbers as pairs of floats."""
         part, *others = self.type.parts
         if not others:
             return self
@@ -93,7 +93,7 @@ class MapSpec:
 
     @property
     def box_nbytes(self) -> int:
-        """Bytes one copy brings."""
+        """Bytes of one box."""
         nbytes = self.type.nbytes
         for extent in self.box:
             nbytes *= extent
@@ -159,11 +159,11 @@ class TensorMap:
         self.address = k.parameter_block(name)
 
     def prefetch(self) -> None:
-        """Bring the descriptor itself into the cache."""
+        """Prefetch the tensor map into the descriptor cache."""
         self.builder.emit("prefetch_map", self.address, types=())
 
     def load(self, to: Value, position: tuple[Any, ...], slot: Slot, multicast: int = 0) -> None:
-        """Start copying a box into shared memory; one thread calls it.
+        """Issue the load of a box into shared memory; one thread calls it.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class TensorMap:
         k.emit_op(op, to, self.address, *self._position(position), slot.barrier, *last)
 
     def store(self, position: tuple[Any, ...], source: Value) -> None:
-        """Start copying a box from shared memory; one thread calls it, then `commit_stores`."""
+        """Issue the store of a box from shared memory; one thread calls it, then `commit_stores`."""
         self.builder.emit_op(_store_op(self.rank), self.address, *self._position(position), source)
 
     def _position(self, position: tuple[Any, ...]) -> list[Any]:
@@ -193,12 +193,12 @@ class TensorMap:
 
 
 def commit_stores(k: Builder) -> None:
-    """Close the group of the stores this thread has started."""
+    """Commit the stores this thread has started as a bulk group."""
     k.emit("bulk_commit", types=())
 
 
 def wait_stores(k: Builder, num_pending: int = 0, *, is_read: bool = True) -> None:
-    """Wait until at most the latest `num_pending` groups of this thread are under way.
+    """Wait until at most the latest `num_pending` bulk groups of this thread are pending.
 
     With `is_read` until their shared memory may be written again (and, before the kernel ends, freed); else until
     their bytes have arrived.
@@ -207,7 +207,7 @@ def wait_stores(k: Builder, num_pending: int = 0, *, is_read: bool = True) -> No
 
 
 def publish_shared(k: Builder) -> None:
-    """Make this thread's writes to shared memory visible to copies and wgmma; a barrier has to follow."""
+    """Fence this thread's writes to shared memory for the async proxy (TMA, wgmma); a barrier has to follow."""
     k.emit("fence_proxy_async", types=())
 
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oxinp._ptx import compound, isa, synchronize
 from oxinp._ptx.cast import cast
 from oxinp._ptx.isa import WAIT, Binding, Op
 from oxinp._ptx.kernel import Block, Instr, Loop
 from oxinp._ptx.types import Compound, Type, bf16, f16, f32, i8, i16, pred, u8, u16
-from oxinp._ptx.value import Coordinate, Immediate, Value, as_operand
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Coordinate, Immediate, Language, Scope, Value, Var, as_operand
 
 _WIDENED = {i8: i16, u8: u16, f16: f32}
+_REGISTERS: frozenset[Any] = frozenset({Value, Var, Coordinate})
+_WITHOUT_LITERALS = frozenset({pred, f16, bf16})  # types whose constants instructions take from registers only
 
 
-class Tracer:
+class Tracer(Language):
     """Registers, blocks and instructions of one kernel.
 
     Parameters
@@ -42,15 +40,12 @@ class Tracer:
         self._split: dict[int, tuple[Value, list[Value]]] = {}  # words by id of the first of their narrow elements
         self._num_registers = 0
         self._class_counts = dict.fromkeys("phrd", 0)
+        self._usable: dict[Op, bool] = {}  # instructions of the target -> whether they may block
+        self._constants: dict[Immediate, None] = {}
         self._prologue = Block(None)
         self._body = Block(None)
         self._current = self._body
         self._loops: list[Loop] = []
-
-    @property
-    def itself(self) -> Builder:
-        """The object as what it is in the end: the parts of `Builder` refer to each other through it."""
-        return typing.cast("Builder", self)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Instructions of the table, as methods."""
@@ -109,10 +104,11 @@ class Tracer:
 
     def new_value(self, type: Type) -> Value:
         """Fresh register of the current block."""
-        count = self._class_counts[type.register]
-        self._class_counts[type.register] = count + 1
-        self._num_registers += 1
-        return Value(self.itself, self._num_registers - 1, type, f"%{type.register}{count}", self._current)
+        register, index = type.register, self._num_registers
+        count = self._class_counts[register]
+        self._class_counts[register] = count + 1
+        self._num_registers = index + 1
+        return Value(self, index, type, f"%{register}{count}", self._current.scope)
 
     def operand(self, value: Any, type: Type) -> Value | Immediate:
         """`value` checked as an instruction operand of `type`."""
@@ -124,25 +120,29 @@ class Tracer:
                 return operand
             if operand.builder is not self:
                 raise ValueError("a value of another kernel")
-            if not operand.block.is_open:
+            if not operand.scope.is_open:
                 raise TypeError(
                     f"{operand!r} was made inside a k.when, k.range or k.loop that is closed: "
                     "make a k.var before it and assign it inside"
                 )
             return operand
-        # Instructions take no literals of these types.
-        return self.as_value(operand, type) if type in (pred, f16, bf16) else operand
+        if type in _WITHOUT_LITERALS:
+            return self.as_value(operand, type)
+        self._constants[operand] = None
+        return operand
 
     def as_value(self, value: Any, type: Type) -> Value:
         """`value` in a register, or in the registers of a compound type."""
         if isinstance(type, Compound):
-            return compound.as_value(self.itself, value, type)
+            return compound.as_value(self, value, type)
         if isinstance(value, Value):
             return as_operand(value, type)  # type: ignore[return-value]
-        immediate = value if isinstance(value, Immediate) else as_operand(value, type)
+        immediate = as_operand(value, type)
+        assert isinstance(immediate, Immediate)
         op = isa.find("mov", (type,))
         assert op is not None
         result = self.new_value(type)
+        self._constants[immediate] = None
         self._current.nodes.append(Instr(op, (result,), (immediate,)))
         return result
 
@@ -152,22 +152,38 @@ class Tracer:
 
     def compound(self, type: Type, *parts: Any) -> compound.CompoundValue:
         """The value of a compound type made of its parts: ``k.compound(c64, re, im)``."""
-        return compound.make(self.itself, type, parts)
+        return compound.make(self, type, parts)
 
     def emit_op(self, op: Op, *args: Any) -> Any:
         """Record one instruction form; returns None, its value, or the tuple of its values."""
         if len(args) != len(op.src):
             raise TypeError(f"{op.name} takes {len(op.src)} operands, not {len(args)}")
+        may_block = self._usable.get(op)
+        if may_block is None:
+            may_block = self._use(op)
+        src: list[Value | Immediate] = []
+        for arg, type in zip(args, op.src, strict=True):
+            # what `operand` finds out about most
+            is_good = arg.__class__ in _REGISTERS and arg.type is type and arg.builder is self and arg.scope.is_open
+            src.append(arg if is_good else self.operand(arg, type))
+        if may_block:
+            self._mark_blocking()
+        if len(op.dst) == 1:
+            result = self.new_value(op.dst[0])
+            self._current.nodes.append(Instr(op, (result,), tuple(src)))
+            return result
+        results = tuple([self.new_value(type) for type in op.dst])
+        self._current.nodes.append(Instr(op, results, tuple(src)))
+        return results or None
+
+    def _use(self, op: Op) -> bool:
+        """Check that the target has an instruction; whether it may block."""
         if op.sm > self._sm or (op.arch_specific and not self.target.endswith("a")):
             suffix = "a" if op.arch_specific else ""
             raise ValueError(f"{op.name} needs sm_{op.sm}{suffix}, and kernel {self.name} targets {self.target}")
         self._ptx = max(self._ptx, op.ptx)
-        src = tuple([self.operand(arg, type) for arg, type in zip(args, op.src, strict=True)])
-        dst = tuple([self.new_value(type) for type in op.dst])
-        self._current.nodes.append(Instr(op, dst, src))
-        if op.kind == WAIT or op.spins:
-            self._mark_blocking()
-        return None if not dst else dst[0] if len(dst) == 1 else dst
+        may_block = self._usable[op] = op.kind == WAIT or op.spins
+        return may_block
 
     def emit(self, name: str, *args: Any, types: Binding | None = None) -> Value:
         """Record the instruction `name`, bound to `types` or to the type of its first run-time operand.
@@ -175,14 +191,17 @@ class Tracer:
         Gives what `emit_op` gives: the value, for the instructions that have one result.
         """
         if types is None:
-            first = next((arg.type for arg in args if isinstance(arg, Value)), None)
-            types = () if first is None else (first,)
+            types = ()
+            for arg in args:
+                if isinstance(arg, Value):
+                    types = (arg.type,)
+                    break
         op = isa.find(name, types)
         if op is None:
             if types and types[0] in _WIDENED:
                 return self._emit_narrow(name, args, types[0])
             if types and isinstance(types[0], Compound):
-                return compound.emit(self.itself, name, args, types[0])
+                return compound.emit(self, name, args, types[0])
             what = ", ".join(t.name for t in types) or "constants only"
             raise TypeError(f"no instruction {name} for {what}")
         value: Value = self.emit_op(op, *args)
@@ -203,10 +222,10 @@ class Tracer:
         return value
 
     def _mark_blocking(self) -> None:
-        block: Block | None = self._current
-        while block is not None and not block.is_blocking:
-            block.is_blocking = True
-            block = block.parent
+        scope: Scope | None = self._current.scope
+        while scope is not None and not scope.is_blocking:
+            scope.is_blocking = True
+            scope = scope.parent
 
     @contextmanager
     def inside(self, block: Block) -> Iterator[None]:
@@ -215,7 +234,7 @@ class Tracer:
         try:
             yield
         finally:
-            block.is_open = False
+            block.scope.is_open = False
             self._current = outer
 
     def nested(self) -> Block:
@@ -224,4 +243,4 @@ class Tracer:
 
     def cast(self, value: Any, to: Type) -> Value:
         """Conversion with NumPy's result for every input; see `oxinp._ptx.cast`."""
-        return cast(self.itself, value, to) if isinstance(value, Value) else self.const(value, to)
+        return cast(self, value, to) if isinstance(value, Value) else self.const(value, to)

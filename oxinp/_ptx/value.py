@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import lru_cache
+from math import copysign, isnan
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from oxinp._ptx.reference import f32_to_bf16
 from oxinp._ptx.types import Type, bf16, pred
 
 if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
-    from oxinp._ptx.kernel import Block
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from oxinp._ptx.isa import Binding, Op
 
 Scalar = bool | int | float | np.generic
 
@@ -44,7 +49,8 @@ class Immediate:
             raise TypeError(f"{value!r} is not an integer, and a {type} operand is needed: convert it yourself")
         self.value = number
         if type is bf16:
-            self.array = (np.asarray([number], np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+            with np.errstate(over="ignore"):
+                self.array = f32_to_bf16(np.asarray([number], np.float32))
         else:
             self.array = np.asarray([number], dtype=type.dtype)  # OverflowError where it does not fit
         self.text = _literal(self.array, type)
@@ -64,7 +70,82 @@ def _literal(array: np.ndarray[Any, Any], type: Type) -> str:
     return f"{number}U" if number >= 1 << 63 else str(number)
 
 
-Operand = "Value | Scalar"
+@lru_cache(maxsize=4096, typed=True)
+def _shared(value: bool | float, type: Type, _sign: float) -> Immediate:
+    return Immediate(value, type)
+
+
+def immediate(value: Scalar, type: Type) -> Immediate:
+    """`value` as a constant of `type`: the same object for the same number, as kernels repeat a few of them."""
+    if value.__class__ is int or value.__class__ is bool:
+        return _shared(value, type, 0.0)
+    if value.__class__ is float and not isnan(value):  # a NaN would not be found again
+        return _shared(value, type, copysign(1.0, value))  # zeros are equal
+    return Immediate(value, type)
+
+
+class Scope:
+    """The extent of a block in the trace: a value is used only while the block that made it is open.
+
+    Attributes
+    ----------
+    parent : Scope or None
+        That of the block around.
+    is_open : bool
+        Whether the trace is inside.
+    is_blocking : bool
+        Whether something inside may have to wait for other threads.
+    """
+
+    __slots__ = ("is_blocking", "is_open", "parent")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.is_open = True
+        self.is_blocking = False
+
+    def contains(self, other: Scope | None) -> bool:
+        """Whether another scope is this one or lies inside."""
+        while other is not None:
+            if other is self:
+                return True
+            other = other.parent
+        return False
+
+
+class Language(Protocol):
+    """What values, and the modules that `Builder` is put together from, ask of the kernel under construction.
+
+    The instructions of the table are methods as well; `Builder` and its bases document the others.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+    def emit(self, name: str, *args: Any, types: Binding | None = None) -> Value: ...
+    def emit_op(self, op: Op, *args: Any) -> Any: ...
+    def operand(self, value: Any, type: Type) -> Value | Immediate: ...
+    def as_value(self, value: Any, type: Type) -> Value: ...
+    def const(self, value: Any, type: Type) -> Value: ...
+    def compound(self, type: Type, *parts: Any) -> Value: ...
+    def cast(self, value: Any, to: Type) -> Value: ...
+    def bitcast(self, value: Value, to: Type) -> Value: ...
+    def special(self, register: str) -> Value: ...
+
+    def neg(self, a: Value) -> Value: ...
+    def abs(self, a: Value) -> Value: ...
+    def shl(self, a: Value, count: Any) -> Value: ...
+    def shr(self, a: Value, count: Any) -> Value: ...
+    def min(self, a: Any, b: Any) -> Value: ...
+    def max(self, a: Any, b: Any) -> Value: ...
+    def compare(self, name: str, a: Any, b: Any) -> Value: ...
+    def where(self, predicate: Value, a: Any, b: Any) -> Value: ...
+    def split_word(self, word: Value, type: Type) -> list[Value]: ...
+    def join_word(self, values: list[Any], type: Type) -> Value: ...
+
+    def var(self, value: Any, type: Type | None = None) -> Var: ...
+    def assign(self, variable: Var, value: Any) -> None: ...
+    def when(self, predicate: Value) -> AbstractContextManager[None]: ...
+    def range(self, start: Any, stop: Any = None, step: Any = 1) -> AbstractContextManager[Value]: ...
 
 
 class Value:
@@ -75,14 +156,14 @@ class Value:
     ``%`` on integers truncate as in C. Comparisons give `pred`; ``&``, ``|``, ``^`` and ``~`` combine them.
     """
 
-    __slots__ = ("block", "builder", "index", "text", "type")
+    __slots__ = ("builder", "index", "scope", "text", "type")
 
-    def __init__(self, builder: Builder, index: int, type: Type, text: str, block: Block) -> None:
+    def __init__(self, builder: Language, index: int, type: Type, text: str, scope: Scope) -> None:
         self.builder = builder
         self.index = index
         self.type = type
         self.text = text
-        self.block = block
+        self.scope = scope
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.text}>"
@@ -126,7 +207,7 @@ class Value:
         return self.builder.emit("rem", self, other)
 
     def _is_power_of_two(self, divisor: Any) -> bool:
-        """Whether bits do for a division by this constant, which ptxas was seen to take for one like any other."""
+        """Whether `divisor` is a power of two, so that shifts and masks divide; ptxas was seen to divide instead."""
         is_plain = self.type.kind == "u" and self.type.bits >= 32
         return is_plain and type(divisor) is int and divisor > 0 and not divisor & (divisor - 1)
 
@@ -266,7 +347,7 @@ class Coordinate(Value):
     __slots__ = ("_register",)
 
     def __init__(self, value: Value, register: str) -> None:
-        super().__init__(value.builder, value.index, value.type, value.text, value.block)
+        super().__init__(value.builder, value.index, value.type, value.text, value.scope)
         self._register = register
 
     @property
@@ -299,4 +380,4 @@ def as_operand(value: Any, type: Type) -> Value | Immediate:
         return value
     if type is pred and not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{value!r} is not a truth value")
-    return Immediate(value, type)
+    return immediate(value, type)

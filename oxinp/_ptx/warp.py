@@ -6,7 +6,7 @@ Every one names the lanes that take part (``membermask``, all 32 unless told) an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from oxinp._ptx import isa
 from oxinp._ptx.compound import by_part
 from oxinp._ptx.isa import EFFECT, Op, Row
 from oxinp._ptx.types import Compound, i8, i16, i32, pred, u8, u16, u32, u64
-from oxinp._ptx.value import Value
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language, Value
 
 FULL = 0xFFFFFFFF
 WARP = 32
@@ -161,7 +158,7 @@ def _rows() -> list[Row]:
 isa.register(_rows())
 
 
-def shuffle(k: Builder, mode: str, value: Value, lane: Any, width: int = WARP, members: Any = FULL) -> Value:
+def shuffle(k: Language, mode: str, value: Value, lane: Any, width: int = WARP, members: Any = FULL) -> Value:
     """`value` of another lane of the warp, for every type.
 
     Parameters
@@ -201,7 +198,7 @@ def shuffle(k: Builder, mode: str, value: Value, lane: Any, width: int = WARP, m
 
 
 def reduce(
-    k: Builder, value: Value, combine: Callable[[Value, Value], Value], width: int = WARP, members: Any = FULL
+    k: Language, value: Value, combine: Callable[[Value, Value], Value], width: int = WARP, members: Any = FULL
 ) -> Value:
     """Combine `value` over segments of `width` lanes; every lane gets the result.
 

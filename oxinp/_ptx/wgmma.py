@@ -18,11 +18,11 @@ from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
 from oxinp._ptx.tile import WARPGROUP, OperandView, Pair
 from oxinp._ptx.types import Type, bf16, e4m3, e5m2, f16, f32, i8, i32, pred, u8, u32, u64
-from oxinp._ptx.value import Value, Var
+from oxinp._ptx.value import Scope, Value, Var
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
-    from oxinp._ptx.kernel import Block, Loop
+    from oxinp._ptx.kernel import Loop
 
 ROWS = 64
 FRAGMENT, WORD = 4, 4  # registers that a thread has of A per multiplication, and their bytes
@@ -144,7 +144,7 @@ def _wait_op(num_pending: int) -> Op:
 
 
 class Queue:
-    """The multiplications of one warpgroup, in order, in groups.
+    """The wgmma of one warpgroup, in order, in commit groups.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Queue:
 
     @contextmanager
     def group(self) -> Iterator[None]:
-        """Multiplications that are waited for together. They are in flight from here on."""
+        """Commit the wgmma of a ``with`` block as one group; they are in flight from its end on."""
         if self._is_open:
             raise TypeError("a group of wgmma is open already")
         self._follow_loops()
@@ -188,10 +188,10 @@ class Queue:
         k.emit_op(_wait_op(num_pending))
         for accumulator in self._accumulators:
             if accumulator._group <= self._num_groups - num_pending:
-                accumulator._landed_in = k._current
+                accumulator._landed_in = k._current.scope
 
     def _follow_loops(self) -> None:
-        """Check the loops that ended since the last event: their next round begins as this one ended."""
+        """Check the loops that ended since the last event: their next iteration begins in the state of this end."""
         loops = tuple(self.builder._loops)
         ended = [loop for loop in self._open_loops if loop not in loops]
         self._open_loops = loops
@@ -200,7 +200,7 @@ class Queue:
 
 
 class Accumulator:
-    """64 x `extent` sums, spread over the registers of a warpgroup.
+    """A 64 x `extent` accumulator in the registers of a warpgroup.
 
     Thread t of the warpgroup holds, for i in 0, 1 and every j: elements (r + 8 i, 8 j + c) and (r + 8 i, 8 j + c + 1),
     r = 16 (t / 32) + t % 32 / 4, c = 2 (t % 4).
@@ -214,12 +214,12 @@ class Accumulator:
         self._registers: list[Var] = [k.var(0, type) for _ in range(extent // 2)]
         self._keeps: Var = k.var(False, pred)
         self._group = -1  # number of the last group that adds into it
-        self._issued_in: Block | None = None
-        self._landed_in: Block | None = None  # block of the wait that covers it
+        self._issued_in: Scope | None = None
+        self._landed_in: Scope | None = None  # block of the wait that covers it
         self._assumed: set[int] = set()  # loops that were entered with the accumulator at rest, and read in
 
     def reset(self) -> None:
-        """Let the next multiplication overwrite the sums."""
+        """Make the next wgmma overwrite the accumulator instead of adding to it."""
         self._keeps.set(False)
 
     def multiply(self, a: OperandView, b: OperandView, num_steps: int, type: Type) -> None:
@@ -244,11 +244,11 @@ class Accumulator:
             if step == first:
                 self._keeps.set(True)
         self._group = self.queue._num_groups + 1
-        self._issued_in, self._landed_in = k._current, None
+        self._issued_in, self._landed_in = k._current.scope, None
 
     @property
     def registers(self) -> list[Var]:
-        """Those of the thread's sums, to be written while none are in flight."""
+        """Accumulator registers of the thread, to be written while no wgmma is in flight."""
         self.pairs()
         return self._registers
 
@@ -258,7 +258,7 @@ class Accumulator:
         if self._issued_in is None:
             return False
         landed = self._landed_in
-        return landed is None or not (landed.is_open or _contains(landed, self._issued_in))
+        return landed is None or not (landed.is_open or landed.contains(self._issued_in))
 
     def pairs(self) -> list[Pair]:
         """Return the thread's sums: (i, j, first, second), see the class.
@@ -272,7 +272,7 @@ class Accumulator:
         if self.is_in_flight:
             raise TypeError("the accumulator is in flight: wait for its group first")
         for loop in self.queue.builder._loops:
-            if self._landed_in is None or not _contains(loop.body, self._landed_in):
+            if self._landed_in is None or not loop.body.scope.contains(self._landed_in):
                 self._assumed.add(id(loop))
         sums = [register.get() for register in self._registers]
         return [(i, j, sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]) for j in range(self.extent // 8) for i in range(2)]
@@ -283,7 +283,7 @@ class Accumulator:
 
 
 class Totals:
-    """What an accumulator held, time and again, added up: f32 additions round, where the tensor units cut off."""
+    """An accumulator promoted to f32 additions: tensor cores truncate partial sums, these additions round."""
 
     def __init__(self, sums: Accumulator) -> None:
         self._sums = sums
@@ -291,16 +291,16 @@ class Totals:
 
     @property
     def registers(self) -> list[Var]:
-        """Those of the thread's totals."""
+        """Registers of the thread's totals."""
         return self._registers
 
     def reset(self) -> None:
-        """Begin at zero."""
+        """Set the totals to zero."""
         for total in self._registers:
             total.set(0)
 
     def add(self) -> None:
-        """Add what the accumulator holds; it must not be in flight."""
+        """Add the accumulator, which must not be in flight, to the totals."""
         values = [value for _, _, *pair in self._sums.pairs() for value in pair]
         for total, value in zip(self._registers, values, strict=True):
             total.set(total + value)
@@ -311,16 +311,8 @@ class Totals:
         return [(i % 2, i // 2, totals[2 * i], totals[2 * i + 1]) for i in range(len(totals) // 2)]
 
 
-def _contains(outer: Block, inner: Block | None) -> bool:
-    while inner is not None:
-        if inner is outer:
-            return True
-        inner = inner.parent
-    return False
-
-
 def limit_registers(k: Builder, count: int, *, is_increase: bool) -> None:
-    """Give registers of this warpgroup back, or take more; every warp of it calls this.
+    """Decrease or increase the registers of this warpgroup (setmaxnreg); every warp of it calls this.
 
     Works only in kernels with a register budget at entry (`min_blocks` or `max_registers`), see `Builder`.
     """

@@ -21,7 +21,7 @@ from threading import get_ident
 from types import CodeType, FrameType
 
 from oxinp._core.lazy import calls, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.memory.storage import Storage
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters

@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import types

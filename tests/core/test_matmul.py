@@ -14,7 +14,7 @@ from oxinp._kernels.blas3.plan import plan_rank_k
 from oxinp._kernels.gemm import select as kernels
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import SCRATCH, Fill, Plan
 from tests.comparator import assert_same
 from tests.core.matrices import draw
 
@@ -262,9 +262,9 @@ def without_tensor_cores(plan):
 @pytest.fixture
 def splits(monkeypatch):
     """Let f32 and c64 products of 40 and more be planned as on Hopper, without the tensor cores' part; the plans."""
-    plans, original = [], kernels.plan_split
+    plans, original = [], kernels.plan_fp16x2
 
-    def plan_split(shape, depth, a, b, device):
+    def plan_fp16x2(shape, depth, a, b, device):
         hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper)
         if plan is not None:
@@ -273,8 +273,8 @@ def splits(monkeypatch):
         return None
 
     monkeypatch.setattr(fp16x2, "MIN_EXTENT", 40)
-    monkeypatch.setattr(kernels, "MIN_SPLIT_PRODUCTS", 40**3)
-    monkeypatch.setattr(kernels, "plan_split", plan_split)
+    monkeypatch.setattr(kernels, "MIN_FP16X2_PRODUCTS", 40**3)
+    monkeypatch.setattr(kernels, "plan_fp16x2", plan_fp16x2)
     return plans
 
 
@@ -334,24 +334,24 @@ def test_others_stay_native(splits, case):
 
 def test_without_memory_for_halves_there_is_a_way(monkeypatch):
     a, b = operands(51, 43, 62)
-    monkeypatch.setattr(kernels, "plan_split", lambda *_: Plan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_fp16x2", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
 
 
 @pytest.fixture
 def residues(monkeypatch):
     """Let f64 and c128 products of 40 and more be planned as on Hopper; the plans made."""
-    plans, original = [], kernels.plan_residues
+    plans, original = [], kernels.plan_ozaki
 
-    def plan_residues(shape, depth, a, b, device, workspace):
+    def plan_ozaki(shape, depth, a, b, device, workspace):
         hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper, workspace)
         plans.append(plan)
         return plan and without_tensor_cores(plan)
 
     monkeypatch.setattr(ozaki, "MIN_EXTENT", 40)
-    monkeypatch.setattr(kernels, "MIN_RESIDUE_GAIN", 0)
-    monkeypatch.setattr(kernels, "plan_residues", plan_residues)
+    monkeypatch.setattr(kernels, "MIN_OZAKI_GAIN", 0)
+    monkeypatch.setattr(kernels, "plan_ozaki", plan_ozaki)
     return plans
 
 
@@ -379,7 +379,7 @@ def test_settings_turn_bytes_off(residues, config):
 
 def test_without_memory_for_bytes_there_is_a_way(monkeypatch):
     a, b = (x.astype("f8") for x in operands(51, 43, 62))
-    monkeypatch.setattr(kernels, "plan_residues", lambda *_: Plan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_ozaki", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
 
 
@@ -410,7 +410,7 @@ def test_bytes_take_the_workspace_that_is_allowed(residues, config, dtype):
 @pytest.mark.hopper
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
 def test_workspaces_bound_memory_and_leave_bits_alone(monkeypatch, config, dtype):
-    monkeypatch.setattr(kernels, "MIN_RESIDUE_GAIN", 0)
+    monkeypatch.setattr(kernels, "MIN_OZAKI_GAIN", 0)
     rng = numpy.random.default_rng(3)
     a, b = (rng.standard_normal((1100, 2 * 70000)).view("c16" if dtype == "c16" else "f8") for _ in range(2))
     x, y = np.asarray(a[:, :70000]), np.asarray(b[:, :70000]).T

@@ -234,9 +234,9 @@ def test_flops_and_bytes_of_both_are_counted(monkeypatch):
     backend = _runtime.current()
     make = backend.launcher
 
-    def launcher(kernel, grid, count, constants, work):
+    def launcher(kernel, grid, count, constants, work, *rest):
         works.append(work)
-        return make(kernel, grid, count, constants, work)
+        return make(kernel, grid, count, constants, work, *rest)
 
     monkeypatch.setitem(vars(backend), "launcher", launcher)  # which leaves nothing behind
     np.evaluate(a @ b * 5 + c + row)

@@ -106,13 +106,13 @@ def test_places_in_an_array_share_programs(on_device, monkeypatch):
     backend = _runtime.current()
     made = []
     make = backend.launcher
-    monkeypatch.setattr(backend, "launcher", lambda *args: made.append(args) or make(*args))
+    monkeypatch.setattr(backend, "launcher", lambda *args: made.append(args[:5]) or make(*args))
     x, y = np.zeros((100, 32)), np.arange(32.0)
     np.evaluate()
     made.clear()
     for i in range(99):
         x[i + 1] = x[i] + y
-    assert len(made) <= 2
+    assert len({str(args) for args in made}) <= 2
     theirs = numpy.arange(32.0) * numpy.arange(100)[:, None]
     assert_same(x, theirs)
 

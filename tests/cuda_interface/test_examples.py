@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples" / "cuda").glob("*.py"))
 
@@ -14,7 +16,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples" / "cuda").glob("*.py"
 def run(name, *arguments, **environment):
     command = [sys.executable, str(ROOT / "examples" / "cuda" / name), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -49,7 +51,7 @@ def test_graph_replay():
 
 
 @pytest.mark.gpu
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_overlap():
     printed = run("overlap.py", OXINP_BACKEND="cuda")
     sys.stdout.write(printed)

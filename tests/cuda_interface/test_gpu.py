@@ -220,7 +220,7 @@ def test_products_whose_blocks_wait_for_each_other_on_streams():
             np.testing.assert_array_equal(np.asarray(result), right)
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 @pytest.mark.parametrize("num_streams", [2, 8])
 def test_array_operations_on_streams_run_at_once(num_streams):
     """H10 through arrays: products whose few tiles occupy few multiprocessors."""
@@ -303,6 +303,7 @@ def test_each_thread_works_on_its_device():
     assert not failures
 
 
+@pytest.mark.exclusive
 @pytest.mark.multi_gpu
 def test_two_devices_work_at_the_same_time():
     arrays = []

@@ -10,6 +10,7 @@ import pytest
 
 import oxinp
 from oxinp import cuda
+from tests.patience import PATIENCE
 
 # Over a driver without a GPU
 
@@ -113,8 +114,8 @@ def test_two_processes_share_an_array():
     ready.record()
     process = spawn.Process(target=_work, args=(shared, ready, done, answers))
     process.start()
-    assert answers.get(timeout=100) == 20_000_000
-    process.join(100)
+    assert answers.get(timeout=PATIENCE) == 20_000_000
+    process.join(PATIENCE)
     assert process.exitcode == 0
     done.synchronize()
     assert np.asarray(x + 1).tolist()[::99_999] == [41.0] * 11
@@ -123,6 +124,7 @@ def test_two_processes_share_an_array():
 
 
 @pytest.mark.gpu
+@pytest.mark.exclusive
 def test_a_green_context_has_its_multiprocessors_only():
     x = oxinp.ones(8_000_000)
     small, large = cuda.GreenContext.split(16, 64)

@@ -12,6 +12,7 @@ from oxinp._core.lazy import schedule
 from oxinp._runtime import here
 from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated
+from tests.patience import PATIENCE
 
 # Streams and events
 
@@ -99,7 +100,7 @@ def test_each_thread_has_its_stream(library, config):
                 seen["made"] = evaluated(x + 1)
                 seen["inner"] = stream.handle, backend.stream, library.launches[before].stream
                 entered.set()
-                assert leave.wait(30)
+                assert leave.wait(PATIENCE)
                 evaluated(x + 2)
                 seen["again"] = stream.handle, library.launches[-1].stream
             assert backend.stream == 0
@@ -110,7 +111,7 @@ def test_each_thread_has_its_stream(library, config):
     with cuda.Stream() as outer:
         thread = threading.Thread(target=work)
         thread.start()
-        assert entered.wait(30)
+        assert entered.wait(PATIENCE)
         assert not failures
         assert backend.stream == outer.handle
         library.calls.clear()
@@ -138,12 +139,12 @@ def test_what_is_pending_runs_where_it_was_recorded(library, config):
             pending = x + 1
             handles.append(stream.handle)
             recorded.set()
-            assert launched.wait(30)
+            assert launched.wait(PATIENCE)
             del pending
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert recorded.wait(30)
+    assert recorded.wait(PATIENCE)
     before = len(library.launches)
     cuda.synchronize()  # by this thread, whose stream is another one
     launched.set()
@@ -188,7 +189,7 @@ def test_others_queue_their_work_while_a_thread_waits_for_its_own(library, confi
         """See from another thread whether the lock can be had."""
 
         def look():
-            free.append(schedule.LOCK.acquire(timeout=10))
+            free.append(schedule.LOCK.acquire(timeout=PATIENCE))
             schedule.LOCK.release()
 
         thread = threading.Thread(target=look)

@@ -1,4 +1,5 @@
 import ctypes
+import functools
 import importlib.util
 import os
 import re
@@ -50,6 +51,7 @@ def _types(parameters):
     return [re.sub(r"\w+$", "", parameter.strip()) for parameter in parameters.split(",")]
 
 
+@functools.cache
 def _prototypes(text):
     found = {}
     functions = re.findall(r"CUresult\s+CUDAAPI\s+(cu\w+)\(([^;]*?)\);", text)
@@ -61,9 +63,21 @@ def _prototypes(text):
     return found
 
 
+@functools.cache
+def _versions_by_name(typedefs):
+    found = {}
+    for name, version in re.findall(r"PFN_(\w+?)_v(\d+)\b", typedefs):
+        found.setdefault(name, set()).add(int(version))
+    return found
+
+
 def _versions(name, typedefs):
-    base = re.sub(r"_v\d+$", "", name)
-    return sorted({int(version) for version in re.findall(rf"PFN_{base}_v(\d+)\b", typedefs)})
+    return sorted(_versions_by_name(typedefs).get(re.sub(r"_v\d+$", "", name), ()))
+
+
+@functools.cache
+def _renamed(text):
+    return dict(re.findall(r"#\s*define (cu\w+)\s+(?:__CUDA_API_PT\w+\()?(cu\w+_v\d+)", text))
 
 
 @pytest.mark.parametrize("name", api.FUNCTIONS)
@@ -84,7 +98,7 @@ def test_prototype_is_the_headers(name, headers):
 @pytest.mark.parametrize("name", api.FUNCTIONS)
 def test_symbol_is_the_newest_that_every_accepted_driver_has(name, headers):
     base = re.sub(r"_v\d+$", "", name)
-    renamed = dict(re.findall(r"#\s*define (cu\w+)\s+(?:__CUDA_API_PT\w+\()?(cu\w+_v\d+)", headers[0]))
+    renamed = _renamed(headers[0])
     if renamed.get(base, base) != name and name != "cuGraphInstantiateWithFlags":
         newer = [version for version in _versions(name, headers[1]) if version > api.FUNCTIONS[name].since]
         assert min(newer, default=99999) > api.MINIMUM_VERSION

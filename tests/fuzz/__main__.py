@@ -1,13 +1,21 @@
-"""`python -m tests.fuzz --programs 20000 --threshold 0 --seed 1 [--backend cuda] [--jobs N]`."""
+"""`python -m tests.fuzz --programs 20000 --threshold 0 [--seed N] [--backend cuda] [--jobs N]`.
+
+Every run takes a new seed, unless one is given, and says which.
+"""
 
 import argparse
 import os
+import random
+import re
 import sys
 
-from tests.fuzz.generate import generate_seeded
 from tests.fuzz.minimise import minimise
-from tests.fuzz.pool import Failure, Judge, Settings, run
+from tests.fuzz.pool import Failure, Judge, Settings, Work, run
+from tests.fuzz.program import Program
 from tests.fuzz.twin import raising_statements
+
+MINIMISING_SECONDS = 150.0
+MAX_EXPLAINED = 20
 
 
 def _say(text: str) -> None:
@@ -19,7 +27,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Hold oxinp against NumPy.")
     parser.add_argument("--programs", type=int, default=1000, help="how many random programs")
     parser.add_argument("--threshold", type=float, default=0, help="oxinp.config.offload_threshold: 0, 65536, inf ...")
-    parser.add_argument("--seed", type=int, default=1, help="which programs")
+    parser.add_argument("--seed", type=int, default=None, help="which programs (default: new ones)")
     parser.add_argument("--start", type=int, default=0, help="index of the first program")
     parser.add_argument("--backend", default=None, help="oxinp.config.backend: cuda, emulator, host (default: its own)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
@@ -35,50 +43,56 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return Settings(arguments.namespace, config if arguments.namespace == "oxinp" else {})
 
 
-def _explain(settings: Settings, seed: int, failure: Failure) -> None:
+def _unlike(programs: list[tuple[Program, Failure]]) -> list[tuple[Program, Failure]]:
+    """Leave out differences of which one that reads the same comes before: names and numbers apart."""
+    first: dict[str, tuple[Program, Failure]] = {}
+    for program, failure in programs:
+        first.setdefault(re.sub(r"[\d.]+|\b[ah]\d+\b", "", failure.difference.message), (program, failure))
+    return list(first.values())
+
+
+def _explain(settings: Settings, program: Program, failure: Failure) -> None:
     """Print the program that differs, as short as it can be made."""
-    _say(f"\nprogram {failure.index} of seed {seed}: {failure.difference.message}")
-    program = generate_seeded(seed, failure.index, settings.threshold)
+    _say(f"\n{program.origin}: {failure.difference.message}")
     judge = Judge(settings)
     if judge(program) is None:
         _say("\nAlone, in a new process, it does not differ: it needs what the programs before it left behind.")
         _say(program.script(settings.config, raising_statements(program)))
-        return
-    _say("\nminimising ...\n")
-    shortest = minimise(program, lambda candidate: judge(candidate) is not None)
-    difference = judge(shortest)
-    _say(shortest.script(settings.config, raising_statements(shortest)))
-    _say(f"# {difference.message if difference else failure.difference.message}")
+    else:
+        _say("\nminimising ...\n")
+        shortest = minimise(program, lambda candidate: judge(candidate) is not None, MINIMISING_SECONDS)
+        difference = judge(shortest)
+        _say(shortest.script(settings.config, raising_statements(shortest)))
+        _say(f"# {difference.message if difference else failure.difference.message}")
     judge.close()
 
 
 def main() -> int:
     """Run the programs; return 1 if one differs."""
     arguments = _arguments()
+    settings = _settings(arguments)
+    seed = random.SystemRandom().randrange(10**9) if arguments.seed is None else arguments.seed
+    work = Work(seed, arguments.programs, arguments.start)
     if arguments.show:
-        for index in range(arguments.start, arguments.start + arguments.programs):
-            program = generate_seeded(arguments.seed, index, arguments.threshold)
+        for position in range(len(work)):
+            program = work.program(position, arguments.threshold)
             _say(f"# {program.origin}\n{program.listing()}\n")
         return 0
-    settings = _settings(arguments)
-    summary = run(settings, arguments.programs, arguments.seed, arguments.jobs, _say, arguments.start)
+    _say(f"seed {seed}: --seed {seed} repeats this run")
+    summary = run(settings, work, arguments.jobs, _say)
     _say(f"statements: {', '.join(f'{kind} {count}' for kind, count in summary.kinds.most_common())}")
     if summary.counters:
         _say(f"counters: {', '.join(f'{name} {count}' for name, count in summary.counters.items())}")
-    if summary.failure is not None:
-        _explain(settings, arguments.seed, summary.failure)
-        _say(f"{summary.programs} programs, 1 difference")
-        return 1
-    if (
-        arguments.threshold == 0
-        and arguments.backend != "host"
-        and summary.counters
-        and not summary.counters["launches"]
-    ):
+    failures = _unlike([(work.program(f.position, settings.threshold), f) for f in summary.failures])
+    for program, failure in failures[:MAX_EXPLAINED]:
+        _explain(settings, program, failure)
+    count = len(summary.failures)
+    wants_device = arguments.threshold == 0 and arguments.backend != "host" and summary.counters
+    if not count and wants_device and not summary.counters["launches"]:
         _say(f"{summary.programs} programs and not one launch: nothing ran on a device, so nothing was shown")
         return 1
-    _say(f"{summary.programs} programs, 0 differences")
-    return 0
+    _say(f"{summary.programs} programs of seed {seed}, {count} difference{'s' if count != 1 else ''}")
+    return int(bool(count) or not summary.is_whole)
 
 
 if __name__ == "__main__":

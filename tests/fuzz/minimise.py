@@ -14,23 +14,22 @@ Differs = Callable[[Program], bool]
 # A judge may start a process for each question: enough to finish most programs, bounded for the rest.
 MAX_QUESTIONS = 2000
 MAKING = ("create", "create_empty", "host_array")
-MAX_SECONDS = 150.0
 
 
 class _Budget:
     """Asks the judge until questions or time run out; from then on nothing differs any more."""
 
-    def __init__(self, differs: Differs) -> None:
+    def __init__(self, differs: Differs, seconds: float) -> None:
         self._differs = differs
         self._left = MAX_QUESTIONS
-        self._deadline = time.monotonic() + MAX_SECONDS
+        self._deadline = time.monotonic() + seconds
 
     def __call__(self, program: Program) -> bool:
         self._left -= 1
         return self._left >= 0 and time.monotonic() < self._deadline and self._differs(program)
 
 
-def minimise(program: Program, differs: Differs) -> Program:
+def minimise(program: Program, differs: Differs, seconds: float = float("inf")) -> Program:
     """Return a program as short as deletion and simplification make it.
 
     Parameters
@@ -39,13 +38,15 @@ def minimise(program: Program, differs: Differs) -> Program:
         One that differs.
     differs : callable(Program) -> bool
         The judge. It must be False for a program that is not valid.
+    seconds : float
+        When to be content with what has been reached.
 
     Returns
     -------
     Program
         One for which `differs` was True (or `program` itself).
     """
-    budget = _Budget(differs)
+    budget = _Budget(differs, seconds)
     before = None
     while program != before:
         before = program

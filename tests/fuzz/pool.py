@@ -10,11 +10,13 @@ from typing import Any
 
 from tests.fuzz.generate import generate_seeded
 from tests.fuzz.program import Program, Statement
+from tests.fuzz.regressions import PROGRAMS
 from tests.fuzz.twin import Difference, InvalidProgramError, find_difference
 
 SPAWN = get_context("spawn")  # a CUDA context does not survive a fork
-HANG_SECONDS = 120.0
+HANG_SECONDS = 600.0
 PROGRESS_SECONDS = 10.0
+MAX_REPLACED = 20  # processes that end before their work does: something else is wrong then
 # Runs under any working namespace: a process where it does not has lost its device.
 CANARY = Program((Statement("compute", "a1 = np.arange(5) + 1"),))
 
@@ -48,10 +50,27 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """The first difference of a run."""
+class Work:
+    """The programs of a run, by position: those that always run, then programs `start` to `start + num` of a seed."""
 
-    index: int
+    seed: int
+    num: int
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(PROGRAMS) + self.num
+
+    def program(self, position: int, threshold: float) -> Program:
+        """Return one program."""
+        index = position - len(PROGRAMS)
+        return PROGRAMS[position] if index < 0 else generate_seeded(self.seed, self.start + index, threshold)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program that differs."""
+
+    position: int
     difference: Difference
 
 
@@ -62,7 +81,8 @@ class Summary:
     programs: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     counters: Counter[str] = field(default_factory=Counter)
-    failure: Failure | None = None
+    failures: list[Failure] = field(default_factory=list)
+    is_whole: bool = True
 
 
 def _counters(xp: Any) -> Counter[str]:
@@ -76,103 +96,138 @@ def _counters(xp: Any) -> Counter[str]:
     return counted
 
 
-def _work(settings: Settings, seed: int, indices: range, slot: int, shared: dict[str, Any]) -> None:
-    """Run programs until one differs or another process found one that does."""
+def _work(settings: Settings, work: Work, positions: range, slot: int, shared: dict[str, Any]) -> None:
+    """Run programs, telling which of them differ; end early if the device is lost."""
     xp = settings.load()
     kinds: Counter[str] = Counter()
-    failure = None
-    for index in indices:
+    for position in positions:
         if shared["stop"].is_set():
             break
-        shared["index"][slot] = index
+        shared["position"][slot] = position
         shared["began"][slot] = time.monotonic()
-        program = generate_seeded(seed, index, settings.threshold)
+        program = work.program(position, settings.threshold)
         difference = find_difference(program, xp)
         shared["done"][slot] += 1
         kinds.update(program.kinds())
         if difference is not None:
-            failure = Failure(index, difference)
-            shared["stop"].set()
-            break
+            shared["results"].put((slot, Failure(position, difference)))
+            if find_difference(CANARY, xp) is not None:
+                break
     shared["began"][slot] = 0.0
-    shared["results"].put((slot, kinds, _counters(xp), failure))
+    shared["results"].put((slot, (kinds, _counters(xp))))
 
 
-def run(
-    settings: Settings, programs: int, seed: int, jobs: int, report: Callable[[str], None], start: int = 0
-) -> Summary:
-    """Run programs `start` to `start + programs` of a seed until the first difference.
+class _Pool:
+    """Processes that share the work: process i of n has every n-th program from i on."""
+
+    def __init__(self, settings: Settings, work: Work, jobs: int, report: Callable[[str], None]) -> None:
+        self._settings, self._given, self._jobs, self._report = settings, work, jobs, report
+        self._shared: dict[str, Any] = {
+            "position": SPAWN.Array("q", [-1] * jobs, lock=False),
+            "began": SPAWN.Array("d", jobs, lock=False),
+            "done": SPAWN.Array("q", jobs, lock=False),
+            "stop": SPAWN.Event(),
+            "results": SPAWN.Queue(),
+        }
+        self._processes: dict[int, Any] = {}
+        self._num_replaced = 0
+        self.summary = Summary()
+
+    def run(self) -> Summary:
+        """Run all programs."""
+        for slot in range(self._jobs):
+            self._start(slot, slot)
+        began = reported = time.monotonic()
+        while self._processes:
+            self._collect()
+            for slot in sorted(self._processes):
+                self._check(slot)
+            if time.monotonic() - reported > PROGRESS_SECONDS:
+                reported = time.monotonic()
+                done = f"{sum(self._shared['done'])} of {len(self._given)} programs"
+                self._report(f"{done}, {len(self.summary.failures)} differences, {reported - began:.0f} s")
+        self.summary.programs = sum(self._shared["done"])
+        self.summary.failures.sort(key=lambda failure: failure.position)
+        return self.summary
+
+    def _start(self, slot: int, first: int) -> None:
+        positions = range(first, len(self._given), self._jobs)
+        self._shared["position"][slot] = -1
+        arguments = (self._settings, self._given, positions, slot, self._shared)
+        process = self._processes[slot] = SPAWN.Process(target=_work, args=arguments)
+        process.start()
+
+    def _collect(self) -> None:
+        """Take in the results that have come."""
+        time.sleep(0.05)
+        results = self._shared["results"]
+        while not results.empty():
+            slot, result = results.get()
+            if isinstance(result, Failure):
+                self._note(result)
+                continue
+            kinds, counters = result
+            self.summary.kinds += kinds
+            self.summary.counters += counters
+            self._processes.pop(slot).join()
+            self._go_on(slot)
+
+    def _note(self, failure: Failure) -> None:
+        self.summary.failures.append(failure)
+        origin = self._given.program(failure.position, self._settings.threshold).origin
+        self._report(f"{origin}: {failure.difference.message.splitlines()[0]}")
+
+    def _check(self, slot: int) -> None:
+        """Replace a process that died or hangs."""
+        process, position = self._processes[slot], self._shared["position"][slot]
+        began = self._shared["began"][slot]
+        if not process.is_alive():
+            self._collect()  # its result may have come in meanwhile
+            if self._processes.get(slot) is not process:
+                return
+            what = f"the process died with exit code {process.exitcode}"
+        elif began and time.monotonic() - began > HANG_SECONDS:
+            process.kill()
+            what = f"no end after {HANG_SECONDS:.0f} s"
+        else:
+            return
+        process.join()
+        del self._processes[slot]
+        if position < 0:
+            raise RuntimeError(f"{what} before its first program")
+        self._shared["done"][slot] += 1
+        self._note(Failure(position, Difference(0, what)))
+        self._go_on(slot)
+
+    def _go_on(self, slot: int) -> None:
+        """Start another process for what one has left undone."""
+        following = max(self._shared["position"][slot], slot - self._jobs) + self._jobs
+        if following >= len(self._given) or self._shared["stop"].is_set():
+            return
+        self._num_replaced += 1
+        if self._num_replaced > MAX_REPLACED:
+            self.summary.is_whole = False
+            self._shared["stop"].set()
+            self._report(f"{MAX_REPLACED} processes have died: no more are started")
+            return
+        self._start(slot, following)
+
+
+def run(settings: Settings, work: Work, jobs: int, report: Callable[[str], None]) -> Summary:
+    """Run programs to the end, differences or not.
 
     Parameters
     ----------
     settings : Settings
         What is tested.
-    programs, seed, jobs : int
-        How many, which, over how many processes.
+    work : Work
+        The programs.
+    jobs : int
+        Processes.
     report : callable(str)
-        Called with a line of progress now and then.
-    start : int
-        Index of the first program.
+        Called with each difference, and with a line of progress now and then.
     """
-    shared = {
-        "index": SPAWN.Array("q", [-1] * jobs, lock=False),
-        "began": SPAWN.Array("d", jobs, lock=False),
-        "done": SPAWN.Array("q", jobs, lock=False),
-        "stop": SPAWN.Event(),
-        "results": SPAWN.Queue(),
-    }
-    processes = [
-        SPAWN.Process(target=_work, args=(settings, seed, range(start + i, start + programs, jobs), i, shared))
-        for i in range(jobs)
-    ]
-    for process in processes:
-        process.start()
-    summary = Summary()
-    waiting = set(range(jobs))
-    began = reported = time.monotonic()
-    while waiting:
-        waiting -= _collect(shared, summary)
-        for slot in sorted(waiting):
-            lost = _lost(processes[slot], shared, slot)
-            if lost is not None:
-                # Its result may have come in meanwhile.
-                waiting -= _collect(shared, summary)
-            if lost is not None and slot in waiting:
-                shared["stop"].set()
-                waiting.discard(slot)
-                summary.failure = summary.failure or lost
-        if time.monotonic() - reported > PROGRESS_SECONDS:
-            reported = time.monotonic()
-            report(f"{sum(shared['done'])} of {programs} programs, {reported - began:.0f} s")
-    for process in processes:
-        process.join()
-    summary.programs = sum(shared["done"])
-    return summary
-
-
-def _collect(shared: dict[str, Any], summary: Summary) -> set[int]:
-    """Take in the results that have come; return the slots they came from."""
-    slots = set()
-    time.sleep(0.05)
-    while not shared["results"].empty():
-        slot, kinds, counters, failure = shared["results"].get()
-        slots.add(slot)
-        summary.kinds += kinds
-        summary.counters += counters
-        if failure is not None and (summary.failure is None or failure.index < summary.failure.index):
-            summary.failure = failure
-    return slots
-
-
-def _lost(process: Any, shared: dict[str, Any], slot: int) -> Failure | None:
-    """Return a failure if a process died or hangs."""
-    index, began = shared["index"][slot], shared["began"][slot]
-    if not process.is_alive():
-        return Failure(index, Difference(0, f"the process died with exit code {process.exitcode}"))
-    if began and time.monotonic() - began > HANG_SECONDS:
-        process.kill()
-        return Failure(index, Difference(0, f"no end after {HANG_SECONDS:.0f} s"))
-    return None
+    return _Pool(settings, work, jobs, report).run()
 
 
 def _answer(settings: Settings, pipe: Any) -> None:

@@ -1,5 +1,6 @@
 """The command line: exit code, last line, and a report that is a script which shows the difference."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,39 +10,60 @@ import pytest
 from tests.fuzz.generate import generate_seeded
 from tests.fuzz.minimise import minimise
 from tests.fuzz.planted import late_reader
+from tests.fuzz.regressions import PROGRAMS
 from tests.fuzz.twin import InvalidProgramError, find_difference, raising_statements
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def _fuzz(namespace, *options):
     command = [sys.executable, "-m", "tests.fuzz", "--namespace", namespace, "--jobs", "2", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=250)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def _run_script(script, namespace):
     script = script.replace("import oxinp\n", f"from {namespace.replace(':', ' import ')} as oxinp\n")
     script = "\n".join(line for line in script.split("\n") if not line.startswith("oxinp.config"))
     return subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 
+def _summary(done):
+    """Programs, seed and differences of the last line."""
+    last = done.stdout.splitlines()[-1]
+    return tuple(map(int, re.fullmatch(r"(\d+) programs of seed (\d+), (\d+) differences?", last).groups()))
+
+
 def test_no_difference():
-    done = _fuzz("numpy", "--programs", "60")
+    done = _fuzz("numpy", "--programs", "60", "--seed", "5")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "60 programs, 0 differences"
+    assert _summary(done) == (60 + len(PROGRAMS), 5, 0)
+
+
+def test_new_programs_each_time():
+    shown = [_fuzz("numpy", "--programs", "1") for _ in range(2)]
+    seeds = {_summary(done)[1] for done in shown}
+    assert len(seeds) == 2
+    for done, seed in zip(shown, [_summary(done)[1] for done in shown], strict=True):
+        assert done.stdout.splitlines()[0] == f"seed {seed}: --seed {seed} repeats this run"
 
 
 @pytest.mark.parametrize(
-    ("namespace", "what"), [("late_reader", "elements differ"), ("crashing", "the process died with exit code 3")]
+    ("namespace", "what", "num"),
+    [("late_reader", "elements differ", 400), ("crashing", "the process died with exit code 3", 14)],
 )
-def test_difference(namespace, what):
-    done = _fuzz(f"tests.fuzz.planted:{namespace}", "--programs", "600")
+def test_goes_on_after_a_difference_and_reports_all(namespace, what, num):
+    done = _fuzz(f"tests.fuzz.planted:{namespace}", "--programs", str(num), "--seed", "1")
     assert done.returncode == 1, done.stderr
-    assert what in done.stdout
-    assert "def program(np):" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("programs, 1 difference")
+    programs, _, differences = _summary(done)
+    assert programs == num + len(PROGRAMS)
+    assert differences >= 2
+    told, explained = done.stdout.split("statements:")
+    assert len(re.findall(r"^program \d+ of seed 1: ", told, re.MULTILINE)) == differences
+    assert what in told
+    assert "def program(np):" in explained
 
 
 def _late_reader_difference(program):

@@ -1,7 +1,10 @@
 """Random programs give what NumPy gives, with everything on the device, with the default placement, and on the host.
 
-Bulk runs are `python -m tests.fuzz`; what hypothesis adds is the shrinking of choices that deletion cannot do.
+Some programs run every time; with ``--full`` many more do, of a seed that nobody has used, which the head of the report
+names. Bulk runs are `python -m tests.fuzz`; what hypothesis adds is the shrinking of choices that deletion cannot do.
 """
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
@@ -9,25 +12,55 @@ from hypothesis import HealthCheck, given, settings, strategies
 import oxinp
 from tests.fuzz.draw import HypothesisDraw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
+from tests.fuzz.regressions import PROGRAMS
 from tests.fuzz.twin import find_difference, raising_statements
 
-SEEDED_PROGRAMS = 700
+SEEDS = (1, 2)  # of the programs that run every time
+CHUNK = 50  # programs of one test
+NUM_CHUNKS = 7  # of each seed
+NUM_NEW_CHUNKS = 100
 HYPOTHESIS_PROGRAMS = 50
 
 
 def _assert_no_difference(program, config):
     difference = find_difference(program, oxinp)
     if difference is not None:
-        chosen = {"offload_threshold": config.offload_threshold, "backend": config.backend}
-        pytest.fail(f"{difference.message}\n\n{program.script(chosen, raising_statements(program))}", pytrace=False)
+        pytest.fail(_report(program, difference, config), pytrace=False)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_seeded_programs(config, offload_threshold, stats, seed):
-    for index in range(SEEDED_PROGRAMS // 2):
-        _assert_no_difference(generate_seeded(seed, index, offload_threshold), config)
+def _report(program, difference, config):
+    chosen = {"offload_threshold": config.offload_threshold, "backend": config.backend}
+    return f"{difference.message}\n\n{program.script(chosen, raising_statements(program))}"
+
+
+def _run(programs, config):
+    """Run programs to the last one, and report all that differ."""
+    found = [(program, find_difference(program, oxinp)) for program in programs]
+    reports = [_report(program, difference, config) for program, difference in found if difference is not None]
+    if reports:
+        pytest.fail("\n\n".join(reports), pytrace=False)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[program.origin for program in PROGRAMS])
+def test_programs_that_differed_once(config, offload_threshold, program):
+    del offload_threshold
+    _assert_no_difference(program, config)
+
+
+@pytest.mark.parametrize("chunk", range(NUM_CHUNKS))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seeded_programs(config, offload_threshold, stats, seed, chunk):
+    indices = range(chunk * CHUNK, (chunk + 1) * CHUNK)
+    _run([generate_seeded(seed, index, offload_threshold) for index in indices], config)
     # Below infinity the programs must have reached the device, and there must be one for them to reach.
     assert (stats().launches > 0) == (offload_threshold != float("inf"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(NUM_NEW_CHUNKS))
+def test_new_programs(config, offload_threshold, chunk):
+    seed, indices = int(os.environ["OXINP_FUZZ_SEED"]), range(chunk * CHUNK, (chunk + 1) * CHUNK)
+    _run([generate_seeded(seed, index, offload_threshold) for index in indices], config)
 
 
 def test_drawn_programs(config, offload_threshold):

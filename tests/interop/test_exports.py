@@ -14,6 +14,7 @@ from oxinp import _runtime
 from oxinp._core.interop import dlpack
 from oxinp._core.interop import imports as interop
 from tests.comparator import assert_same
+from tests.patience import PATIENCE
 
 N = 20_000  # doubles: above the threshold
 
@@ -219,7 +220,7 @@ def let_go():
 """
     command = [sys.executable, "-c", body]
     environment = os.environ | {"OXINP_BACKEND": "emulator"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "freed\n", done.stderr
     assert not done.stderr

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from oxinp._kernels import catalog
-from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
-from oxinp._kernels.scan.kernel import PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from tests.ptx.assembler import assemble, sampled
 
@@ -30,7 +30,8 @@ FRAME = re.compile(
 def renamed(kernel, number, target):
     name = f"{kernel.name}_{number}"
     text = kernel.ptx.replace(f" {kernel.name}(", f" {name}(", 1)
-    text = text.replace(".version 7.0\n", f".version {TARGETS[target]}\n", 1)
+    text = text.replace(f"{kernel.name}_table_", f"{name}_table_")
+    text = re.sub(r"\.version 7\.[0-7]\n", f".version {max(TARGETS[target], '7.4')}\n", text, count=1)
     return kernel.replace(name=name, target=target, ptx=text)
 
 
@@ -47,8 +48,9 @@ def test_shipped_kernels_assemble_without_spills(target):
 
 def test_shipped_specs_cover_what_planning_can_choose():
     specs = [*catalog.elementwise_specs(), *catalog.reduce_specs(), *catalog.scan_specs()]
-    assert {type(spec) for spec in (*specs, *catalog.gather_specs())} == set(catalog.FAMILIES)
-    for family in catalog.FAMILIES.keys() - {TakeSpec, SelectSpec}:
+    others = [*catalog.gather_specs(), *catalog.sort_specs(), *catalog.random_specs()]
+    assert {type(spec) for spec in (*specs, *others)} == set(catalog.FAMILIES)
+    for family in catalog.FAMILIES.keys() - {type(spec) for spec in others}:
         own = [spec for spec in specs if type(spec) is family]
         assert {spec.chain.index_bits for spec in own} == {32, 64}
         assert {spec.vector for spec in own} >= {1, 2, 4}
@@ -60,8 +62,9 @@ def test_shipped_specs_cover_what_planning_can_choose():
     assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
     assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
     assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
-    for family in (ScanRowsSpec, ScanColumnsSpec):
-        assert {spec.part for spec in specs if type(spec) is family} == {WHOLE, TOTALS, PREFIXED}
+    parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE, TOTALS, PREFIXED}}
+    for family, expected in parts.items():
+        assert {spec.part for spec in specs if type(spec) is family} == expected
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
     assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {
         (8, 1),

@@ -10,9 +10,9 @@ from oxinp._kernels.choice import decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._kernels.gemm.operand import Matrices
-from oxinp._kernels.gemm.select import Way
+from oxinp._kernels.gemm.select import Emulation
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
 from tests.ptx.assembler import assemble
 
@@ -42,28 +42,28 @@ def test_the_planner_asks_for_a_problem():
     device = Device()
     plan(device, turned=True)
     (choice,) = device.asked
-    assert choice[:4] == ("matmul/any", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
+    assert choice[:4] == ("matmul/multistage", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
 
 
 def test_what_was_measured_is_planned():
-    cut = Cut(64, 32, 32, 16, 16, 3, 2)
-    launch, second = plan(Device(cut._asdict())).steps
+    config = TileConfig(64, 32, 32, 16, 16, 3, 2)
+    launch, second = plan(Device(config._asdict())).steps
     assert launch.grid == (512 // 64 * 384 // 32, 2, 1)
     assert launch.kernel.num_threads == 128
     assert second is not None
-    assert plan(Device(cut._replace(num_chunks=1)._asdict())).scratch_nbytes == 0
+    assert plan(Device(config._replace(split_k=1)._asdict())).scratch_nbytes == 0
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"tile_m": 64},  # fewer fields than there are
-        {**Cut(64, 32, 32, 16, 16, 3)._asdict(), "rotation": 3},  # more
-        Cut(64, 32, 48, 16, 16, 3)._asdict(),  # tiles that warps do not fill
-        Cut(64, 32, 0, 16, 16, 3)._asdict(),
-        Cut(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more chunks than K has
-        Cut(256, 256, 64, 32, 64, 6)._asdict(),  # more shared memory than there is
-        Cut("64", 32, 32, 16, 16, 3)._asdict(),
+        {**TileConfig(64, 32, 32, 16, 16, 3)._asdict(), "rotation": 3},  # more
+        TileConfig(64, 32, 48, 16, 16, 3)._asdict(),  # tiles that warps do not fill
+        TileConfig(64, 32, 0, 16, 16, 3)._asdict(),
+        TileConfig(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more chunks than K has
+        TileConfig(256, 256, 64, 32, 64, 6)._asdict(),  # more shared memory than there is
+        TileConfig("64", 32, 32, 16, 16, 3)._asdict(),
     ],
     ids=str,
 )
@@ -90,10 +90,10 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
 
     device = Device()
     default = is_emulated(steps(device))
-    asked = [choice for choice in device.asked if choice.family == "matmul/way"]
+    asked = [choice for choice in device.asked if choice.family == "matmul/emulation"]
     assert [choice[1:4] for choice in asked] == [((type_.name,), ("k", "mn"), (side,) * 3)]
-    assert list(asked[0].candidates()) == [Way(True), Way(False)]
-    assert asked[0].default() == Way(default)
+    assert list(asked[0].candidates()) == [Emulation(True), Emulation(False)]
+    assert asked[0].default() == Emulation(default)
     assert is_emulated(steps(Device({"is_emulated": True})))
     assert not is_emulated(steps(Device({"is_emulated": False})))
 
@@ -119,14 +119,14 @@ def sample():
         majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
         spec = select._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
         legal = [
-            cut
-            for cut in tile_config.cuts()
-            if tile_config.is_legal(spec.in_tiles(cut), device) and tile_config.is_brief(spec.in_tiles(cut))
+            config
+            for config in tile_config.all_configs()
+            if tile_config.is_legal(spec.with_config(config), device) and tile_config.is_brief(spec.with_config(config))
         ]
-        yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
+        yield from (spec.with_config(config) for config in chosen.sample(legal, 3))
 
 
-@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
+@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.mma}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
 def test_candidates_assemble_without_spills(spec, request, tmp_path):
     cache = getattr(request.config, "cache", None)
     log = assemble([multistage.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)

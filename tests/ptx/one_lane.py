@@ -10,9 +10,8 @@ from oxinp._ptx.value import Immediate
 class _Left(Exception):
     """A lane leaves a loop, or goes on with its next round."""
 
-    def __init__(self, loop, is_break):
+    def __init__(self, is_break):
         super().__init__()
-        self.loop = loop
         self.is_break = is_break
 
 
@@ -36,7 +35,7 @@ def run(kernel, specials, value):
         elif isinstance(node, Loop):
             repeat(node)
         elif read(node.predicate)[0]:
-            raise _Left(node.loop, node.is_break)
+            raise _Left(node.is_break)
 
     def repeat(loop):
         while True:
@@ -45,8 +44,6 @@ def run(kernel, specials, value):
                     for child in block.nodes:
                         execute(child)
                 except _Left as left:
-                    if left.loop is not loop:
-                        raise
                     if left.is_break:
                         return
 

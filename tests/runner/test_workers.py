@@ -66,7 +66,7 @@ if __name__ == "__main__":
     queue = context.Queue()
     process = context.Process(target=outer, args=(queue,))
     process.start()
-    print(queue.get(timeout=60))
+    print(queue.get())
     process.join()
     print(process.exitcode)
 """

@@ -193,7 +193,7 @@ def test_events(backend, scale):
     begin = backend.record_event()
     backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))(buffer.ptr, buffer.ptr)
     end = backend.record_event()
-    assert 0 < begin.elapsed_ms(end) < 10_000
+    assert begin.elapsed_ms(end) > 0
 
 
 def test_capability(backend):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oxinp._runtime.staging import StagingRing
+from tests.patience import PATIENCE
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -112,7 +113,7 @@ def test_round_trip(data, num_workers, slot_nbytes):
 
 def test_work_is_shared(data):
     port = FakePort(data.size)
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=PATIENCE)
     met = set()
 
     def meet():
@@ -161,7 +162,7 @@ def test_interrupted_transfer_leaves_nobody_at_work(data):
 
     def slow(*arguments):
         begun.set()
-        interrupted.wait(20)
+        interrupted.wait(PATIENCE)
         time.sleep(0.02)
         plain(*arguments)
 
@@ -171,7 +172,7 @@ def test_interrupted_transfer_leaves_nobody_at_work(data):
             raise KeyboardInterrupt
 
     def interrupt():
-        begun.wait(20)
+        begun.wait(PATIENCE)
         while not interrupted.wait(0.02):  # one that comes just before the thread falls asleep does not wake it
             signal.pthread_kill(main, signal.SIGINT)
 
@@ -241,7 +242,7 @@ def test_workers_let_go_of_the_array(data):
     array.owner = Owner()
     ring.upload(0, array, LazyStream())
     del array
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while not released and time.monotonic() < deadline:
         time.sleep(0.01)
     assert released

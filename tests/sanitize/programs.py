@@ -193,7 +193,7 @@ def split_products(np):
 
 def residue_products(np):
     """Products of f64 and c128 as those of bytes; smaller workspaces have them made in parts and blocks."""
-    with mock.patch.object(select, "MIN_RESIDUE_GAIN", 0):
+    with mock.patch.object(select, "MIN_OZAKI_GAIN", 0):
         for dtype, sizes in (("c16", (1 << 30, 1 << 26)), ("f8", (1 << 30, 1 << 25))):
             a, b = np.array(data((1030, 1100), dtype)), np.array(data((1100, 1024), dtype, 1))
             for workspace in sizes:

@@ -1,11 +1,14 @@
-"""NumPy's functions called on our arrays: `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18).
+"""The registry of functions, and NumPy's functions called on our arrays: NEP 13 and NEP 18.
 
-Both look the NumPy function up by its object: in `functions`, which `oxinp._api` fills with what it offers under
-NumPy's names; what is not there NumPy computes on the host.
+Functions, ufuncs and classes of NumPy's and SciPy's are keyed by their object (SciPy has a `cbrt` of its own), and the
+layers above `register` ours for them. `__array_ufunc__` and `__array_function__` look there, and so does what makes the
+names of our modules. What is not registered NumPy computes on the host.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,17 +27,55 @@ from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 
 Function = Callable[..., Any]
 
-# NumPy function -> ours, which takes the same arguments.
+# THE REGISTRY. Function or class of NumPy's or SciPy's -> ours, which takes the same arguments ...
 functions: dict[Any, Function] = {}
-# NumPy function without one of ours -> the arguments it writes to, beside `out`.
-mutates: dict[Any, tuple[Mutated, ...]] = {}
-
-_UFUNCS = {
+# ... and ufunc -> ours.
+ufuncs: dict[Any, Any] = {
     **{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()},
     **{row.numpy: GUFUNC_OBJECTS[name] for name, row in GUFUNCS.items()},
 }
+# Function without one of ours -> the arguments it writes to, beside `out`, and the name it is counted by.
+mutates: dict[Any, tuple[Mutated, ...]] = {}
+names: dict[Any, str] = {}
+# Module of NumPy's or SciPy's -> the module of ours that registers what it has for its functions when it is imported.
+homes: dict[str, str] = {}
+
 MAX_ARGUMENTS = 32  # of a call
 _METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
+
+
+def register(theirs: Any, ours: Any) -> Any:
+    """Enter ours for a function, ufunc or class of NumPy's or SciPy's; return it, or what was entered before it.
+
+    Parameters
+    ----------
+    theirs : callable
+        The object itself, whatever names it has.
+    ours : callable
+        Takes the same arguments.
+    """
+    table = ufuncs if isinstance(theirs, np.ufunc) else functions
+    return table.setdefault(theirs, ours)
+
+
+def find(theirs: Any) -> Any:
+    """Return ours for a function or ufunc, None without; the module of ours that registers it is imported first."""
+    is_ufunc = isinstance(theirs, np.ufunc)
+    table = ufuncs if is_ufunc else functions
+    ours = table.get(theirs)
+    if ours is not None:
+        return ours
+    home = homes.get(_module_of_ufunc(theirs) if is_ufunc else getattr(theirs, "__module__", ""))
+    if home is not None and (is_ufunc or home not in sys.modules):
+        module = importlib.import_module(home)
+        return getattr(module, theirs.__name__) if is_ufunc else table.get(theirs)
+    return None
+
+
+def _module_of_ufunc(theirs: np.ufunc) -> str:
+    """Return the module that a ufunc, which does not say, is found in."""
+    loaded = (name for name in homes if name in sys.modules)
+    return next((name for name in loaded if getattr(sys.modules[name], theirs.__name__, None) is theirs), "")
 
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -54,11 +95,13 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         result = compute(ufunc, lambda *inputs, **kwargs: computed(*inputs, **_with_outputs(kwargs)), inputs, given)
         if result is not NotImplemented:
             return result
-    ours = _UFUNCS.get(ufunc) if method != "at" and not any(map(_is_subclass, inputs)) else None
-    if ours is not None and all(isinstance(x, Handle) for x in out):
+    ours = find(ufunc)
+    is_ours = ours is not None and method != "at" and not any(map(_is_subclass, inputs))
+    if is_ours and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
     function = ufunc if method == "__call__" else getattr(ufunc, method)
-    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    name = getattr(ours, "counted_name", ufunc.__name__)
+    name = name if method == "__call__" else f"{name}.{method}"
     return call(function, inputs, kwargs, name=name, mutates=_METHODS_THAT_WRITE.get(method, OUT))
 
 
@@ -74,10 +117,11 @@ def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, .
         result = compute(function, lambda *args, **kwargs: array_function(function, kinds, args, kwargs), args, kwargs)
         if result is not NotImplemented:
             return result
-    ours = functions.get(function)
+    ours = find(function)
     if ours is not None:
         return ours(*args, **kwargs)
-    return call(function, args, kwargs, name=name_of(function), mutates=mutates.get(function, OUT))
+    name = names.get(function) or name_of(function)
+    return call(function, args, kwargs, name=name, mutates=mutates.get(function, OUT))
 
 
 def _with_outputs(kwargs: dict[str, Any]) -> dict[str, Any]:

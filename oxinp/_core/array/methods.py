@@ -178,8 +178,9 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
             "cannot resize an array that references or is referenced\n"
             "by another array in this way.\nUse the np.resize function or refcheck=False"
         )
-    fetched = fetch(self)
-    resized = fetched if fetched.flags.owndata else fetched.copy()
+    # As the elements lie in memory, of which NumPy keeps the beginning.
+    fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
+    resized = fetched if fetched.flags.owndata else fetched.copy("K")
     resized.resize(*new_shape, refcheck=False)
     self._storage, self._layout, self._cache = make_storage(None, resized), host_layout(resized), None
 

@@ -14,7 +14,7 @@ from oxinp._core.array.methods import array_methods
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import adopt_host
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import view, view_at
@@ -28,6 +28,8 @@ from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
 from oxinp._core.ufunc.objects import operator_methods
 
 _NumpyArray = np.ndarray
+# Types of single elements; converting one of another type may run code of the user's, which may read the array.
+_ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
 
 
 class ArrayType(type):
@@ -212,9 +214,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             and type(key) is int
             and self._view is None
             and host.ndim == 1
-            and type(value) is not ndarray
-            and type(value) is not DeviceScalar
-            and storage.value is None  # last: no other thread runs between this and the write
+            and type(value) in _ELEMENTS
+            and storage.host is host
+            and storage.value is None  # no other thread runs between the last two and a write that they allow
         ):
             stale = storage.stale
             if stale is None:
@@ -285,6 +287,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def _for_scalar(self) -> Any:
         """Return a NumPy array that converts, or raises, as this one should, without moving more than one element."""
         return fetch(self) if self._layout.size <= 1 else np.empty(self._layout.shape, np.bool_)
+
+    def __bytes__(self) -> bytes:
+        return bytes(fetch(self) if self._storage.host is None else host_view(self))
 
     def __copy__(self) -> Any:
         return copy(self, "K")
@@ -365,7 +370,15 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         """Set all elements to one value."""
         if self._view is not None and not self._view[1]:
             raise ValueError("assignment destination is read-only")
-        self[...] = np.asarray(value, self._layout.dtype)[()] if not isinstance(value, Handle) else value
+        if isinstance(value, Handle) and not value._layout.ndim and not self._layout.dtype.hasobject:
+            self[...] = value
+            return
+        if self._layout.dtype.hasobject:  # never anywhere but on the host
+            host_view(self).fill(fetch(value) if isinstance(value, Handle) else value)
+            return
+        element = np.empty(1, self._layout.dtype)
+        element.fill(fetch(value) if isinstance(value, Handle) else value)
+        self[...] = element[0]
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -379,5 +392,6 @@ def _finalize(array: Any, source: Any) -> Any:
 
 
 types.ndarray = ndarray
+types.scalar = DeviceScalar
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.lazy.calls import LOCK, is_waiting
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import types
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
@@ -164,6 +165,3 @@ class DeviceScalar(_Operators):
     __ge__ = _eager(operator.ge)
     __divmod__, __rdivmod__ = _eager(divmod), _eager(divmod, reflected=True)
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
-
-
-types.scalar = DeviceScalar

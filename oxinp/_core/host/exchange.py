@@ -18,13 +18,14 @@ import numpy as np
 from oxinp._core.host.sharing import lend, write_back
 from oxinp._core.lazy.handle import (
     Handle,
+    begin_writing,
+    end_writing,
     fetch,
     fetch_storage,
     host_and_view,
     host_bytes,
     is_dense,
     seen_at,
-    writes_host,
 )
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import NumpyArray, view_at
@@ -69,7 +70,7 @@ class _Given(NamedTuple):
 
 
 class Exchange:
-    """One call's arrays.
+    """One call's arrays. What it may write to is pinned to the host until `settle`.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class Exchange:
         What the function returns keeps its arrays and writes to them later.
     """
 
-    __slots__ = ("_borrowed", "_fresh", "_given", "_handles", "_keeps", "_theirs", "_whole", "_written")
+    __slots__ = ("_borrowed", "_fresh", "_given", "_handles", "_keeps", "_pinned", "_theirs", "_whole", "_written")
 
     def __init__(
         self, written: Iterable[Handle | NumpyArray] = (), *, whole: bool = False, keeps: bool = False
@@ -91,13 +92,18 @@ class Exchange:
         self._theirs: list[NumpyArray] = []  # NumPy arrays of the caller's
         self._fresh: dict[int, tuple[NumpyArray, Handle]] = {}  # by the id of the memory's owner
         self._borrowed: dict[int, tuple[Storage, NumpyArray]] = {}  # host copies of shared storages, by their id
+        self._pinned: list[Storage] = []
         self._whole = whole
         self._keeps = keeps
         self._written = {id(target): target for target in written}
         # First, so that whatever else shares their storage sees what is written to them.
-        for target in self._written.values():
-            if isinstance(target, Handle):
-                self._array(target)
+        try:
+            for target in self._written.values():
+                if isinstance(target, Handle):
+                    self._array(target)
+        except BaseException:
+            self._unpin()
+            raise
 
     # -- to NumPy ------------------------------------------------------------------------------------------------------
 
@@ -142,17 +148,25 @@ class Exchange:
             host = self._borrowed[id(storage)][1]
             return seen_at(host_bytes(host), handle._layout), host
         if id(handle) in self._written:  # also if it is read-only: `ufunc.at` does not always ask
-            return writes_host(handle), storage.host
+            view = begin_writing(handle)
+            self._pinned.append(storage)
+            return view, storage.host
         if storage.host is None and not self._whole and _is_small_part(handle):
             return fetch(handle), None
         host, view = host_and_view(handle)
         return view, host
 
     def settle(self) -> None:
-        """Give those who share memory with us what was written to host copies of it."""
+        """Note that the call has ended; give those who share memory with us what was written to host copies of it."""
+        self._unpin()
         for target in self._written.values():
             if isinstance(target, Handle) and id(target._storage) in self._borrowed:
                 write_back(*self._borrowed[id(target._storage)], *target._layout.byte_bounds)
+
+    def _unpin(self) -> None:
+        for storage in self._pinned:
+            end_writing(storage)
+        self._pinned.clear()
 
     # -- from NumPy ----------------------------------------------------------------------------------------------------
 
@@ -171,9 +185,15 @@ class Exchange:
             return self._theirs_alone(value)
         if isinstance(value, list | tuple):
             taken = [self.take(part) for part in value]
-            return _rebuilt(value, taken) if any(a is not b for a, b in zip(taken, value, strict=True)) else value
+            result = _rebuilt(value, taken) if any(a is not b for a, b in zip(taken, value, strict=True)) else value
+            if hasattr(kind, "_extra_fields"):  # attributes of a tuple of SciPy's beside its items
+                vars(result).update({key: self.take(part) for key, part in vars(value).items()})
+            return result
         if kind is dict:
             return {key: self.take(part) for key, part in value.items()}
+        if isinstance(value, dict):  # as SciPy's `OptimizeResult`, which is new
+            for key, part in value.items():
+                value[key] = self.take(part)
         return value
 
     def _theirs_alone(self, array: NumpyArray) -> NumpyArray:
@@ -317,4 +337,8 @@ def _rebuilt(value: Any, parts: list[Any]) -> Any:
     kind = type(value)
     if kind is list or kind is tuple:
         return kind(parts)
-    return kind._make(parts) if hasattr(kind, "_make") else (tuple if isinstance(value, tuple) else list)(parts)
+    if hasattr(kind, "_make"):  # a named tuple
+        return kind._make(parts)
+    if hasattr(kind, "_extra_fields"):  # a tuple of SciPy's that has attributes beside its items
+        return kind.__new__(kind, *parts)
+    return (tuple if isinstance(value, tuple) else list)(parts)

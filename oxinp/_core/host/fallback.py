@@ -7,13 +7,11 @@ is written), never an exception of NumPy's. A call is counted by NumPy's name fo
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -93,9 +91,9 @@ def call(
 
 def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     give = exchange.give
-    host_args = [give(value) for value in args]
-    host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
     try:
+        host_args = [give(value) for value in args]
+        host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
         result = function(*host_args, **host_kwargs)
     finally:
         exchange.settle()
@@ -161,6 +159,20 @@ def on_hosts(
     for value in (*args, *kwargs.values()):
         exchange.give(value)
     return exchange.take(result)
+
+
+def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's; it writes to none of its arguments.
+    args, kwargs
+        Its arguments.
+    """
+    result = on_hosts(function, args, kwargs)
+    return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
 
 
 def _host_side(array: Any) -> Any:
@@ -238,8 +250,8 @@ def _flat(value: Any) -> Iterable[Any]:
 
 # -- what is counted ---------------------------------------------------------------------------------------------------
 
-# Where frames are not the user's: here, in NumPy, and in what NumPy's decorators go through.
-_NOT_THE_USERS = (str(Path(__file__).parents[2]), str(Path(np.__file__).parent), contextlib.__file__)
+# Packages whose frames are not the user's: ours, those that call us, and what their decorators go through.
+_NOT_THE_USERS = {"oxinp", "numpy", "scipy", "contextlib"}
 _warned: set[tuple[str, int]] = set()
 
 
@@ -255,22 +267,31 @@ def count(name: str) -> None:
 def _tell(name: str) -> None:
     if config.fallback == "error":
         raise FallbackError(
-            f"numpy.{name} has no kernel here and would run on the host, which oxinp.config.fallback = 'error' "
+            f"{_dotted(name)} has no kernel here and would run on the host, which oxinp.config.fallback = 'error' "
             "forbids; set it to 'warn' or 'silent' to allow that"
         )
     frame = user_frame()
     line = frame.f_code.co_filename, frame.f_lineno
     if line not in _warned:
         _warned.add(line)
-        warnings.warn_explicit(f"numpy.{name} ran on the host: it has no kernel", FallbackWarning, *line)
+        warnings.warn_explicit(f"{_dotted(name)} ran on the host: it has no kernel", FallbackWarning, *line)
+
+
+def _dotted(name: str) -> str:
+    """Return the full name of what is counted as `name`: NumPy's functions are counted without ``numpy.``."""
+    return name if name.startswith("scipy.") else f"numpy.{name}"
 
 
 def user_frame() -> FrameType:
-    """Return the innermost frame that is the user's: neither oxinp's nor NumPy's."""
+    """Return the innermost frame that is the user's: neither oxinp's nor NumPy's or SciPy's."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame.f_back is not None and _package_of(frame) in _NOT_THE_USERS:
         frame = frame.f_back
     return frame
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def name_of(function: Callable[..., Any]) -> str:

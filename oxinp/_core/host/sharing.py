@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.handle import (
     Handle,
@@ -27,7 +27,17 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import types
 from oxinp._core.lazy.views import NumpyArray
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SHARED, Pin, Storage, is_pinned, is_shared, make_storage, next_mask
+from oxinp._core.memory.storage import (
+    SHARED,
+    Pin,
+    Storage,
+    Value,
+    is_pinned,
+    is_shared,
+    make_storage,
+    next_mask,
+    pinned,
+)
 from oxinp._runtime import hooks
 
 _new = object.__new__
@@ -79,11 +89,9 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
         if host.dtype.hasobject:  # never anywhere else
             lent = host_view(handle).view()
         else:
-            pin = storage.stale
-            if type(pin) is not Pin:
-                _own_no_more(handle)
-                storage.value = None
-                pin = storage.stale = Pin()
+            storage.value = None
+            pin = pinned(storage)
+            pin.buffer = None
             # Over a buffer that is no array, so that views of it keep this very array alive, not only its memory.
             lent = seen_at(host_bytes(host).data, handle._layout)
             pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
@@ -136,16 +144,16 @@ class ForeignBuffer:
         Whose end gives the memory back.
     """
 
-    __slots__ = ("__weakref__", "_finish", "owner", "ptr")
+    __slots__ = ("__weakref__", "_outlive", "owner", "ptr")
 
     def __init__(self, ptr: int, owner: Any) -> None:
         self.ptr = ptr
         self.owner = owner
-        self._finish = device().finish
+        self._outlive = device().outlive
 
     def __del__(self) -> None:
         # Its owner knows nothing of the work queued here that may still use it.
-        self._finish()
+        self._outlive(self.owner)
 
     @property
     def buffer(self) -> ForeignBuffer:
@@ -167,10 +175,7 @@ def share(handle: Handle) -> Any:
     """
     storage = handle._storage
     with LOCK:
-        if is_pinned(storage):
-            raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
-        device_value(storage)
-        value = schedule.materialise(storage)
+        value = _on_device(storage)
         graph, (buffer,), mask = value
         if not mask & SHARED:
             schedule.flush_readers(value)
@@ -180,6 +185,18 @@ def share(handle: Handle) -> Any:
             storage.stale = None
             _shared[buffer.ptr] = storage
         return buffer
+
+
+def _on_device(storage: Storage) -> Value:
+    """Return the device side of a storage, computed or uploaded; under the scheduler's lock."""
+    if not is_pinned(storage):
+        device_value(storage)
+        if storage.value is not None:  # else it has been pinned since
+            return schedule.materialise(storage)
+    raise BufferError(
+        "others hold this array's memory on the host (its ctypes, data, flat or buffer), or a call of NumPy's is "
+        "writing to it: copy it"
+    )
 
 
 def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -> Any:
@@ -226,10 +243,7 @@ def borrow(handle: Handle) -> Any:
     """
     storage = handle._storage
     with LOCK:
-        if is_pinned(storage):
-            raise BufferError("others hold this array's memory on the host (its ctypes, data, flat or buffer); copy it")
-        device_value(storage)
-        value = schedule.materialise(storage)
+        value = _on_device(storage)
         schedule.flush_readers(value)
         storage.host = None
         storage.stale = None

@@ -11,20 +11,17 @@ nothing else would be computed again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
     from oxinp._runtime.memory import Buffer
-
-LOCK = threading.RLock()
-"""Held while something is computed or written."""
 
 CALLS: dict[ref[Call], None] = {}
 """The calls that have not run, in their order: a weak set takes microseconds to ask."""
@@ -64,14 +61,15 @@ class Call:
         Of the leaves, see `storage`.
     results : tuple of weak references
         To a Pending per result.
-    lines, offset
+    lines, offset, origin
         As a storage's.
     """
 
-    __slots__ = ("__weakref__", "_entry", "bound", "leaves", "lines", "mask", "offset", "results")
+    __slots__ = ("__weakref__", "_entry", "bound", "leaves", "lines", "mask", "offset", "origin", "results")
 
     lines: Any
     offset: int
+    origin: Any
 
     def __init__(self, bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> None:
         self.bound = bound
@@ -87,28 +85,31 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
-        with LOCK:
-            leaves = self.leaves
-            if leaves is None:
-                return
-            CALLS.pop(self._entry, None)
-            outer, at_work.storage = at_work.storage, self
-            try:
-                buffers = self.bound.run(leaves)
-            except BaseException:
-                self.wait()
-                raise
-            finally:
-                at_work.storage = outer
-            if self.leaves is not None:  # else it was run to free memory for these very Buffers
-                self.leaves = None
-                for reference, buffer in zip(self.results, buffers, strict=True):
-                    result = reference()
-                    if result is not None:
-                        result.settle(buffer)
-            if REPORTS:
-                nbytes = sum(layout.nbytes for layout in self.bound.layouts)
-                note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+        attempt(self._run)
+
+    def _run(self) -> None:
+        leaves = self.leaves
+        if leaves is None:
+            return
+        CALLS.pop(self._entry, None)
+        outer, at_work.storage = at_work.storage, self
+        try:
+            buffers = self.bound.run(leaves)
+        except BaseException:
+            self.wait()
+            raise
+        finally:
+            at_work.storage = outer
+        if self.leaves is None:  # it was run to free memory for these very Buffers
+            return
+        self.leaves = None
+        for reference, buffer in zip(self.results, buffers, strict=True):
+            result = reference()
+            if result is not None:
+                result.settle(buffer)
+        if REPORTS:
+            nbytes = sum(layout.nbytes for layout in self.bound.layouts)
+            note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
 
     def reads(self, entry: Any) -> bool:
         """Whether it is applied to a leaf."""

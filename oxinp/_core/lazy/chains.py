@@ -9,7 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from oxinp._config import config
+from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import kinds_of
@@ -17,13 +20,10 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Leaf, next_mask
-from oxinp._kernels.plan import Plan
-from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
+from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from oxinp._core.memory.storage import Value
     from oxinp._runtime.memory import Buffer
 
@@ -52,25 +52,40 @@ def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: La
     key = keyed(target or interior)
     found: Executable | None = graph.programs.get(key)
     if found is None or found.version != config.version:
-        if len(graph.programs) >= MAX_PROGRAMS:
-            graph.programs.clear()
         outputs = ((graph.result, graph.layout if target is None else target), *interior)
-        found = graph.programs[key] = _compiled(graph, outputs)
-        if not key:
-            graph.program = found
+        missing(lambda: _build(graph, key, outputs))
+        found = graph.programs[key]
     return found
 
 
+def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> None:
+    made = _compiled(graph, outputs)
+    if len(graph.programs) >= MAX_PROGRAMS:
+        graph.programs.clear()
+    graph.programs[key] = made
+    if not key:
+        graph.program = made
+
+
 def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:
-    plan = Plan(())
-    if outputs[0][1].size:
-        plan = importlib.import_module(ELEMENTWISE).plan(
-            graph.shape,
-            inputs(graph),
-            instructions(graph),
-            tuple([Output(number, operand(layout)) for number, layout in outputs]),
-            device().capability,
+    structure = graph.structure
+    key = tuple([(number, layout.dtype) for number, layout in outputs])
+    planner = structure.plans.get(key)
+    if planner is None:
+        module = importlib.import_module(ELEMENTWISE)
+        types = [DEVICE_TYPES[np.dtype(kind)] for kind in structure.kinds]
+        planner = structure.plans[key] = module.Elementwise(
+            list(zip(types, structure.are_arrays, strict=True)),
+            instructions(structure),
+            [(number, DEVICE_TYPES[dtype]) for number, dtype in key],
         )
+    layouts = [layout for _, layout in outputs]
+    layouts += [entry for entry in graph.leaves if isinstance(entry, Layout)]
+    size = graph.layout.size
+    if size and all(layout.is_contiguous and layout.is_aligned for layout in layouts):
+        plan = planner.plan_flat(size, tuple([layout.alignment for layout in layouts]), device().capability)
+    else:
+        plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
     made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
     made.leaf = leaf(outputs[0][1])
     return made

@@ -91,8 +91,24 @@ class Executable:
             if any(step.has_flags for step in self.steps):
                 self.flags = backend.flags
         elif type(launch) is Launch:
-            count = len(self.sizes) + sum(widths)
-            self.launch = backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
+            self._launch_briefly(launch, len(self.sizes) + sum(widths))
+
+    def _launch_briefly(self, launch: Launch, count: int) -> None:
+        """Launch by what is made fastest, and from the second time on by what launches fastest."""
+        backend = device()
+        shape = (launch.kernel, launch.grid, count, launch.constants, launch.work)
+        brief, is_first = backend.launcher(*shape, True), True
+
+        def settle(*parameters: Any) -> None:
+            nonlocal is_first
+            if is_first:
+                brief(*parameters)
+                is_first = False
+            else:
+                self.launch = backend.launcher(*shape)
+                self.launch(*parameters)
+
+        self.launch = settle
 
     def run(self, leaves: tuple[Any, ...]) -> Buffer:
         """Enqueue into a new Buffer, the only output."""

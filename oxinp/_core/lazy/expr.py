@@ -69,9 +69,11 @@ class Structure:
         Of the result.
     plans : dict
         What planners keep of it, by the use it is put to.
+    interior : dict
+        Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     """
 
-    __slots__ = ("are_arrays", "dtype", "kinds", "nodes", "plans", "result")
+    __slots__ = ("are_arrays", "dtype", "interior", "kinds", "nodes", "plans", "result")
 
     def __init__(
         self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
@@ -83,6 +85,7 @@ class Structure:
         own = result - len(kinds)
         self.dtype = nodes[own].dtype if own >= 0 else np.dtype(kinds[result])
         self.plans: dict[Any, Any] = {}
+        self.interior: dict[Any, int | None] = {}
 
 
 _STRUCTURES = Recent(1 << 12)
@@ -119,14 +122,11 @@ class Graph:
         How the scheduler runs it, with no output but the result; found at the first flush.
     programs : dict
         How it runs with other outputs or into other layouts.
-    interior : dict
-        Other graphs that it computes on the way, and the numbers of their results; see `schedule`.
     views : dict or None
         What views of the result are as graphs of their own, see `fused_view`.
     """
 
     __slots__ = (
-        "interior",
         "is_copy",
         "is_scalar",
         "layout",
@@ -149,7 +149,6 @@ class Graph:
         self.shape = layout.shape
         self.program: Any = None
         self.programs: dict[Any, Any] = {}
-        self.interior: dict[Any, int | None] = {}
         self.views: dict[Layout, Any] | None = None
         self.is_scalar = False
         self.is_copy = False
@@ -220,6 +219,7 @@ MAX_RECORDS = 1 << 13
 """Records kept, over all operations: beyond, those go that were not used since as many others were entered."""
 
 _TABLES: list[Recent] = []
+_num_entered = 0  # since the tables were last aged
 
 
 def new_table() -> Recent:
@@ -231,8 +231,11 @@ def new_table() -> Recent:
 
 def remember(table: Recent, key: Any, record: Any) -> None:
     """Enter a record into a table."""
+    global _num_entered
     table[key] = record
-    if len(table) * len(_TABLES) > MAX_RECORDS and sum(map(len, _TABLES)) > MAX_RECORDS:
+    _num_entered += 1
+    if _num_entered > MAX_RECORDS:
+        _num_entered = 0
         for other in _TABLES:
             other.age()
 
@@ -334,7 +337,7 @@ class Join(NamedTuple):
 def combine(
     operation: Operation,
     graphs: tuple[Graph, ...],
-    positions: tuple[tuple[int, ...], ...],
+    positions: tuple[tuple[int, ...], ...] | None,
     target: Layout | None = None,
 ) -> Record:
     """Find what `operation` on operands with these graphs comes to.
@@ -346,7 +349,7 @@ def combine(
         The operands'.
     positions : tuple of tuples of int
         For every operand, where its leaves stand in the joined leaves: leaves that are one Buffer read through one
-        layout share a place.
+        layout share a place. None where none do.
     target : Layout or None
         The result's layout, if it is prescribed: it is cast to its dtype (whether that is allowed is the caller's to
         check) and broadcast to its shape, which the operands' own must be broadcastable to.
@@ -390,7 +393,11 @@ def combine(
     assert structure is not None  # one operation on what is not pending is never too large
     leaves = []
     for (operand, place), is_array, kind in zip(join.sources, structure.are_arrays, structure.kinds, strict=True):
-        leaves.append(graphs[operand].leaves[place].broadcast(out_shape) if is_array else kind)
+        if is_array:
+            entry = graphs[operand].leaves[place]
+            leaves.append(entry if entry.shape == out_shape else entry.broadcast(out_shape))
+        else:
+            leaves.append(kind)
     record = Record(Graph(structure, layout, tuple(leaves)), cost)
     record.convert, record.scalars = join.convert, join.scalars
     return record
@@ -408,10 +415,12 @@ def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
 def _join(
     operation: Operation,
     structures: tuple[Structure, ...],
-    positions: tuple[tuple[int, ...], ...],
+    positions: tuple[tuple[int, ...], ...] | None,
     dtype: np.dtype[Any] | None,
 ) -> Join:
     """Number the operands' nodes together, cast to the loop's dtypes, and apply the operation."""
+    if positions is None:
+        positions = _apart([len(s.kinds) for s in structures])
     are_values = [not s.are_arrays[0] and not s.nodes for s in structures]
     kinds = tuple([s.kinds[0] if is_value else s.dtype for s, is_value in zip(structures, are_values, strict=True)])
     try:
@@ -454,7 +463,16 @@ def _join(
     return Join(structure, ordered, loop, scalars, convert if scalars else None)
 
 
-def add_nodes(numbers: dict[Node, int], part: Graph | Structure, places: tuple[int, ...], num_leaves: int) -> int:
+def _apart(counts: list[int]) -> tuple[tuple[int, ...], ...]:
+    """Number the leaves of operands that share none."""
+    positions, start = [], 0
+    for count in counts:
+        positions.append(tuple(range(start, start + count)))
+        start += count
+    return tuple(positions)
+
+
+def add_nodes(numbers: dict[Node, int], part: Structure, places: tuple[int, ...], num_leaves: int) -> int:
     """Number the nodes of `part` into `numbers`, its leaves standing at `places`; return the number of its result."""
     values = list(places)
     for node in part.nodes:
@@ -470,11 +488,12 @@ def _number(numbers: dict[Node, int], node: Node, num_leaves: int) -> int:
     return number
 
 
-def find_value(graph: Graph, part: Graph, places: tuple[int, ...]) -> int | None:
-    """Return the number that `part`'s result has in `graph`, its leaves standing at `places`; None if it has none."""
-    numbers = {node: len(graph.leaves) + i for i, node in enumerate(graph.nodes)}
+def find_value(whole: Structure, part: Structure, places: tuple[int, ...]) -> int | None:
+    """Return the number that `part`'s result has in `whole`, its leaves standing at `places`; None if it has none."""
+    count = len(whole.kinds)
+    numbers = {node: count + i for i, node in enumerate(whole.nodes)}
     known = len(numbers)
-    number = add_nodes(numbers, part, places, len(graph.leaves))
+    number = add_nodes(numbers, part, places, count)
     return number if len(numbers) == known else None
 
 
@@ -508,9 +527,15 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     ValueError
         In NumPy's words.
     """
-    first = shapes[0]
-    if target is None and all(s == first for s in shapes):
-        return first
+    if target is None:
+        first: tuple[int, ...] = ()
+        for found in shapes:
+            if found and found != first:
+                if first:
+                    break
+                first = found
+        else:
+            return first
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:

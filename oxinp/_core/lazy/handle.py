@@ -7,19 +7,34 @@ that is the same array. What is made on the host has no layout until somebody as
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._core.lazy import explain, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.expr import Unsupported, leaf
+from oxinp._core.lazy.fused_views import fused_view
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout, address_of
-from oxinp._core.memory.storage import SHARED, Pin, Stale, Storage, Value, is_pinned, is_shared
-from oxinp._runtime import here
+from oxinp._core.memory.storage import (
+    SHARED,
+    WRITING,
+    Pin,
+    Stale,
+    Storage,
+    Value,
+    drop_pin,
+    is_shared,
+    pinned,
+)
+from oxinp._runtime import here, hooks
+from oxinp._runtime.forking import free_in_children
 
 
 class Handle:
@@ -57,9 +72,14 @@ def host_layout(array: np.ndarray[Any, Any]) -> Layout:
 
 def host_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the bytes of a dense array (in C, Fortran or any permuted order) as a flat uint8 view."""
-    if not array.flags.c_contiguous:
-        array = array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
-    return array.reshape(-1).view(np.uint8)
+    return _in_order(array).reshape(-1).view(np.uint8)
+
+
+def _in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a dense array with its axes in the order in which its elements lie."""
+    if array.flags.c_contiguous:
+        return array
+    return array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 
 def is_dense(array: np.ndarray[Any, Any]) -> bool:
@@ -69,16 +89,13 @@ def is_dense(array: np.ndarray[Any, Any]) -> bool:
 
 
 def device_value(storage: Storage) -> Value:
-    """Return the device side of a storage, uploading what is only on the host."""
+    """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
     value = storage.value
     if value is None:
         with LOCK:
             value = storage.value
             if value is None:
-                pinned = is_pinned(storage)
                 value = _upload(storage)
-                if not pinned:
-                    storage.value = value
     return value
 
 
@@ -88,18 +105,21 @@ def _upload(storage: Storage) -> Value:
     if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
         raise Unsupported(f"dtype {host.dtype} has no kernels yet")
     backend = device()
-    stale = storage.stale
     if explain.REPORTS:
         explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
-    if stale is None or type(stale) is Pin:
-        buffer = backend.allocate(host.nbytes)
-        if host.nbytes:
-            backend.upload(buffer.ptr, host_bytes(host))
-    else:
-        buffer = stale.buffer
-        backend.upload(buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+    drop_pin(storage)
+    stale = storage.stale
+    if stale is None or stale.is_pin:
+        stale = Stale(backend.allocate(host.nbytes), 0, host.nbytes)
+        if storage.stale is None:  # else it is pinned, perhaps only since it was asked for: this copy is not kept
+            storage.stale = stale  # from here on nobody writes to the host side without the lock
+    if stale.high > stale.low:
+        backend.upload(stale.buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+    value = on_device(host_layout(host), stale.buffer)
+    if storage.stale is stale:
+        storage.value = value
         storage.stale = None
-    return on_device(host_layout(host), buffer)
+    return value
 
 
 def expression(handle: Handle) -> Value:
@@ -116,6 +136,18 @@ def expression(handle: Handle) -> Value:
         with LOCK:
             value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
     return read(layout, value)
+
+
+def chain(handle: Handle) -> Value:
+    """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
+    storage = handle._storage
+    layout = handle._layout
+    value = storage.value
+    if value is not None and value[0].nodes and value[0].layout is not layout:
+        viewed = fused_view(value, layout)
+        if viewed is not None:
+            return viewed
+    return expression(handle)
 
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:
@@ -135,6 +167,8 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     layout = handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
+    elif host.dtype.hasobject:
+        view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
     handle._cache = made = (host, view)
@@ -148,6 +182,16 @@ def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
     # NumPy checks strides against the memory even of no elements; where it lies still counts.
     nowhere = np.asarray(memory, np.uint8).reshape(-1)[layout.offset : layout.offset].view(layout.dtype)
     return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
+
+
+def _references_at(host: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
+    """Return what lies in a layout in an array of references to Python objects, which are not seen as bytes."""
+    memory = _in_order(host)
+    if layout.dtype == host.dtype and layout.is_contiguous and layout.size == host.size:
+        return memory.reshape(layout.shape)
+    if not layout.size:
+        return np.empty(layout.shape, layout.dtype)
+    return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
 
 
 def _await(storage: Storage) -> None:
@@ -217,7 +261,8 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
 def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the host view of a handle for writing: the device side becomes stale where the view lies.
 
-    Whoever writes does so before giving up `LOCK`, or another thread's upload may miss it.
+    Whoever writes does so before giving up `LOCK`, or another thread's upload may miss it, and without running
+    code of the user's, whose reads may have it uploaded in this thread: `begin_writing` is for both.
 
     Raises
     ------
@@ -240,3 +285,81 @@ def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
             stale.low = min(stale.low, low)
             stale.high = max(stale.high, high)
     return view
+
+
+def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the host view of a handle for a call that writes to it: its storage is pinned until `end_writing`.
+
+    Raises
+    ------
+    Unsupported
+        As `writes_host`.
+    """
+    storage = handle._storage
+    if storage.host is not None and storage.value is None:
+        host, view = host_and_view(handle)
+        if storage.host is host and storage.stale is None and storage.value is None:
+            storage.stale = WRITING  # no other thread has run since the last three conditions
+            return view
+    with LOCK:
+        view = writes_host(handle)
+        pinned(storage).num_writers += 1
+    return view
+
+
+def compute_into(
+    compute: Callable[..., Any], operands: list[Any], keywords: dict[str, Any], outs: tuple[Handle | None, ...]
+) -> Any:
+    """Let NumPy compute, its results going to what handles read on the host; None stands for a new array."""
+    written = []
+    views: list[Any] = []
+    try:
+        for out in outs:
+            views.append(None if out is None else begin_writing(out))
+            if out is not None:
+                written.append(out._storage)
+        return compute(*operands, **{**keywords, "out": tuple(views)})
+    finally:
+        for storage in written:
+            end_writing(storage)
+
+
+def end_writing(storage: Storage) -> None:
+    """Note that a call that wrote to a storage's host side has ended, after `begin_writing` or `WRITING`."""
+    if storage.stale is WRITING:
+        storage.stale = None
+        return
+    with LOCK:
+        pin = storage.stale
+        if isinstance(pin, Pin):
+            pin.num_writers -= 1
+            drop_pin(storage)
+
+
+def leave_device() -> None:
+    """Bring to the host what is on the device, for the next operation may run elsewhere.
+
+    What others hold there stays, and so does what the garbage collector does not list (`gc.freeze`): `placement.device`
+    reaches it as long as no other device takes the place of this one.
+    """
+    schedule.flush_all()
+    for storage in [found for found in gc.get_objects() if type(found) is Storage]:
+        if is_shared(storage):
+            continue
+        if storage.value is not None:
+            fetch_storage(storage)
+        with LOCK:
+            if storage.host is not None:
+                storage.value = None
+            stale = storage.stale
+            if isinstance(stale, Pin):
+                stale.buffer = None
+            else:
+                storage.stale = None
+
+
+hooks.before_leaving.append(leave_device)
+
+# In a forked child nothing that is pending can be computed, and nobody holds the lock.
+free_in_children(LOCK)
+hooks.in_forked_child += [schedule.PENDING.clear, CALLS.clear]

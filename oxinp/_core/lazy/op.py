@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
+from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import keyed
@@ -123,10 +124,13 @@ class BoundOp:
         key = keyed(variant)
         found = self.executables.get(key)
         if found is None or found.version != config.version:
-            plan = self.op.plan(self, variant)
-            sizes = [layout.nbytes for layout in self.layouts]
-            found = self.executables[key] = Executable(plan, sizes, self.kinds)
+            missing(lambda: self._build(key, variant))
+            found = self.executables[key]
         return found
+
+    def _build(self, key: Any, variant: Hashable) -> None:
+        plan = self.op.plan(self, variant)
+        self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], self.kinds)
 
     def describe(self) -> str:
         """Say in a few words what it computes."""
@@ -150,15 +154,20 @@ class BoundOp:
         key = keyed((graph, place))
         version, found = self.fused.get(key, (-1, None))
         if version != config.version:
-            assert self.op.fuse is not None
-            plan = self.op.fuse(self, graph, place)
-            if plan is not None:
-                kinds = kinds_of(graph)
-                found = Executable(plan, (graph.layout.nbytes,), [*self.kinds, *kinds[:place], *kinds[place + 1 :]])
-            if len(self.fused) >= MAX_FUSED:
-                self.fused.clear()
-            self.fused[key] = config.version, found
+            missing(lambda: self._build_fused(key, graph, place))
+            _, found = self.fused[key]
         return found
+
+    def _build_fused(self, key: Any, graph: Graph, place: int) -> None:
+        assert self.op.fuse is not None
+        made = None
+        plan = self.op.fuse(self, graph, place)
+        if plan is not None:
+            kinds = kinds_of(graph)
+            made = Executable(plan, (graph.layout.nbytes,), [*self.kinds, *kinds[:place], *kinds[place + 1 :]])
+        if len(self.fused) >= MAX_FUSED:
+            self.fused.clear()
+        self.fused[key] = config.version, made
 
 
 MAX_FUSED = 64

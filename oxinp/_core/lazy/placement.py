@@ -32,9 +32,9 @@ accesses: dict[ref[Storage], tuple[int, int]] = {}
 
 
 def device() -> Backend:
-    """Return the backend, where something is already known to run there."""
-    backend = _runtime.current()
-    assert backend is not None
+    """Return the backend, where something is already known to be there, even if new work goes to the host by now."""
+    backend = _runtime.latest()
+    assert backend is not None, "nothing can be on a device before there is one"
     return backend
 
 

@@ -9,9 +9,10 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK, Pending
+from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
-from oxinp._core.lazy.handle import Handle, device_value, expression, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, Value, is_pinned, make_storage
@@ -144,7 +145,7 @@ def express(
         As NumPy.
     """
     while True:
-        values = [expression(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
+        values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
         positions = None
         leaves: tuple[Any, ...] = ()
         mask = 0
@@ -154,18 +155,15 @@ def express(
                 break
             leaves += entries
             mask |= bits
-        key = (*[value[0] for value in values], positions, target)
-        record = operation.records.get(key)
+        table, key = operation.pairs, None
+        if target is None and len(values) <= 2:
+            key = _pair(values, positions, operands)
+        if key is None:
+            table, key = operation.records, (*[value[0] for value in values], positions, target)
+        record = table.get(key) or table.recall(key)
         if record is None:
-            if positions is None:
-                positions = _apart(values)
-            pair = _pair(values, positions, operands) if target is None and len(values) <= 2 else None
-            record = operation.pairs.recall(pair) or operation.records.recall(key)
-            if record is None:
-                record = combine(operation, tuple([value[0] for value in values]), positions, target)
-            remember(operation.records, key, record)
-            if pair is not None and record.graph is not None:
-                remember(operation.pairs, pair, record)
+            record = combine(operation, tuple([value[0] for value in values]), positions, target)
+            remember(table, key, record)
         if record.graph is not None:
             if is_checked:
                 record.is_checked = True
@@ -183,12 +181,17 @@ def express(
             schedule.materialise(operands[i]._storage)
 
 
-def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...], operands: tuple[Any, ...]) -> Any:
+def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
     """Return where `operators` looks first: the graphs, and the shared leaf if there is one; None where it does not."""
     if len(values) == 1:
-        is_plain = not values[0][0].is_scalar and positions[0] == tuple(range(len(values[0][1])))
-        return (values[0][0],) if is_plain else None
+        (graph, leaves, _) = values[0]
+        is_plain = not graph.is_scalar and (positions is None or positions[0] == tuple(range(len(leaves))))
+        return (graph,) if is_plain else None
     (left, left_leaves, _), (right, right_leaves, _) = values
+    if positions is None:
+        if left.is_scalar:
+            return type(operands[0]), right
+        return left, type(operands[1]) if right.is_scalar else right
     # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
     if left.is_scalar:
         return (type(operands[0]), right) if positions[1] == tuple(range(1, 1 + len(right_leaves))) else None
@@ -215,16 +218,6 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
     for place, convert in record.scalars:
         converted[place] = convert(leaves[place])
     return tuple(converted)
-
-
-def _apart(values: list[Value]) -> tuple[tuple[int, ...], ...]:
-    """Number the leaves of operands that share none."""
-    positions = []
-    count = 0
-    for graph, _, _ in values:
-        positions.append(tuple(range(count, count + len(graph.leaves))))
-        count += len(graph.leaves)
-    return tuple(positions)
 
 
 def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
@@ -270,7 +263,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
         key = (graphs[0], type(operands[1]))
     record = operation.pairs.get(key) or operation.pairs.recall(key)
     if record is None:
-        record = combine(operation, graphs, _apart([(graph, (), 0) for graph in graphs]))
+        record = combine(operation, graphs, None)
         remember(operation.pairs, key, record)
     return record.cost if record.graph is not None else -1.0
 
@@ -342,23 +335,29 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
     source, depth
         As for `schedule.write`.
     """
+    attempt(_store, out, value, source, depth)  # under the lock nobody computes or reads the old value meanwhile
+
+
+def _store(out: Any, value: Value, source: Storage | None, depth: int) -> None:
     storage = out._storage
-    with LOCK:  # nobody computes or reads the old value meanwhile
-        if out._view is None:
-            storage.value = value
-            storage.host = None
-            storage.stale = None
-            if value[0].nodes:
-                schedule.enter(storage)
-            return
-        if is_pinned(storage):
+    if is_pinned(storage):
+        _store_on_host(out, value)
+        return
+    if out._view is None:
+        storage.value = value
+        storage.host = None
+        storage.stale = None
+        if value[0].nodes:
+            schedule.enter(storage)
+        return
+    if storage.value is None:
+        device_value(storage)
+        if storage.value is None:  # it has been pinned since
             _store_on_host(out, value)
             return
-        if storage.value is None:
-            device_value(storage)
-        schedule.materialise(storage)
-        if out._layout.size:
-            schedule.write(storage, out._layout, value, source, depth)
+    schedule.materialise(storage)
+    if out._layout.size:
+        schedule.write(storage, out._layout, value, source, depth)
 
 
 def store_result(out: Any, value: Value) -> None:
@@ -372,12 +371,13 @@ def store_result(out: Any, value: Value) -> None:
 
 
 def _store_on_host(out: Any, value: Value) -> None:
-    """Compute an expression on the device for elements that others see on the host."""
+    """Compute an expression on the device for elements that others see, or NumPy writes, on the host."""
     if out._layout.size:
-        _, buffer = schedule.evaluate(value)
-        computed = np.empty(out._layout.shape, out._layout.dtype)
+        graph, buffer = schedule.evaluate(value)
+        layout = graph.layout
+        computed = np.empty(layout.nbytes, np.uint8)
         placement.device().download(computed, buffer.ptr)
-        host_view(out)[...] = computed
+        writes_host(out)[...] = np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 
 def check_writeable(out: Any) -> None:
@@ -411,8 +411,19 @@ def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
 _CASTS_KNOWN: set[Any] = set()
 
 
+def other_side(value: Any) -> Any:
+    """Return what an operator's other side is to `apply`, as `operand` does; NotImplemented to decline.
+
+    An operator, unlike a ufunc, also leaves the operation to what is no array, but claims priority over arrays (as
+    SciPy's sparse arrays do): NumPy's legacy protocol.
+    """
+    if not hasattr(value, "__array__") and getattr(value, "__array_priority__", 0) > 0:
+        return NotImplemented
+    return operand(value)
+
+
 def operand(value: Any) -> Any:
-    """Return what an operator's other side is to `apply`: a handle or a scalar; NotImplemented to decline.
+    """Return what an operand is to `apply`: a handle or a scalar; NotImplemented to decline.
 
     Declined is what has a say of its own in ufuncs, or forbids them, subclasses of NumPy's array included.
     """
@@ -426,6 +437,39 @@ def operand(value: Any) -> Any:
     if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
         return NotImplemented
     return types.from_host(np.asarray(value))
+
+
+def mask_operand(where: Any) -> Any:
+    """Return what `where=` is to a call: arrays have to be of truth values, anything else is asked whether it is true.
+
+    NotImplemented to decline, as `operand` does.
+    """
+    if type(where) is types.scalar and where._layout.dtype != np.bool_:
+        where = np.asarray(where)[()]
+    is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
+    if is_array and not isinstance(where, np.generic):
+        return operand(where)
+    found = np.asarray(where, np.bool_)
+    return operand(found) if found.ndim else found[()]
+
+
+_ARRAY_LIKE = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__")
+
+
+def operand_in_place(value: Any) -> Any:
+    """Return what `operand` does for an in-place operator, which takes arrays of NumPy's subclasses for their elements.
+
+    It cannot leave the operation to them: whoever else has the array would not see what was computed.
+    """
+    found = other_side(value)
+    if found is NotImplemented and getattr(type(value), "__array_ufunc__", None) is _NumpyArray.__array_ufunc__:
+        return types.from_host(np.asarray(value))
+    return found
+
+
+def declined_in_place(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return what an in-place operator returns where `operand_in_place` declines: NumPy's ufunc asks the other side."""
+    return ufunc(a, b, out=(a,)) if hasattr(type(b), "__array_ufunc__") else NotImplemented
 
 
 def declined(ufunc: np.ufunc, a: Any, b: Any) -> Any:

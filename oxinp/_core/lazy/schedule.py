@@ -17,10 +17,12 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import chains
-from oxinp._core.lazy.calls import CALLS, LOCK, Pending, at_work, request, run_calls
+from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.calls import Call
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.op import BoundOp
-    from oxinp._core.memory.layout import Layout
     from oxinp._core.memory.storage import Value
     from oxinp._runtime.memory import Buffer
     from oxinp._runtime.timeline import Timeline
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 PENDING: list[ref[Storage]] = []
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
+MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
 RECORDERS: list[Record] = []
@@ -93,20 +95,24 @@ def materialise(storage: Storage) -> Value:
     """
     value: Any = storage.value
     if value[0].nodes:
-        with LOCK:
-            value = storage.value
-            if value[0].nodes:
-                if here.are_several and (origin := _elsewhere(storage)) is not None:
-                    with here.on(origin):
-                        return materialise(storage)
-                outer, at_work.storage = at_work.storage, storage
-                try:
-                    return _compute(storage, value)
-                finally:
-                    at_work.storage = outer
-    elif type(value[1][0]) is Pending and value[1][0].call is not None:
+        return attempt(_materialise, storage)
+    if type(value[1][0]) is Pending and value[1][0].call is not None:
         value[1][0].call.run()
     return value  # type: ignore[no-any-return]
+
+
+def _materialise(storage: Storage) -> Value:
+    value: Any = storage.value
+    if not value[0].nodes:
+        return value  # type: ignore[no-any-return]
+    if here.are_several and (origin := _elsewhere(storage)) is not None:
+        with here.on(origin):
+            return _materialise(storage)
+    outer, at_work.storage = at_work.storage, storage
+    try:
+        return _compute(storage, value)
+    finally:
+        at_work.storage = outer
 
 
 def _compute(storage: Storage, value: Value) -> Value:
@@ -134,13 +140,13 @@ def _compute(storage: Storage, value: Value) -> Value:
     try:
         if CALLS and not wanted and (done := _fused(storage, value, others)) is not None:
             return done
-        if REPORTS:
-            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
         if program is None or program.version != config.version:
             program = chains.find(graph)
+        if REPORTS:
+            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if program.arrays_only:  # `Executable.run`, spelled out
             buffer = program.allocate(program.nbytes)
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -217,12 +223,13 @@ def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
         places = _places(graph, leaves, part, part_leaves)
         if places is None:
             continue
-        key = (part, places)
-        if key not in graph.interior:
-            if len(graph.interior) >= chains.MAX_PROGRAMS:
-                graph.interior.clear()
-            graph.interior[key] = find_value(graph, part, places)
-        number = graph.interior[key]
+        key = (part.structure, places)
+        known = graph.structure.interior
+        if key not in known:
+            if len(known) >= chains.MAX_PROGRAMS:
+                known.clear()
+            known[key] = find_value(graph.structure, part.structure, places)
+        number = known[key]
         if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
             wanted.setdefault(number, other)
     return wanted
@@ -246,6 +253,8 @@ def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage
     key = tuple(sorted(wanted))
     interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
     program = chains.find(graph, interior)
+    if REPORTS:
+        note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
     for number, buffer in zip(key, rest, strict=True):
@@ -296,6 +305,8 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
             direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
             flush_readers(storage.value, source if direct else None)
             if not direct:
+                between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
+                chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
                 if source is not None and source is not storage:
                     graph, leaves, _ = materialise(source)
                 else:
@@ -338,9 +349,10 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
+    executable = bound.executable(layout.form)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    bound.executable(layout.form).run_into(buffer.ptr + layout.offset, leaves)
+    executable.run_into(buffer.ptr + layout.offset, leaves)
     storage.host = None
     storage.stale = None
     if source is not None:
@@ -414,13 +426,15 @@ def flush_all() -> None:
     with LOCK:
         pending = _pending()
         run_calls(lambda call: _is_shared(call, pending))  # once, before those
-        del PENDING[: len(pending)]
+        if len(pending) > MAX_TOGETHER:
+            del PENDING[: len(pending)]
         try:
             for storage in reversed(pending):
                 if storage.value is not None:
                     materialise(storage)
         finally:
-            PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
+            if len(pending) > MAX_TOGETHER:
+                PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
         run_calls()
 
 

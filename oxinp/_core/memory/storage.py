@@ -10,7 +10,7 @@ host       None                     array     on the host only (``stale``: an ou
 device     (leaf, (Buffer,), mask)  None      on the device only
 mirrored   (leaf, (Buffer,), mask)  array     both sides are valid
 pending    (Graph, leaves, mask)    None      the graph applied to its leaves will fill one Buffer
-pinned     None                     array     others hold the host side: ``stale`` is a `Pin`
+pinned     None                     array     others hold the host side, or NumPy writes to it: ``stale`` is a `Pin`
 shared     (leaf, (Buffer,), mask)  None      others hold the Buffer: the mask has the bit `SHARED`
 =========  =======================  ========  ===================================================
 
@@ -62,6 +62,8 @@ class Stale:
 
     __slots__ = ("buffer", "high", "low")
 
+    is_pin = False
+
     def __init__(self, buffer: Buffer, low: int, high: int) -> None:
         self.buffer = buffer
         self.low = low
@@ -69,22 +71,44 @@ class Stale:
 
 
 class Pin(Stale):
-    """No device copy is good for longer than one operation: the host side is also somebody else's.
+    """No device copy is good for longer than one operation: the host side is also somebody else's, or being written.
 
     Attributes
     ----------
+    buffer : Buffer or None
+        An outdated device copy, which is kept for the time after the pin.
     holders : list of weak references
         The arrays through which others see the host side; it is pinned as long as one is alive.
     is_forever : bool
         Others hold an address, or the memory was theirs from the start.
+    num_writers : int
+        Calls of NumPy that write to the host side; it is pinned until the last of them has ended.
     """
 
-    __slots__ = ("holders", "is_forever")
+    __slots__ = ("holders", "is_forever", "num_writers")
+
+    is_pin = True
 
     def __init__(self) -> None:
+        self.buffer: Any = None
         self.low = self.high = 0
         self.holders: list[ref[Any]] = []
         self.is_forever = False
+        self.num_writers = 0
+
+    def is_needed(self) -> bool:
+        """Whether anybody still holds the host side or writes to it."""
+        return bool(self.num_writers) or self.is_forever or any(holder() is not None for holder in self.holders)
+
+
+WRITING = Pin()
+"""The pin of a host side that one call of NumPy's writes to, where there is no device copy: one object for all of them.
+
+It alone is set without a lock, by a thread that has just seen ``value`` and ``stale`` to be None, and taken away by
+that thread if it is still there (`handle.end_writing` otherwise). Between the look and the assignment nothing is
+called, and only at calls does the interpreter change threads.
+"""
+WRITING.num_writers = 1
 
 
 class Storage:
@@ -117,14 +141,35 @@ class Storage:
 
 
 def is_pinned(storage: Storage) -> bool:
-    """Whether others hold the host side; a pin that nobody needs any more goes."""
+    """Whether others hold the host side, or NumPy writes to it."""
     pin = storage.stale
-    if type(pin) is not Pin:
-        return False
-    if pin.is_forever or any(holder() is not None for holder in pin.holders):
-        return True
-    storage.stale = None
-    return False
+    return isinstance(pin, Pin) and pin.is_needed()
+
+
+def drop_pin(storage: Storage) -> None:
+    """Let a pin go that nobody needs any more; under the scheduler's lock."""
+    pin = storage.stale
+    if isinstance(pin, Pin) and not pin.is_needed():
+        storage.stale = None if pin.buffer is None else Stale(pin.buffer, pin.low, pin.high)
+
+
+def pinned(storage: Storage) -> Pin:
+    """Return the pin of a storage that has no device side, a new one if need be; under the scheduler's lock.
+
+    The caller says in it why it is needed.
+    """
+    stale = storage.stale
+    if isinstance(stale, Pin) and stale is not WRITING:
+        return stale
+    pin = Pin()
+    if isinstance(stale, Stale) and stale is not WRITING:
+        pin.buffer, pin.low, pin.high = stale.buffer, stale.low, stale.high
+        storage.stale = pin
+        return pin
+    # Nothing is called between the two, see `WRITING`.
+    pin.num_writers = 0 if storage.stale is None else 1
+    storage.stale = pin
+    return pin
 
 
 def is_shared(storage: Storage) -> bool:

@@ -63,7 +63,7 @@ def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | Non
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
     if order != "C" or dtype not in DEVICE_TYPES or _is_small(shape, dtype):
         return None
-    layout = Layout.of(dtype, np.broadcast_to(_POINT, shape).shape)
+    layout = Layout.of(dtype, np.empty(shape, _NOTHING).shape)
     return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
 
 
@@ -79,7 +79,7 @@ def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
         return False
 
 
-_POINT = np.zeros((), np.bool_)
+_NOTHING = np.dtype([])  # of no bytes
 
 
 def _iota(dtype: np.dtype[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What a chain of operations makes of a product, as the finish of the product's own kernel."""
+"""What a chain of operations makes of a product, as the epilogue of the product's own kernel."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from oxinp._kernels.problem import Instr, Operand
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._ptx.types import Type
 
 
-def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
+def epilogue_of(graph: Graph, place: int, type: Type, acc: Type) -> Epilogue | None:
     """Return what a graph makes of the sums of a product; None if that reads arrays across rows.
 
     Parameters
@@ -41,6 +41,6 @@ def finish_of(graph: Graph, place: int, type: Type, acc: Type) -> Finish | None:
     instrs += [
         Instr(node.lower, DEVICE_TYPES[node.dtype], tuple(numbers[a] for a in node.args)) for node in graph.nodes
     ]
-    epilogue = importlib.import_module("oxinp._kernels.gemm.epilogue")
-    finish: Finish = epilogue.Finish(others, tuple(instrs), numbers[graph.result])
-    return finish
+    module = importlib.import_module("oxinp._kernels.gemm.epilogue")
+    made: Epilogue = module.Epilogue(others, tuple(instrs), numbers[graph.result])
+    return made

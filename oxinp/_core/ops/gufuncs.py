@@ -12,7 +12,16 @@ from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
-from oxinp._core.lazy.record import check_writeable, is_hosted, operand, types, wrap_host
+from oxinp._core.lazy.record import (
+    check_writeable,
+    declined_in_place,
+    is_hosted,
+    operand,
+    operand_in_place,
+    other_side,
+    types,
+    wrap_host,
+)
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy
 from oxinp._core.memory.layout import Layout
@@ -246,14 +255,15 @@ def operator_methods() -> dict[str, Any]:
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
         if type(self) is type(other) is types.ndarray:
             return product.of_two(self, other)
-        return NotImplemented if operand(other) is NotImplemented else product(self, other)
+        return NotImplemented if other_side(other) is NotImplemented else product(self, other)
 
     def __rmatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        return NotImplemented if operand(other) is NotImplemented else product(other, self)
+        return NotImplemented if other_side(other) is NotImplemented else product(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        if operand(other) is NotImplemented:
-            return NotImplemented
+        given, other = other, operand_in_place(other)
+        if other is NotImplemented:
+            return declined_in_place(np.matmul, self, given)
         if not self.ndim or np.ndim(other) < 2:
             stand_in = np.ones([1] * self.ndim)
             stand_in @= np.ones([1] * np.ndim(other))  # NumPy's own error

@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
@@ -23,7 +23,7 @@ from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
-from oxinp._core.ops.epilogue import finish_of
+from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -31,7 +31,7 @@ from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.gemm.operand import Matrices
     from oxinp._kernels.plan import Plan
 
@@ -189,8 +189,8 @@ class Product:
         )
         return left, right
 
-    def planned(self, finish: Finish | None = None) -> Plan | None:
-        """The launches on faster units, if there are such; with a finish, one that has the sums of those without."""
+    def planned(self, epilogue: Epilogue | None = None) -> Plan | None:
+        """The launches on faster units, if there are such; with an epilogue, one that has the sums of those without."""
         plan: Plan | None = _planner().plan_steps(
             self.layout.shape,
             self.left.shape[-1],
@@ -198,7 +198,7 @@ class Product:
             DEVICE_TYPES[self.dtype],
             device().capability,
             *self.settings,
-            finish,
+            epilogue,
         )
         return plan
 
@@ -215,11 +215,11 @@ class Product:
         """
         type_ = DEVICE_TYPES[self.dtype]
         acc = _SUMS.get(type_, type_)
-        finish = finish_of(graph, place, type_, acc)
-        if finish is None:
+        epilogue = epilogue_of(graph, place, type_, acc)
+        if epilogue is None:
             return None
         if self.planned() is not None:
-            return self.planned(finish)
+            return self.planned(epilogue)
         plan: Plan | None = _planner().plan(
             self.layout.shape,
             self.left.shape[-1],
@@ -227,7 +227,7 @@ class Product:
             acc,
             DEVICE_TYPES[graph.dtype],
             device().capability,
-            importlib.import_module("oxinp._kernels.gemm.variant").Variant(finish=finish, has_plain_sums=True),
+            importlib.import_module("oxinp._kernels.gemm.variant").Variant(epilogue=epilogue, has_plain_sums=True),
         )
         return plan
 

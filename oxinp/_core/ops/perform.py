@@ -6,10 +6,10 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, expression, host_view
+from oxinp._core.lazy.handle import Handle, chain, expression, host_view
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.record import is_hosted, wrap_host, wrap_result
 from oxinp._core.manipulation.copy import copy
@@ -68,7 +68,7 @@ def perform_on_device(op: Op, operands: Sequence[Handle], parameters: tuple[Hash
 def _value(op: Op, operand: Handle) -> Value:
     """What an operation reads: a chain where it takes one, else what lies in memory, contiguous where it must."""
     if op.takes_chains:
-        return expression(operand)
+        return chain(operand)
     if not (op.takes_views or operand._layout.is_contiguous):
         operand = copy(operand)
     value = expression(operand)

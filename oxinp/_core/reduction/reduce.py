@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import inputs, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -28,7 +28,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, expression, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
@@ -207,7 +207,7 @@ def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
 
 def _elements(array: Handle, where: Any, mean: Any) -> tuple[Value, bool]:
     """Return the chain whose elements are reduced, and whether its last node is a mask's (see `_MASKED`)."""
-    value = expression(array)
+    value = chain(array)
     if mean is not None:
         dtype = _deviation_loop((array._layout.dtype, mean._layout.dtype)).output
         target = result_layout(dtype, array._layout.shape, [array._layout])

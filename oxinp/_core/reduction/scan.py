@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import inputs, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -23,7 +23,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, expression, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host, wrap_result
@@ -115,7 +115,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
     if not layout.ndim or isinstance(axis, tuple):
         raise Unsupported("NumPy says what it takes")
     axis = normalize_axis_index(axis, layout.ndim)
-    value = expression(array)
+    value = chain(array)
     source = value[0].dtype
     result = _result_dtype(row, source, source.num, dtype)
     if out is not None and (out._layout.dtype != result or out._layout.shape != layout.shape):

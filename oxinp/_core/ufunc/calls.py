@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.calls import LOCK
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import Handle, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.record import (
     COPY,
     WHERE,
@@ -126,10 +125,10 @@ def _on_host(call: Call) -> Any:
     if call.where is not None:
         keywords["where"] = _seen(call.where)
     operands = [_seen(x) for x in call.operands]
-    with LOCK:
-        if any(out is not None for out in call.outs):
-            keywords["out"] = tuple(None if out is None else writes_host(out) for out in call.outs)
+    if all(out is None for out in call.outs):
         results = call.row.numpy(*operands, **keywords)
+    else:
+        results = compute_into(call.row.numpy, operands, keywords, call.outs)
     if len(call.outs) == 1:
         return wrap_host(results) if call.outs[0] is None else call.outs[0]
     return tuple(wrap_host(result) if out is None else out for result, out in zip(results, call.outs, strict=True))

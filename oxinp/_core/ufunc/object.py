@@ -11,8 +11,17 @@ from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import Handle, host_view
-from oxinp._core.lazy.record import apply, apply_into, check_writeable, is_host_only, operand, types, wrap_host
+from oxinp._core.lazy.handle import Handle, compute_into, host_view
+from oxinp._core.lazy.record import (
+    apply,
+    apply_into,
+    check_writeable,
+    is_host_only,
+    mask_operand,
+    operand,
+    types,
+    wrap_host,
+)
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -70,7 +79,7 @@ class ufunc:  # noqa: N801 - NumPy's name
                 return result
         where = kwargs.get("where", True)
         operands = tuple([operand(x) for x in args[:num_inputs]])
-        mask = None if where is True else operand(where)
+        mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
         if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
@@ -111,8 +120,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         if all(out is None for out in outs):
             results = self._row.numpy(*operands, **keywords)
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
-        keywords["out"] = tuple(None if out is None else host_view(out) for out in outs)
-        results = self._row.numpy(*operands, **keywords)
+        results = compute_into(self._row.numpy, operands, keywords, outs)
         if len(outs) == 1:
             return outs[0]
         return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))
@@ -144,7 +152,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         return self._fall_back(operands, kwargs if "out" in kwargs else {**kwargs, "out": outs})
 
     def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return call(self._row.numpy, args, kwargs, name=self.__name__, mutates=("out",))
+        return call(self._row.numpy, args, kwargs, name=self.counted_name, mutates=("out",))
 
     def reduce(
         self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
@@ -186,13 +194,13 @@ class ufunc:  # noqa: N801 - NumPy's name
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
         args = (a, indices) if b is None else (a, indices, b)
-        call(self._row.numpy.at, args, {}, name=f"{self.__name__}.at", mutates=(0,))
+        call(self._row.numpy.at, args, {}, name=f"{self.counted_name}.at", mutates=(0,))
 
     def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if SUBCLASSES and leader((*args, kwargs.get("out"))) is not None:
             given = {key: value for key, value in kwargs.items() if value is not None}
             return getattr(self._row.numpy, method)(*args, **given)
-        name = f"{self.__name__}.{method}"
+        name = f"{self.counted_name}.{method}"
         return call(getattr(self._row.numpy, method), args, kwargs, name=name, mutates=("out",))
 
     def __getattr__(self, name: str) -> Any:
@@ -202,11 +210,35 @@ class ufunc:  # noqa: N801 - NumPy's name
     def __name__(self) -> str:
         return self._row.name
 
+    @property
+    def counted_name(self) -> str:
+        """The name that a fallback is counted by."""
+        return self.__name__
+
     def __reduce__(self) -> Any:
         return _of_name, (self.__name__,)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"
+
+
+class Documentation:
+    """What `__doc__` is: a class's own text, and NumPy's (SciPy's) for a ufunc.
+
+    Parameters
+    ----------
+    text : str or None
+        The class's.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __get__(self, instance: ufunc | None, kind: type) -> str | None:
+        return self._text if instance is None else instance._row.numpy.__doc__
+
+
+ufunc.__doc__ = Documentation(ufunc.__doc__)  # type: ignore[assignment]
 
 
 def _of_name(name: str) -> Any:

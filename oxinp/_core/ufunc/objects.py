@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import WHERE, apply, declined, operand, types
+from oxinp._core.lazy.record import WHERE, apply, declined, operand, other_side, types
 from oxinp._core.ufunc.object import OBJECTS, ufunc
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.power import Power
@@ -58,11 +58,11 @@ def _calls(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     called, row = UFUNC_OBJECTS[name], ROWS[name]
 
     def operator(a: Any, b: Any) -> Any:
-        other = operand(b)
+        other = other_side(b)
         return declined(row.numpy, a, b) if other is NotImplemented else called(a, other)
 
     def reflected(a: Any, b: Any) -> Any:
-        other = operand(b)
+        other = other_side(b)
         return declined(row.numpy, b, a) if other is NotImplemented else called(other, a)
 
     return operator, reflected

@@ -24,7 +24,10 @@ def operations_of(
     signature, casting
         See `numpy.ufunc.resolve_dtypes`.
     """
-    return tuple(_operation_of(row, i, signature, casting) for i in range(row.numpy.nout))
+    made = tuple(_operation_of(row, i, signature, casting) for i in range(row.numpy.nout))
+    for operation in made:
+        operation.outputs = made  # recorded together: one kernel computes all that are wanted
+    return made
 
 
 def _operation_of(row: UfuncRow, output: int, signature: tuple[Any, ...] | None, casting: Any) -> Operation:

@@ -18,9 +18,20 @@ from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import expression, host_view
-from oxinp._core.lazy.record import apply, apply_into, declined, operand, store, types, wrap_host, wrap_pending
-from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
+from oxinp._core.lazy.record import (
+    apply,
+    apply_into,
+    declined,
+    declined_in_place,
+    operand_in_place,
+    other_side,
+    store,
+    types,
+    wrap_host,
+    wrap_pending,
+)
+from oxinp._core.memory.storage import SHARED, WRITING, Storage
 from oxinp._core.ufunc.table import UfuncRow
 
 _new = object.__new__
@@ -36,6 +47,14 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     except ValueError:  # which NumPy raises itself, unless something else is wrong as well
         return -1
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
+
+
+_EQUALITY = (python_operator.eq, python_operator.ne)
+
+
+def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
+    """Return an array of NumPy's with the dtype and shape of one of ours."""
+    return np.broadcast_to(np.zeros((), x._layout.dtype), x._layout.shape)
 
 
 def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:
@@ -59,7 +78,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
             value = storage.value
             if value is not None:
                 if value[0].layout is not a._layout:
-                    value = expression(a)
+                    value = chain(a)
                 record = pairs.get((value[0],))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
@@ -96,10 +115,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 v = right.value
                 if u is not None and v is not None:
                     if u[0].layout is not a._layout:
-                        u = expression(a)
+                        u = chain(a)
                         v = right.value or v  # which that may have computed
                     if v[0].layout is not b._layout:
-                        v = expression(b)
+                        v = chain(b)
                     u_graph, leaves, mask = u
                     v_graph, v_leaves, v_mask = v
                     key: Any = (u_graph, v_graph)
@@ -161,7 +180,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             if x is None:
                 if value is not None:
                     if value[0].layout is not a._layout:
-                        value = expression(a)
+                        value = chain(a)
                     record = pairs.get((value[0], kind))
                     if record is not None and record.graph is not None:
                         try:
@@ -175,7 +194,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
-            other = operand(b)
+            other = other_side(b)
             if other is NotImplemented:
                 return declined(ufunc, a, b)
             b = other
@@ -190,7 +209,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             if x is None:
                 if value is not None:
                     if value[0].layout is not a._layout:
-                        value = expression(a)
+                        value = chain(a)
                     record = pairs.get((kind, value[0]))
                     if record is not None and record.graph is not None:
                         try:
@@ -203,14 +222,20 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 x = cache[1] if cache is not None and cache[0] is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
-        other = operand(b)
+        other = other_side(b)
         return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
-            return apply(operation, compute, (a, b))
-        except Unsupported:
-            return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+            try:
+                return apply(operation, compute, (a, b))
+            except Unsupported:
+                return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+        except TypeError:
+            if row.python not in _EQUALITY:
+                raise
+        # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
+        return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
 
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
@@ -226,14 +251,22 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 y = None if b._storage.host is None else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
-            x = host_view(a)
+            host, x = host_and_view(a)
             if (
                 y is not None
                 and x.size * reach < config.offload_threshold
+                and storage.host is host
                 and storage.stale is None
-                and storage.value is None  # last: no other thread runs between these and the write
+                and storage.value is None
             ):
-                in_place_on_host(x, y)
+                storage.stale = WRITING  # no other thread has run since the last three conditions
+                try:
+                    in_place_on_host(x, y)
+                finally:
+                    if storage.stale is WRITING:  # `end_writing`, spelled out
+                        storage.stale = None
+                    else:
+                        end_writing(storage)
                 return a
         elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):
             # On the device: one dictionary hit says what `apply_into` has found out before.
@@ -247,12 +280,12 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     if graph is not None:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
-        b = operand(b)
-        if b is NotImplemented:
-            return b
+        other = operand_in_place(b)
+        if other is NotImplemented:
+            return declined_in_place(ufunc, a, b)
         try:
-            return apply_into(operation, ufunc, ufunc, (a, b), a)
+            return apply_into(operation, ufunc, ufunc, (a, other), a)
         except Unsupported:
-            return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
+            return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
     return operator, reflected, in_place

@@ -10,7 +10,17 @@ from oxinp._config import config
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.placement import is_host
-from oxinp._core.lazy.record import check_cast, check_writeable, cost_of, declined, is_hosted, operand, types
+from oxinp._core.lazy.record import (
+    check_cast,
+    check_writeable,
+    cost_of,
+    declined,
+    declined_in_place,
+    is_hosted,
+    operand_in_place,
+    other_side,
+    types,
+)
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
 from oxinp._core.ufunc.object import OBJECTS, ufunc
@@ -118,7 +128,7 @@ class Power(ufunc):
                     if is_simpler or (kind in "biu" and name == "square" and type(b) is int):
                         return OBJECTS[name](a) if type(a) is types.ndarray else OBJECTS[name].methods[0](a)
             else:
-                other = operand(b)
+                other = other_side(b)
                 if other is NotImplemented:
                     return declined(row.numpy, a, b)
                 b = other
@@ -127,17 +137,17 @@ class Power(ufunc):
         def reflected_operator(a: Any, b: Any, modulus: Any = None) -> Any:
             if modulus is not None:
                 return NotImplemented
-            other = operand(b)
+            other = other_side(b)
             if other is NotImplemented:
                 return declined(row.numpy, b, a)
             b = other
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 
         def in_place_operator(a: Any, b: Any) -> Any:
-            b = operand(b)
-            if b is NotImplemented:
-                return b
-            return in_place(a, b) if is_small(a, b) else self._on_device((a, b), (a,))
+            other = operand_in_place(b)
+            if other is NotImplemented:
+                return declined_in_place(row.numpy, a, b)
+            return in_place(a, other) if is_small(a, other) else self._on_device((a, other), (a,))
 
         self.methods = (operator, reflected_operator, in_place_operator)
 

@@ -1,8 +1,8 @@
-"""Products and solutions with matrices of which one triangle counts: BLAS's syrk, herk, symm, hemm, trmm and trsm.
+"""Plans of level-3 BLAS with triangular, symmetric and Hermitian matrices: syrk, herk, symm, hemm, trmm and trsm.
 
-Products are `matmul`'s, with forms: tiles that are not wanted, or are all zeros, are not computed. A system is solved
-by halves: blocks on the diagonal by `trsm`, and what they have to do with the others by products, so that
-nearly all of the work is that of products.
+Products are the multistage kernels', which skip tiles that are not wanted or all zeros; or the matrix is symmetrized
+first, for a family of kernels that is faster. trsm is recursive: blocks on the diagonal by substitution, the updates
+between them by products, so that nearly all of the work is in products.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import symmetrize, trsm
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Matrices, contiguous
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.plan import Step
 
 
@@ -34,10 +33,10 @@ def plan_rank_k(
     is_lower: bool,
     is_hermitian: bool = False,
     is_mirrored: bool = False,
-    finish: Finish | None = None,
+    epilogue: Epilogue | None = None,
     c_strides: tuple[int, ...] | None = None,
 ) -> Plan:
-    """Return the launch that makes one triangle of A A^T (syrk), or of A A^H (herk).
+    """Return the plan of one triangle of A A^T (syrk), or of A A^H (herk).
 
     Parameters
     ----------
@@ -46,31 +45,30 @@ def plan_rank_k(
     depth : int
         Columns of A.
     a : Matrices
-        The input; those of the finish come behind it.
+        The first input; those of the epilogue come behind it.
     device : Device
     is_lower : bool
-        Which triangle, diagonal included.
+        Which triangle is computed, diagonal included.
     is_hermitian : bool
         The second factor is conjugated, and the diagonal real.
     is_mirrored : bool
-        The other triangle is written too, as the mirror image; else nothing is written there.
-    finish : Finish, optional
-        What becomes of the sums.
+        The other triangle is stored too, as the mirror image; else nothing is stored there.
+    epilogue : Epilogue, optional
     c_strides : tuple of int, optional
         Of C, in elements, the last one 1; in C order unless given.
     """
     *batch, rows, columns = a.strides
-    turned = Matrices(a.type, (*batch, columns, rows), a.alignment)
+    transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
     variant = Variant(
         b_form=Form(GENERAL, is_conjugated=is_hermitian and a.type.is_complex),
         c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
         is_mirrored_out=is_mirrored,
-        finish=finish,
+        epilogue=epilogue,
         c_strides=c_strides,
     )
-    product = select.plan(shape, depth, a, turned, a.type, a.type, device, variant)
+    product = select.plan(shape, depth, a, transpose, a.type, a.type, device, variant)
     assert product is not None
-    others = finish.inputs if finish is not None else ()
+    others = epilogue.inputs if epilogue is not None else ()
     places = {f"in{2 + i}": Argument(f"in{1 + i}") for i in range(len(others))}
     return Plan(product.on(in1=Argument("in0"), **places))
 
@@ -83,31 +81,30 @@ def plan_product(
     device: Device,
     *,
     is_left: bool = True,
-    finish: Finish | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan:
-    """Return the launch of the product of a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix with another.
+    """Return the plan of a product with a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix.
 
     Parameters
     ----------
     shape : tuple of int
         Of C and the other: the batch, rows, columns.
     square : Matrices
-        The matrix of that form, and `other` what it is multiplied with.
+        The matrix of that form; `other` is the matrix that it is multiplied with.
     device : Device
     is_left : bool
-        Whether it is the left factor. Inputs are in the order of the factors, then the finish's.
-    finish : Finish, optional
-        What becomes of the sums.
+        Whether it is the left factor. Inputs are in the order of the factors, then the epilogue's.
+    epilogue : Epilogue, optional
     """
     depth = shape[-2] if is_left else shape[-1]
     factors = (square, other) if is_left else (other, square)
-    variant = Variant(a_form=form, finish=finish) if is_left else Variant(b_form=form, finish=finish)
+    variant = Variant(a_form=form, epilogue=epilogue) if is_left else Variant(b_form=form, epilogue=epilogue)
     product = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
     assert product is not None
     return product
 
 
-def plan_by_whole(
+def plan_expanded(
     shape: tuple[int, ...],
     square: Matrices,
     form: Form,
@@ -118,10 +115,10 @@ def plan_by_whole(
     *,
     is_left: bool = True,
 ) -> Plan:
-    """Return the launches of `plan_product` by way of the whole matrix, for which `matmul` may have faster units.
+    """Return a plan of `plan_product` that first expands the matrix to a general one, for a faster family of kernels.
 
-    A triangular matrix is only made whole for faster units that take any: its zeros would have guarded ones leave the
-    work to those of its own type, which have half of it where the form is known.
+    A triangular matrix is only expanded for families without a guard: its zeros would make a guard choose the
+    multiply-adds, of which half are skipped if the form is known.
 
     Parameters
     ----------
@@ -135,28 +132,28 @@ def plan_by_whole(
     matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
     factors = (matrices, other) if is_left else (other, matrices)
     plan = select.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
-    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.TILINGS or setting == "tf32")
+    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.MEASURED or setting == "tf32")
     if form.kind == TRIANGULAR and not is_faster:
         return plan_product(shape, square, form, other, device, is_left=is_left)
     if plan is None:
         plan = select.plan(shape, order, *factors, type_, type_, device)
         assert plan is not None
     scratch, name = Scratch(), "in0" if is_left else "in1"
-    whole = scratch.take(math.prod(whole_shape) * type_.nbytes)
-    expanded = symmetrize.plan(whole_shape, square, form, device).on(out0=whole, in0=Argument(name))
+    expanded = scratch.take(math.prod(whole_shape) * type_.nbytes)
+    expansion = symmetrize.plan(whole_shape, square, form, device).on(out0=expanded, in0=Argument(name))
     more = scratch.take(plan.scratch_nbytes)
-    return scratch.plan((*expanded, *plan.on(**{name: whole, "scratch": more})))
+    return scratch.plan((*expansion, *plan.on(**{name: expanded, "scratch": more})))
 
 
-class System(NamedTuple):
-    """A X = B, or X A = B, with A triangular, of which X takes the place of B.
+class TriangularSystem(NamedTuple):
+    """A X = B, or X A = B, with A triangular; X overwrites B.
 
     Attributes
     ----------
     shape : tuple of int
         Of X: rows, columns; at least 1 each.
     a : Matrices
-        Square; of its strides those of rows and columns count.
+        Square; only the strides of rows and columns are used.
     form : Form
         Triangular.
     is_left : bool
@@ -166,7 +163,7 @@ class System(NamedTuple):
     alignment : int
         Of X's pointer.
     num_systems : int
-        How many of such there are, and how far apart in elements their matrices are.
+        Batch of systems, and distances of their matrices in elements.
     a_move, x_move : int
     """
 
@@ -186,31 +183,33 @@ class System(NamedTuple):
         return self.shape[0] if self.is_left else self.shape[1]
 
 
-def plan_solve(system: System, device: Device) -> Plan:
-    """Return the launches that solve a triangular system (trsm): the input is A, the output B that becomes X."""
+def plan_solve(system: TriangularSystem, device: Device) -> Plan:
+    """Return the plan that solves a triangular system (trsm): the input is A, the output B, which X overwrites."""
     steps: list[Step] = []
     _solve(system, 0, system.order, device, steps)
     return Plan(tuple(steps))
 
 
-def _solve(system: System, low: int, high: int, device: Device, steps: list[Step]) -> None:
-    """Append what solves for the block of X that belongs to rows `low` to `high` of A."""
+def _solve(system: TriangularSystem, low: int, high: int, device: Device, steps: list[Step]) -> None:
+    """Append the steps that solve for the block of X that belongs to rows `low` to `high` of A."""
     length = trsm.length(system.a.type)
     if high - low <= length:
-        steps += _substituted(system, low, high)
+        steps += _solve_diagonal(system, low, high)
         return
-    # As many blocks on either side, the first one no shorter.
+    # The same number of blocks on either side, the first side no shorter.
     middle = low + -(-(high - low) // (2 * length)) * length
-    # Rows of a lower matrix, columns of an upper one, need what comes before them.
+    # Rows of a lower matrix, and columns of an upper one, depend on those before them.
     blocks = [(low, middle), (middle, high)]
     known, rest = blocks if system.is_left == system.form.is_lower else blocks[::-1]
     _solve(system, *known, device, steps)
-    steps += _reduced(system, known, rest, device)
+    steps += _update(system, known, rest, device)
     _solve(system, *rest, device, steps)
 
 
-def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], device: Device) -> tuple[Step, ...]:
-    """Take the products with the part of X that is known off the rest."""
+def _update(
+    system: TriangularSystem, known: tuple[int, int], rest: tuple[int, int], device: Device
+) -> tuple[Step, ...]:
+    """Subtract the products with the known part of X from the rest of B."""
     a, type = system.a, system.a.type
     batch = (system.num_systems,) if system.num_systems > 1 else ()
     a_batch, x_batch = ((system.a_move,), (system.x_move,)) if batch else ((), ())
@@ -226,7 +225,7 @@ def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], devi
     conjugated = Form(GENERAL, is_conjugated=system.form.is_conjugated and type.is_complex)
     strides = (*x_batch, system.pitch, 1)
     forms = (conjugated, WHOLE) if system.is_left else (WHOLE, conjugated)
-    variant = Variant(*forms, finish=subtracted(type, strides), c_strides=strides)
+    variant = Variant(*forms, epilogue=subtracted(type, strides), c_strides=strides)
     factors = (block, x) if system.is_left else (x, block)
     plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
     assert plan is not None
@@ -235,17 +234,15 @@ def _reduced(system: System, known: tuple[int, int], rest: tuple[int, int], devi
     return plan.on(out0=target, in0=left, in1=right, in2=target)
 
 
-def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
-    """Solve with a block on the diagonal: always as if it were lower and on the left."""
+def _solve_diagonal(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
+    """Solve for a block of X by substitution, as if A were lower triangular and on the left."""
     rows, columns = system.a.strides[-2:]
     along, across = system.pitch, 1
     if not system.is_left:
         rows, columns, along, across = columns, rows, across, along
     is_forward = system.is_left == system.form.is_lower
     first, sign = (low, 1) if is_forward else (high - 1, -1)
-    spec = trsm.SubstitutionSpec(
-        system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left
-    )
+    spec = trsm.TrsmSpec(system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left)
     plan = trsm.plan(
         spec,
         (high - low, system.shape[1] if system.is_left else system.shape[0]),
@@ -259,16 +256,16 @@ def _substituted(system: System, low: int, high: int) -> tuple[Step, ...]:
 
 
 def _aligned(alignment: int, offset: int) -> int:
-    """Alignment of a pointer moved by some bytes."""
+    """Alignment of a pointer that is moved by `offset` bytes."""
     return math.gcd(alignment, offset) if offset else alignment
 
 
 def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -> tuple[Matrices, Form]:
-    """Return the transpose, or conjugate transpose, of matrices of a form."""
+    """Return the transpose, or conjugate transpose, of a matrix of some form."""
     *batch, rows, columns = matrices.strides
-    turned = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
+    transpose = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
     is_flipped = is_conjugated and matrices.type.is_complex
-    return turned, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
+    return transpose, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
 
 
-__all__ = ["System", "plan_by_whole", "plan_product", "plan_rank_k", "plan_solve", "transposed"]
+__all__ = ["TriangularSystem", "plan_expanded", "plan_product", "plan_rank_k", "plan_solve", "transposed"]

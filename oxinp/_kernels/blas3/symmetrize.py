@@ -1,4 +1,4 @@
-"""Whole matrices of those of which one triangle is stored: an elementwise problem, over elements and mirror images."""
+"""General matrices from triangular, symmetric and Hermitian ones, by an elementwise kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.gemm.multistage.panel import HERMITIAN, TRIANGULAR, Form
+from oxinp._kernels.gemm.operand import HERMITIAN, TRIANGULAR, Form
 from oxinp._kernels.plan import Argument, Plan
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 from oxinp._ptx.types import i64
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def _num_inputs(form: Form) -> int:
-    """How many pointers, all to the matrix, the launch takes behind that to the whole one."""
+    """How often the kernel takes the stored matrix: as it lies, and transposed."""
     return 2 if form.is_mirrored else 1
 
 
 def plan(shape: tuple[int, ...], matrices: Matrices, form: Form, device: Device) -> Plan:
-    """Return the plan that writes whole matrices in C order; the input is what is stored.
+    """Return the plan that stores general matrices in C order; the input is the stored matrix.
 
     Parameters
     ----------
     shape : tuple of int
         The batch, and the order twice.
     matrices : Matrices
-        What is stored.
+        The stored matrices.
     form : Form
-        What that says.
+        Their form.
     device : Device
     """
     type_, (*batch, row, column) = matrices.type, matrices.strides
@@ -52,7 +52,7 @@ def plan(shape: tuple[int, ...], matrices: Matrices, form: Form, device: Device)
 
 @cache
 def _completed(form: Form, type: Type) -> Instr:
-    """The element of the whole matrix: of the stored one's, its mirror image if that is wanted, and the order."""
+    """The instruction that computes an element from the stored one, its mirror image if there is one, and the order."""
 
     def lower(k: Builder, index: Value, element: Value, *others: Value) -> Value:
         *images, order = others

@@ -1,14 +1,14 @@
-"""Substitution: triangular systems of a few blocks, many right-hand sides at a time.
+"""Forward substitution: small triangular systems L X = B with many right-hand sides.
 
-Data layout: L (order, order) lower triangular, X (order, columns), each with any strides, backwards too (so that upper
-systems are lower ones), one or many of them. In shared memory lie the block's columns of X, and `height` columns of L
-at a time and the next ones, transposed, with the reciprocals of the diagonal on it.
+Data layout: L (order, order) is lower triangular, X is (order, columns), each with any strides, negative ones too (so
+that upper systems are lower ones), in batches. Shared memory has the block's columns of X, and two panels of `height`
+columns of L, transposed, with the reciprocals of the diagonal.
 
 Who owns what: a block has `WIDTH` columns of X, each lane of every warp one of them.
 
-Algorithm: for every `height` rows: while the next columns of L come in, the first warp solves for these rows in
-registers, each found value taken at once off those below it; then all warps take the products with the found rows off
-the rows further below, `ROWS` at a time.
+Algorithm: for every `height` rows: while the next panel of L is loaded, the first warp solves for these rows in
+registers, subtracting the products of each solved value from the values below it; then all warps subtract the products
+with the solved rows from the rows further below, `ROWS` at a time.
 
 Per column: order^2 flops; per block, order^2 / 2 elements of L are read. The diagonal's reciprocals are rounded, as in
 OpenBLAS: each value has an error of two roundings more than by division.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.units import multiply_add
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 WIDTH = 32
 NUM_WARPS = 4
-ROWS = 8  # of a warp at a time
-NUM_HEIGHTS = 4  # of a system
-HEIGHTS = {4: 32, 8: 32, 16: 16}  # rows that are solved for in registers, by the bytes of an element
+ROWS = 8  # of an update, per warp at a time
+NUM_HEIGHTS = 4  # panels of the largest system
+HEIGHTS = {4: 32, 8: 32, 16: 16}  # rows that are solved for in registers, by the size of an element
 VECTOR_NBYTES = 16
 NUM_PANELS, UNROLL = 2, 8
 
 
-class SubstitutionSpec(NamedTuple):
+class TrsmSpec(NamedTuple):
     """One kernel of the family.
 
     Attributes
@@ -49,32 +49,32 @@ class SubstitutionSpec(NamedTuple):
     type : Type
     has_unit_diagonal, is_conjugated : bool
         Of L.
-    is_turned : bool
-        X lies in memory column by column.
+    is_column_major : bool
+        X is stored column by column.
     """
 
     type: Type
     has_unit_diagonal: bool = False
     is_conjugated: bool = False
-    is_turned: bool = False
+    is_column_major: bool = False
 
 
 def length(type: Type) -> int:
-    """Largest order of a system."""
+    """Return the largest order of a system."""
     return NUM_HEIGHTS * HEIGHTS[type.nbytes]
 
 
 @cache
 @retraceable
-def make(spec: SubstitutionSpec) -> Kernel:
-    """The kernel of a Spec; see `plan`."""
-    return _Substitution(spec).build()
+def make(spec: TrsmSpec) -> Kernel:
+    """Return the kernel of a Spec; for its parameters see `plan`."""
+    return _Trsm(spec).build()
 
 
-class _Substitution:
+class _Trsm:
     """The kernel while it is built."""
 
-    def __init__(self, spec: SubstitutionSpec) -> None:
+    def __init__(self, spec: TrsmSpec) -> None:
         self.spec = spec
         self.height, self.length = HEIGHTS[spec.type.nbytes], length(spec.type)
         self.k = k = Builder("substitution", block=NUM_WARPS * WIDTH, target="sm_80", min_blocks=1)
@@ -116,22 +116,22 @@ class _Substitution:
         return k.build()
 
     def start(self, here: Pointer, there: Pointer, is_present: Value) -> None:
-        """Let an element come in, or a zero."""
+        """Start the copy of an element to shared memory, or of a zero."""
         nbytes = self.spec.type.nbytes
         self.copies.start(here, there, nbytes, self.k.where(is_present, self.k.const(nbytes, u32), 0))
 
     def numbers(self, count: int) -> Iterator[Value]:
-        """Yield a thread's share of so many elements, some at a time so that their accesses overlap."""
+        """Yield a thread's share of `count` elements, unrolled so that their accesses overlap."""
         k = self.k
         with k.range(k.tid, count, NUM_WARPS * WIDTH * UNROLL) as number:
             for i in range(UNROLL):
                 yield number + i * NUM_WARPS * WIDTH if i else number
 
     def places(self, x: Pointer, first: Value) -> Iterator[tuple[Pointer, Pointer, Value]]:
-        """Where elements of X lie in shared and in global memory, and whether there are such; lanes go along X's."""
+        """Yield places of X in shared and in global memory, and whether they are inside; lanes go along memory."""
         k = self.k
         for number in self.numbers(self.length * WIDTH):
-            if self.spec.is_turned:
+            if self.spec.is_column_major:
                 row, column = number % self.length, number / self.length
             else:
                 row, column = number / WIDTH, number % WIDTH
@@ -140,11 +140,11 @@ class _Substitution:
             yield here, there, (row < self.order) & (first + column < self.columns)
 
     def panel(self, start: Value) -> Pointer:
-        """Where columns of L from `start` on lie."""
+        """Return the panel of columns of L from `start` on."""
         return self.panels.at(start / self.height % NUM_PANELS * (self.height * self.length))
 
     def load(self, a: Pointer, start: Value) -> None:
-        """Let columns of L from `start` on come in, zeros above the diagonal and beyond the order."""
+        """Start the copy of columns of L from `start` on, zeros above the diagonal and beyond the order."""
         k = self.k
         panel = self.panel(start)
         for number in self.numbers(self.height * self.length):
@@ -156,14 +156,14 @@ class _Substitution:
         self.copies.commit()
 
     def element(self, value: Value) -> Value:
-        """What an element in memory means."""
+        """Return an element of L, conjugated if the Spec says so."""
         if not (self.spec.is_conjugated and self.spec.type.is_complex):
             return value
         real, imag = value.parts
         return self.k.compound(self.spec.type, real, -imag)
 
     def invert(self, start: Value, panel: Pointer) -> None:
-        """Put the reciprocals of the block's diagonal in its place, each lane one."""
+        """Replace the diagonal of the panel by its reciprocals, each lane one."""
         if self.spec.has_unit_diagonal:
             return
         k = self.k
@@ -173,7 +173,7 @@ class _Substitution:
             place[0] = one / place[0]
 
     def solve(self, start: Value, panel: Pointer) -> None:
-        """Solve for the rows of the block on the diagonal."""
+        """Solve for the rows of the diagonal block."""
         k = self.k
         column = self.values.at(start * self.pitch + k.lane)
         found = [k.var(column[i * self.pitch]) for i in range(self.height)]
@@ -189,7 +189,7 @@ class _Substitution:
             column[i * self.pitch] = variable.get()
 
     def reduce(self, start: Value, panel: Pointer) -> None:
-        """Take the products with the rows that are found off those below."""
+        """Subtract the products with the solved rows from the rows below."""
         k = self.k
         known = self.values.at(start * self.pitch + k.lane)
         with k.range(start + self.height + k.warp * ROWS, self.length, NUM_WARPS * ROWS) as row:
@@ -204,13 +204,13 @@ class _Substitution:
                 column[i * self.pitch] = total.get()
 
     def factors(self, panel: Pointer, column: int, begin: int, end: int) -> list[Value]:
-        """Elements of a column of L, which all lanes read."""
+        """Return elements of a column of L, the same in all lanes."""
         lines = range(column * self.length + begin, column * self.length + end, self.vector)
         return [self.element(value) for line in lines for value in panel.load(line, self.vector)]
 
 
 def plan(
-    spec: SubstitutionSpec,
+    spec: TrsmSpec,
     shape: tuple[int, int],
     a_strides: tuple[int, int],
     x_strides: tuple[int, int],
@@ -220,7 +220,7 @@ def plan(
 
     Parameters
     ----------
-    spec : SubstitutionSpec
+    spec : TrsmSpec
     shape : (order, columns)
         Of X, at least 1 each, the order at most `length`.
     a_strides, x_strides : (int, int)
@@ -239,4 +239,4 @@ def plan(
     return Plan((Launch(make(spec), (strips * count, 1, 1), (*outputs(1), *inputs(1)), constants, work),))
 
 
-__all__ = ["SubstitutionSpec", "length", "make", "plan"]
+__all__ = ["TrsmSpec", "length", "make", "plan"]

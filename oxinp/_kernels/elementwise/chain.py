@@ -250,7 +250,7 @@ class Position:
         """All values of the chain, for each of `width` elements."""
         return [self.bound.evaluate([values[i] for values in loaded]) for i in range(width)]
 
-    def finish(self, loaded: list[Sequence[Value]], width: int = 1) -> None:
+    def compute(self, loaded: list[Sequence[Value]], width: int = 1) -> None:
         """Compute and store `width` elements."""
         elements = self.evaluate(loaded, width)
         for (number, _), spot in zip(self.bound.chain.outputs, self.outputs, strict=True):

@@ -69,15 +69,21 @@ def make(spec: LinearSpec) -> Kernel:
             positions = [at(first + BLOCK * i if i else first) for i in range(unroll)]
         loaded = [position.load(vector) for position in positions]
         for position, values in zip(positions, loaded, strict=True):
-            position.finish(values, vector)
+            position.compute(values, vector)
     with k.otherwise(), k.range(first, num_units, BLOCK) as unit:
         position = at(unit)
-        position.finish(position.load(vector), vector)
+        position.compute(position.load(vector), vector)
     if vector > 1 and chain.ndim == 1:
         with k.when((k.ctaid == 0) & (tid < num_rest)):
             position = bound.origin().moved(0, num_units * vector + tid)
-            position.finish(position.load())
+            position.compute(position.load())
     return k.build()
+
+
+def flat_geometry(spec: LinearSpec, size: int) -> tuple[Grid, tuple[int, ...]]:
+    """Return grid and constants for consecutive elements of all operands, which have no strides to be told."""
+    num_units = size // spec.vector
+    return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), (num_units, size - num_units * spec.vector)
 
 
 def geometry(spec: LinearSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:

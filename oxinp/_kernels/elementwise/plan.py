@@ -7,6 +7,7 @@ strides over one shape, and instructions between them.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +39,9 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.types import Type
+
 MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4
 MAX_UNROLL = 8
@@ -49,6 +53,148 @@ MAX_TRANSPOSED_STEP = 8  # elements between neighbours along a line that is wort
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
 MIN_FILL = 0.7  # share of a tile that problems have to fill on average
 MAX_STATIC_SHARED = 48 * 1024
+MAX_KEPT = 64  # chains, and kernels, that are kept of the same instructions
+
+
+class Elementwise:
+    """Instructions and the values that are written, to be planned for any shape and any layouts.
+
+    Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move, so that a
+    shape that is new finds those of the shapes before it.
+
+    Parameters
+    ----------
+    inputs : sequence of (Type, bool)
+        Of every input, and whether it is an array.
+    instrs : sequence of Instr
+        May be empty: outputs then copy inputs.
+    outputs : sequence of (int, Type)
+        Numbers and types of the values that are written.
+    """
+
+    __slots__ = (
+        "_chains",
+        "_flat",
+        "_kernels",
+        "_specs",
+        "arguments",
+        "inputs",
+        "instrs",
+        "nbytes",
+        "outputs",
+        "types",
+        "wants_index",
+    )
+
+    def __init__(
+        self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
+    ) -> None:
+        self.inputs = tuple([None if is_array else operand_spec(type_, SCALAR, False) for type_, is_array in inputs])
+        self.instrs = tuple(instrs)
+        self.outputs = tuple(outputs)
+        self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
+        self.wants_index = any(instr.wants_index for instr in self.instrs)
+        self.types = tuple([type_ if is_array else None for type_, is_array in inputs])
+        self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types) if type_ is not None)
+        self._flat: dict[tuple[int, ...], tuple[LinearSpec, Kernel]] = {}
+        self._chains: dict[Any, Chain] = {}
+        self._specs: dict[Any, LinearSpec | TileSpec] = {}
+        self._kernels: dict[Any, Kernel] = {}
+
+    def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
+        """Return the plan for operands, the outputs before the input arrays, over a shape."""
+        if 0 in shape:
+            return Plan(())
+        family, spec, nest = self.choose(shape, operands)
+        nbytes = touched_nbytes(shape, operands)
+        if nbytes >= MIN_TUNED_NBYTES:
+            spec = _measured(spec, nest, device)
+        kernel = self._kernels.get(spec)
+        if kernel is None:
+            if len(self._kernels) >= MAX_KEPT:
+                self._kernels.clear()
+            kernel = self._kernels[spec] = family.make(spec)
+        grid, constants = family.geometry(spec, nest)
+        return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
+
+    def plan_flat(self, size: int, alignments: tuple[int, ...], device: Device) -> Plan:
+        """Return the plan for operands that are all contiguous, of `size` elements, the outputs' alignments first."""
+        nbytes = size * self.nbytes
+        found = self._flat.get(alignments)
+        if found is not None and nbytes < MIN_TUNED_NBYTES:
+            spec, kernel = found
+            grid, constants = linear.flat_geometry(spec, size)
+            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
+        types = [type_ for _, type_ in self.outputs] + [type_ for type_ in self.types if type_ is not None]
+        operands = [Operand(type_, (1,), a) for type_, a in zip(types, alignments, strict=True)]
+        plan = self.plan((size,), operands, device)
+        if nbytes < MIN_TUNED_NBYTES and not self.wants_index:
+            _, chosen, _ = self.choose((size,), operands)
+            assert isinstance(chosen, LinearSpec)
+            self._flat[alignments] = chosen, plan.launch.kernel
+        return plan
+
+    def _choose_in_line(self, nest: Nest, operands: Sequence[Operand]) -> LinearSpec:
+        """Return the Spec of a nest of one loop, which depends on sizes through the width of indices alone."""
+        kinds = tuple([steps[0] if 0 <= steps[0] <= 1 else 2 for steps in nest.strides])
+        alignments = [shifted_alignment(x, shift) for x, shift in zip(operands, nest.shifts, strict=False)]
+        key = (kinds, tuple([shift != 0 for shift in nest.shifts]), *alignments, index_bits(nest))
+        spec = self._specs.get(key)
+        if spec is None:
+            chain = self._chain(classify(operands, nest), nest)
+            vector = vector_width(operands, nest, takes_rest=True)
+            spec = self._spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
+            self._specs[key] = spec
+        assert isinstance(spec, LinearSpec)
+        return spec
+
+    def choose(self, shape: tuple[int, ...], operands: Sequence[Operand]) -> tuple[Any, LinearSpec | TileSpec, Nest]:
+        """Return the family's module, the Spec, and the nest with one entry per operand of the chain."""
+        strides = [operand.strides for operand in operands]
+        if self.wants_index:
+            strides.append(contiguous_strides(shape))
+        nest = collapse(shape, strides)
+        if len(nest.shape) == 1:
+            line = self._choose_in_line(nest, operands)
+            return linear, line, nest_of_operands(line.chain, nest)
+        specs = classify(operands, nest)
+        loop = _transposed_loop(operands, nest, len(self.outputs))
+        if loop is not None:
+            tiled = _with_rows(nest, loop)
+            specs, units, rows = _with_transposed(specs, tiled, len(self.outputs))
+            chain = self._chain(specs, nest)
+            return tile, self._spec(TileSpec, chain, 1, units, rows), nest_of_operands(chain, tiled)
+        chain = self._chain(specs, nest)
+        vector = vector_width(operands, nest, takes_rest=False)
+        tiled = _with_rows(nest, _longest_loop(nest))
+        spec = self._spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
+        if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
+            return tile, spec, nest_of_operands(chain, tiled)
+        spec = self._spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
+        return linear, spec, nest_of_operands(chain, nest)
+
+    def _chain(self, specs: Sequence[OperandSpec], nest: Nest) -> Chain:
+        """The chain over `specs` of the outputs, the input arrays and the index."""
+        ndim, bits = len(nest.shape), index_bits(nest)
+        key = (*specs, ndim, bits)
+        chain = self._chains.get(key)
+        if chain is None:
+            if len(self._chains) >= MAX_KEPT:
+                self._chains.clear()
+                self._specs.clear()
+            moving = iter(specs)
+            outputs = tuple([(value, next(moving)) for value, _ in self.outputs])
+            inputs = [next(moving) if spec is None else spec for spec in self.inputs]
+            chain = self._chains[key] = Chain((*inputs, *moving), self.instrs, outputs, ndim, bits)
+        return chain
+
+    def _spec(self, kind: Any, chain: Chain, *fields: int) -> Any:
+        """The Spec of a chain, one object for equal fields."""
+        key = (kind, id(chain), fields)  # the chain is kept as long as this is
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = kind(chain, *fields)
+        return spec
 
 
 def plan(
@@ -58,12 +204,12 @@ def plan(
     outputs: Sequence[Output],
     device: Device,
 ) -> Plan:
-    """Return the plan that computes `outputs` over `shape`: one launch.
+    """Return the launch that computes `outputs` over `shape`.
 
     Parameters
     ----------
     shape : tuple of int
-        Of every operand; broadcast ones have strides of 0. With no elements there is nothing to launch.
+        Of every operand; broadcast ones have strides of 0. With no elements there is no launch.
     inputs : sequence of Operand or ScalarOperand
     instrs : sequence of Instr
         May be empty: outputs then copy inputs.
@@ -75,18 +221,21 @@ def plan(
     Returns
     -------
     Plan
-        The arguments are the outputs, then the inputs, each in order.
+        One launch; its arguments are the outputs, then the inputs.
     """
-    if 0 in shape:
-        return Plan(())
-    family, spec, nest = choose(shape, inputs, instrs, outputs)
-    arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
-    nbytes = touched_nbytes(shape, arrays)
-    if nbytes >= MIN_TUNED_NBYTES:
-        spec = _measured(spec, nest, device)
-    grid, constants = family.geometry(spec, nest)
-    arguments = (*outputs_of(len(outputs)), *inputs_of(len(inputs)))
-    return Plan((Launch(family.make(spec), grid, arguments, constants, Work(nbytes=nbytes)),))
+    return _of(inputs, instrs, outputs).plan(shape, _operands(inputs, outputs), device)
+
+
+def _of(inputs: Sequence[Operand | ScalarOperand], instrs: Sequence[Instr], outputs: Sequence[Output]) -> Elementwise:
+    return Elementwise(
+        [(x.type, isinstance(x, Operand)) for x in inputs],
+        instrs,
+        [(output.value, output.operand.type) for output in outputs],
+    )
+
+
+def _operands(inputs: Sequence[Operand | ScalarOperand], outputs: Sequence[Output]) -> list[Operand]:
+    return [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
 
 
 class Extents(NamedTuple):
@@ -130,37 +279,7 @@ def choose(
     outputs: Sequence[Output],
 ) -> tuple[Any, LinearSpec | TileSpec, Nest]:
     """Return the family's module, the Spec, and the nest with one entry per operand of the chain."""
-    arrays = [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
-    nest = with_index(shape, arrays, instrs)
-    specs = classify(arrays, nest)
-    loop = _transposed_loop(arrays, nest, len(outputs))
-    if loop is not None:
-        tiled = _with_rows(nest, loop)
-        specs, units, rows = _with_transposed(specs, tiled, len(outputs))
-        chain = _chain(inputs, instrs, outputs, specs, nest)
-        return tile, TileSpec(chain, 1, units, rows), nest_of_operands(chain, tiled)
-    chain = _chain(inputs, instrs, outputs, specs, nest)
-    vector = vector_width(arrays, nest, takes_rest=len(nest.shape) == 1)
-    if len(nest.shape) > 1:
-        tiled = _with_rows(nest, _longest_loop(nest))
-        spec = TileSpec(chain, vector, _tile_units(chain, vector), 1)
-        if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
-            return tile, spec, nest_of_operands(chain, tiled)
-    return linear, LinearSpec(chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT)), nest_of_operands(chain, nest)
-
-
-def _chain(
-    inputs: Sequence[Operand | ScalarOperand],
-    instrs: Sequence[Instr],
-    outputs: Sequence[Output],
-    specs: Sequence[OperandSpec],
-    nest: Nest,
-) -> Chain:
-    """The chain over `specs` of the outputs, the input arrays and the index."""
-    moving = iter(specs)
-    output_specs = tuple((output.value, next(moving)) for output in outputs)
-    input_specs = [next(moving) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in inputs]
-    return Chain((*input_specs, *moving), tuple(instrs), output_specs, len(nest.shape), index_bits(nest))
+    return _of(inputs, instrs, outputs).choose(shape, _operands(inputs, outputs))
 
 
 def _with_rows(nest: Nest, loop: int) -> Nest:
@@ -253,24 +372,32 @@ def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
     specs = []
     for i, (strides, shift) in enumerate(zip(nest.strides, nest.shifts, strict=True)):
         if i >= len(arrays):
-            specs.append(OperandSpec(i64, INDEX, shift != 0))
+            specs.append(operand_spec(i64, INDEX, shift != 0))
             continue
         kind = UNIT if strides[-1] == 1 else OUTER if strides[-1] == 0 else STRIDED
-        specs.append(OperandSpec(arrays[i].type, BROADCAST if not any(strides) else kind, shift != 0))
+        specs.append(operand_spec(arrays[i].type, BROADCAST if not any(strides) else kind, shift != 0))
     return specs
+
+
+@cache
+def operand_spec(type_: Type, kind: str, is_shifted: bool) -> OperandSpec:
+    """Return the one `OperandSpec` of these fields."""
+    return OperandSpec(type_, kind, is_shifted)
 
 
 def nest_of_operands(chain: Chain, nest: Nest) -> Nest:
     """The nest with one entry per operand of the chain: scalars have strides of 0."""
+    if len(nest.strides) == len(chain.inputs) + len(chain.outputs):
+        return nest  # there are none
     moving = iter(zip(nest.strides, nest.shifts, strict=True))
     still = ((0,) * len(nest.shape), 0)
     entries = [still if spec.kind == SCALAR else next(moving) for spec in chain.operands]
-    return Nest(nest.shape, tuple(strides for strides, _ in entries), tuple(shift for _, shift in entries))
+    return Nest(nest.shape, tuple([strides for strides, _ in entries]), tuple([shift for _, shift in entries]))
 
 
 def index_bits(nest: Nest) -> int:
     """Width of indices that every element and every distance fits."""
-    return 32 if max(nest.size, nest.reach) < MAX_INDEX_32 else 64
+    return 32 if nest.size < MAX_INDEX_32 and nest.reach < MAX_INDEX_32 else 64
 
 
 def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, limit: int = MAX_VECTOR) -> int:

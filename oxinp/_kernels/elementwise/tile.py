@@ -128,17 +128,17 @@ class _Tile:
         warp, column = k.cast(k.warp, type_), k.cast(k.lane, type_) * spec.vector
         start = corner.moved(self.row_loop, warp).moved(self.column_loop, column)
         with k.when(is_full):
-            self.finish(start)
+            self.compute(start)
         with (
             k.otherwise(),
             k.range(warp, k.min(rows_left, spec.height), NUM_WARPS) as row,
             k.range(column, k.min(columns_left, spec.width), WARP * spec.vector) as first,
         ):
             place = start.moved(self.row_loop, row - warp).moved(self.column_loop, first - column)
-            place.finish(self.load(place, row - warp, first - column), spec.vector)
+            place.compute(self.load(place, row - warp, first - column), spec.vector)
         return k.build()
 
-    def finish(self, start: Position) -> None:
+    def compute(self, start: Position) -> None:
         """All of a thread's places in a full tile, as many at a time as its registers hold."""
         spec = self.spec
         steps = list(product(range(0, spec.height, NUM_WARPS), range(0, spec.width, WARP * spec.vector)))
@@ -149,7 +149,7 @@ class _Tile:
                 place = start.moved(self.row_loop, row).moved(self.column_loop, column)
                 gathered.append((place, self.load(place, row, column)))
             for place, values in gathered:
-                place.finish(values, spec.vector)
+                place.compute(values, spec.vector)
 
     def stage(self, corner: Position, is_full: Value, columns_left: Value, rows_left: Value) -> None:
         """Copy the transposed inputs' part to shared memory, lanes along the rows, warps every eighth column."""

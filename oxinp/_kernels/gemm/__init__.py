@@ -1,1 +1,1 @@
-"""Matrix products: one package per kernel, `select` chooses between them."""
+"""Matrix products C = A @ B: a package per kernel family, `select` chooses between the families."""

@@ -1,6 +1,6 @@
-"""Epilogues: what becomes of the sums of a product before they are written.
+"""Epilogues: elementwise operations on the sums of a product, before they are stored.
 
-An epilogue is a chain of the elementwise families (see `chain`) that begins with the sum: C = alpha A B + beta C, a
+An epilogue is a chain as of the elementwise families (see `chain`) whose value 0 is the sum: C = alpha A B + beta C, a
 bias along rows or columns, an activation, or all of them.
 """
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 MAX_LENGTH = 16
-"""Of finishes, in instructions: a thread has up to 128 sums, and its code is compiled for each."""
+"""Instructions of an epilogue that is unrolled: a thread has up to 128 sums, and the code is compiled for each."""
 
 
-class Finish(NamedTuple):
-    """What is asked for: instructions on the sum, which is value 0.
+class Epilogue(NamedTuple):
+    """An epilogue as it is asked for: instructions on the sum, which is value 0.
 
     Attributes
     ----------
     inputs : tuple of Operand or ScalarOperand
-        Values 1 and on. Arrays have the strides of C's dimensions, 0 where they are broadcast; C itself may be one.
+        Values 1 and on. Arrays have a stride per dimension of C, 0 where they are broadcast; C itself may be one.
     instrs : tuple of Instr
         The values that follow; none wants the index.
     result : int
@@ -59,45 +59,45 @@ class Finish(NamedTuple):
         return [x for x in self.inputs if isinstance(x, Operand)]
 
     def types(self, sums: Type) -> list[Type]:
-        """Of every value; the first one is of the type of the sums."""
+        """Return the type of every value; value 0 has the type of the sums."""
         return [sums, *(x.type for x in self.inputs), *(instr.type for instr in self.instrs)]
 
-    def along(self, strides: Sequence[tuple[int, ...]]) -> Finish:
-        """The same of arrays with these strides."""
+    def along(self, strides: Sequence[tuple[int, ...]]) -> Epilogue:
+        """Return the epilogue with other strides of its arrays."""
         moving = iter(strides)
         inputs = [x.replace(strides=next(moving)) if isinstance(x, Operand) else x for x in self.inputs]
         return self._replace(inputs=tuple(inputs))
 
 
-class Epilogue(NamedTuple):
-    """What a kernel's code depends on of a `Finish`: its chain, which has no outputs, and the number of the result."""
+class EpilogueSpec(NamedTuple):
+    """What a kernel's code depends on of an `Epilogue`: its chain, without outputs, and the number of the result."""
 
     chain: Chain
     result: int
 
 
 def bind(
-    finish: Finish, strides: Sequence[Sequence[int]], *, is_paired: bool = False
-) -> tuple[Epilogue, tuple[int, ...]]:
-    """Return the epilogue, and the values of the parameters that `BoundEpilogue` declares behind its inputs.
+    epilogue: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False
+) -> tuple[EpilogueSpec, tuple[int, ...]]:
+    """Return the Spec of an epilogue, and the values of the parameters that `BoundEpilogue` declares.
 
     Parameters
     ----------
-    finish : Finish
+    epilogue : Epilogue
     strides : sequence of sequences of int
-        Of every array among the inputs along the loops of C, of which the last two are rows and columns.
+        Per array among the inputs, along the loops of C, of which the last two are rows and columns.
     is_paired : bool
-        Two elements of a row are read at a time, the first of them at an even column.
+        The kernel reads two elements of a row at a time, the first of them at an even column.
     """
     moving = iter(strides)
     ndim = len(strides[0]) if strides else 2
     still = (0,) * ndim
-    steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in finish.inputs)
+    steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in epilogue.inputs)
     specs = tuple(
-        OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(finish.inputs, steps, strict=True)
+        OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(epilogue.inputs, steps, strict=True)
     )
-    chain = Chain(specs, finish.instrs, (), ndim, 64)
-    return Epilogue(chain, finish.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
+    chain = Chain(specs, epilogue.instrs, (), ndim, 64)
+    return EpilogueSpec(chain, epilogue.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
 
 
 def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_paired: bool) -> str:
@@ -113,56 +113,56 @@ def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_pair
     return UNIT if any(strides[:-1]) else LINE
 
 
-def length(finish: Finish, sums: Type) -> int:
-    """Return how many instructions a sum goes through, constants and loads aside."""
-    return _num_lines(finish, sums, finish.instrs) - _num_lines(finish, sums, ())
+def length(epilogue: Epilogue, sums: Type) -> int:
+    """Return how many instructions the epilogue takes per sum, constants and loads aside."""
+    return _num_lines(epilogue, sums, epilogue.instrs) - _num_lines(epilogue, sums, ())
 
 
-def _num_lines(finish: Finish, sums: Type, instrs: Sequence[Instr]) -> int:
+def _num_lines(epilogue: Epilogue, sums: Type, instrs: Sequence[Instr]) -> int:
     k = Builder("length", block=32)
-    values = [k.scalar(f"value{i}", type) for i, type in enumerate(finish.types(sums)[: 1 + len(finish.inputs)])]
+    values = [k.scalar(f"value{i}", type) for i, type in enumerate(epilogue.types(sums)[: 1 + len(epilogue.inputs)])]
     result = BoundChain(k, Chain((), tuple(instrs), (), 1, 64)).evaluate(values)[-1]
     k.pointer("out", result.type, "w").store(0, [result])
     return k.build().ptx.count("\n")
 
 
 class BoundEpilogue:
-    """An epilogue with its kernel parameters: the inputs, then strides."""
+    """An epilogue inside a kernel, with its parameters: the inputs, then strides."""
 
-    def __init__(self, k: Builder, epilogue: Epilogue) -> None:
+    def __init__(self, k: Builder, epilogue: EpilogueSpec) -> None:
         self.k = k
         self.chain = epilogue.chain
         self._result = epilogue.result
         self._bound = BoundChain(k, epilogue.chain)
 
     def at(self, indices: Iterable[Value]) -> Position:
-        """The place in C with these indices, outermost first; the last ones may be missing."""
+        """Return the position in C with these indices, outermost first; the last ones may be missing."""
         position = self._bound.origin()
         for loop, index in enumerate(indices):
             position = position.moved(loop, self.k.cast(index, i64))
         return position
 
-    def finished(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
-        """What is written of sums beside each other, for which a position has `loaded` the inputs."""
+    def apply(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
+        """Return the results of neighbouring sums, for which a position has `loaded` the inputs, in the type of C."""
         elements = [[total, *(values[i] for values in loaded)] for i, total in enumerate(totals)]
         return [self.k.cast(self._bound.evaluate(element)[self._result], out) for element in elements]
 
 
-def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Finish:
-    """Return what BLAS makes of products: ``alpha * sum``, and where C has strides, ``+ beta * C``.
+def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Epilogue:
+    """Return BLAS's epilogue: ``alpha * sum``, and if strides of C are given, ``+ beta * C``.
 
     Inputs are alpha, then beta and C.
     """
     alpha = (Instr(_multiplied, type, (0, 1)),)
     if strides is None:
-        return Finish((ScalarOperand(type),), alpha, 2)
+        return Epilogue((ScalarOperand(type),), alpha, 2)
     more = (Instr(_multiplied, type, (2, 3)), Instr(_added, type, (4, 5)))
-    return Finish((ScalarOperand(type), ScalarOperand(type), Operand(type, strides)), (*alpha, *more), 6)
+    return Epilogue((ScalarOperand(type), ScalarOperand(type), Operand(type, strides)), (*alpha, *more), 6)
 
 
-def subtracted(type: Type, strides: tuple[int, ...]) -> Finish:
-    """Return ``C - sum``; the input is C."""
-    return Finish((Operand(type, strides),), (Instr(_subtracted, type, (1, 0)),), 2)
+def subtracted(type: Type, strides: tuple[int, ...]) -> Epilogue:
+    """Return the epilogue ``C - sum``; its input is C."""
+    return Epilogue((Operand(type, strides),), (Instr(_subtracted, type, (1, 0)),), 2)
 
 
 def _multiplied(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001 - every lowering takes the builder
@@ -177,4 +177,4 @@ def _subtracted(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001
     return x - y
 
 
-__all__ = ["MAX_LENGTH", "BoundEpilogue", "Epilogue", "Finish", "bind", "length", "scaled", "subtracted"]
+__all__ = ["MAX_LENGTH", "BoundEpilogue", "Epilogue", "EpilogueSpec", "bind", "length", "scaled", "subtracted"]

@@ -1,15 +1,15 @@
-"""Products of wide integers on Hopper's tensor cores: as products of their bytes, which are exact.
+"""Products of 16 to 64-bit integers from products of their 8-bit limbs on Hopper's tensor cores; exact.
 
-An integer of `size` bytes is the sum of 256**i times its byte number i. Modulo 2**(8 size), which is what NumPy keeps::
+An integer of `size` bytes is the sum of 256**i times its limb number i. Modulo 2**(8 size), which is what NumPy keeps::
 
     A @ B = sum over d < size of 256**d S[d],    S[d] = sum over i + j = d of A_i @ B_j
 
-The bytes of A lie one after the other along K, A_0 first, those of B the other way round: every S[d] is one product, of
-the first d + 1 of A's and the last d + 1 of B's. It is summed up in 32 bits. Of S[d] in 8 bytes, 64 - 8 d bits count:
-for d of 4 and more that is no more than 32. For less, K is cut so that 32 bits hold it. Zeros fill A up to where the
-copy engine can read it; what fills B does not matter then.
+The limbs of A are stored one after the other along K, A_0 first, those of B in reverse order: every S[d] is one u8
+product with i32 sums, of the first d + 1 limbs of A and the last d + 1 limbs of B. For 64-bit integers, 64 - 8 d bits
+of S[d] matter: at most 32 for d >= 4; for smaller d, K is split into ranges whose sums fit into 32 bits. Limbs of A are
+padded along K with zeros up to the alignment of TMA; the padding of B may hold anything.
 
-There are size (size + 1) / 2 products of bytes. Per element of C and chunk of K, 4 `size` bytes are written and read.
+There are size (size + 1) / 2 products of limbs. Per element of C and range of K, 4 `size` bytes are written and read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
-from oxinp._kernels.gemm.sm90_wgmma.plan import Product
+from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaProduct
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step
 from oxinp._kernels.problem import Instr, Operand, Output
 from oxinp._ptx.tma import ALIGN
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 UNSIGNED: dict[Type, Type] = {i16: u16, u16: u16, i32: u32, u32: u32, i64: u64, u64: u64}
-MAX_DEPTH = 16384  # of K in 8 bytes: 4 K 255**2 is below 2**32
-MIN_PRODUCTS = 1 << 28  # from which the launches pay
+MAX_DEPTH = 16384  # of a range of K for 64-bit integers: 4 K 255**2 is below 2**32
+MIN_PRODUCTS = 1 << 28  # multiply-adds from which this is faster than multistage kernels
 MIN_EXTENT = 128
-MAX_SUMS_NBYTES = 1 << 30  # of workspace for S, beside that for the bytes
+MAX_SUMS_NBYTES = 1 << 30  # of workspace for S, beside that for the limbs
 
 
 def plan(a: Source, b: Source, out: Type, device: Device) -> Plan | None:
-    """Launches of C = A @ B in C order; None where others are to be asked.
+    """Return the plan of C = A @ B in C order; None if the product is too small, or one of a batch.
 
     Parameters
     ----------
-    a, b : hopper.Source
+    a, b : Source
         Of the type of C.
     out : Type
     device : Device
@@ -56,11 +56,11 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> Plan | None:
         return None
     if min(m, n, depth) < MIN_EXTENT or m * n * depth < MIN_PRODUCTS:
         return None
-    return _Bytes(a, b, (m, n, depth), device).plan()
+    return _Limbs(a, b, (m, n, depth), device).plan()
 
 
-class _Bytes:
-    """A product while it is planned."""
+class _Limbs:
+    """A product while it is planned, in bands of rows of C and ranges of K."""
 
     def __init__(self, a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> None:
         self.type = UNSIGNED[a.type]
@@ -75,7 +75,7 @@ class _Bytes:
         self.sums = self.scratch.take(self.size * self.band * self.n * u32.nbytes)
 
     def plan(self) -> Plan:
-        """All launches."""
+        """Return the plan."""
         steps: list[Step] = []
         for start in range(0, self.depth, self.max_depth):
             depth = min(self.max_depth, self.depth - start)
@@ -88,7 +88,7 @@ class _Bytes:
         return self.scratch.plan(steps)
 
     def spread(self, number: int, start: int, depth: int) -> tuple[Step, ...]:
-        """The launch that spreads the bytes of an operand, from `start` along K on."""
+        """The launch that stores the limbs of an operand, of a range of K from `start` on."""
         source, to, pitch = self.operands[number], self.rows[number], _padded(depth)
         is_k_major = source.major == "k"
         extent = source.lines if is_k_major else source.run
@@ -97,20 +97,20 @@ class _Bytes:
         inputs = Operand(self.type, strides, _alignment(offset, source.alignment))
         target = Operand(u8, (self.size * pitch, 1), ALIGN)
         outputs = [Output(1 + i, target) for i in range(self.size)]
-        spread = elementwise.plan((extent, depth), (inputs,), _bytes(self.type), outputs, self.device)
+        spread = elementwise.plan((extent, depth), (inputs,), _limbs_of(self.type), outputs, self.device)
         order = range(self.size) if number == 0 else reversed(range(self.size))
         places = {f"out{i}": to.at(place * pitch) for i, place in enumerate(order)}
         return spread.on(**places, in0=Argument(source.buffer, offset))
 
     def filled(self, depth: int) -> tuple[Step, ...]:
-        """The launch that writes zeros behind every byte of A's rows."""
+        """The launch that pads the rows of A's limbs with zeros."""
         pitch = _padded(depth)
         end = Output(0, Operand(u8, (self.size * pitch, pitch, 1), _alignment(depth)))
         zeros = elementwise.plan((self.m, self.size, pitch - depth), (), (_ZERO,), [end], self.device)
         return zeros.on(out0=self.rows[0].at(depth))
 
     def multiplied(self, row: int, depth: int, *, is_first: bool) -> Iterator[Step]:
-        """Yield the launches that make the rows of C from `row` on, or add to them."""
+        """Yield the launches that compute the rows of C from `row` on, or add a range of K to them."""
         height, pitch = min(self.band, self.m - row), _padded(depth)
         nbytes = height * self.n * u32.nbytes
         sums = [self.sums.at(d * nbytes) for d in range(self.size)]
@@ -123,7 +123,7 @@ class _Bytes:
                 Source("in1", u8, "k", self.n, run, line, 0, 1, ALIGN),
             )
             places = (sums[d], left.at(row * line), right.at(line - run))
-            product = Product(u8, i32, sources, (height, self.n, run, 1), self.device)
+            product = WgmmaProduct(u8, i32, sources, (height, self.n, run, 1), self.device)
             for each in product.steps(places, self.scratch):
                 if isinstance(each, Launch) and each.work.flops:
                     # The flops of the product that is asked for, once.
@@ -145,23 +145,23 @@ def _padded(depth: int) -> int:
 
 
 def _alignment(offset: int, alignment: int = ALIGNMENT) -> int:
-    """Of an address that is aligned, `offset` bytes on."""
+    """Alignment of a pointer that is moved by `offset` bytes."""
     return min(alignment, offset & -offset) if offset else alignment
 
 
 @cache
-def _bytes(type_: Type) -> tuple[Instr, ...]:
-    """Byte by byte of an integer."""
+def _limbs_of(type_: Type) -> tuple[Instr, ...]:
+    """Instructions that take an integer apart into limbs."""
 
-    def byte(i: int) -> Instr:
+    def limb(i: int) -> Instr:
         return Instr(lambda k, x: k.cast(k.shr(x, 8 * i) if i else x, u8), u8, (0,))
 
-    return tuple(byte(i) for i in range(type_.nbytes))
+    return tuple(limb(i) for i in range(type_.nbytes))
 
 
 @cache
 def _joined(type_: Type, num_inputs: int) -> Instr:
-    """The sum of 256**d S[d], and of what C was if there is one input more than that."""
+    """The instruction that sums up 256**d S[d], and C as it was if there is one input more."""
 
     def join(k: Builder, *values: Value) -> Value:
         sums = [k.cast(value, type_) for value in values]

@@ -1,4 +1,4 @@
-"""Operands of matrix products: by the strides they have, and by what the copy engine reads of them."""
+"""Operands of matrix products: strides, structure (triangular, symmetric, Hermitian), and what TMA can read of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,50 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 
+GENERAL, TRIANGULAR, SYMMETRIC, HERMITIAN = "general", "triangular", "symmetric", "hermitian"
+MIN_COPY_NBYTES = 4
+
+
+class Form(NamedTuple):
+    """Structure of a matrix, and which part of it is stored.
+
+    Attributes
+    ----------
+    kind : str
+        ``"general"``: all of it is stored; ``"triangular"``: the other triangle is 0; ``"symmetric"`` and
+        ``"hermitian"``: the other triangle is the (conjugated) mirror image. Its memory is not read.
+    is_lower : bool
+        Which triangle is stored.
+    has_unit_diagonal : bool
+        The diagonal of a triangular matrix is 1, and its memory is not read.
+    is_conjugated : bool
+        The operand is the conjugate of the matrix.
+    """
+
+    kind: str = GENERAL
+    is_lower: bool = True
+    has_unit_diagonal: bool = False
+    is_conjugated: bool = False
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether elements of one triangle are read at their mirror images."""
+        return self.kind in (SYMMETRIC, HERMITIAN)
+
+
+WHOLE = Form()
+
+
+def copy_nbytes(form: Form, type: Type, nbytes: int) -> int:
+    """Return the bytes of a copy where a general matrix allows `nbytes`: mirrored elements are copied one by one."""
+    if not form.is_mirrored:
+        return nbytes
+    return type.nbytes if type.nbytes >= MIN_COPY_NBYTES else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand: `strides`, in elements, end with those of rows and columns; `alignment` is the pointer's."""
+    """Matrices: strides in elements, those of rows and columns last, and the alignment of the pointer."""
 
     type: Type
     strides: tuple[int, ...]
@@ -28,7 +69,7 @@ class Matrices:
 
 
 class Source(NamedTuple):
-    """An operand: matrices of `lines` of `run` elements that follow each other.
+    """An operand as TMA sees it: matrices of `lines` lines of `run` contiguous elements.
 
     Attributes
     ----------
@@ -36,16 +77,16 @@ class Source(NamedTuple):
         ``"in0"`` for A, ``"in1"`` for B.
     type : Type
     major : str
-        Whether the runs go along K, ``"k"``, or along M or N, ``"mn"``.
+        Whether lines run along K, ``"k"``, or along M or N, ``"mn"``.
     lines, run : int
     pitch, distance : int
-        Elements from one line, one matrix to the next; a distance of 0 is that of one matrix for all.
+        Elements from one line to the next, and from one matrix to the next; 0: all products have the same matrix.
     num_c : int
         Matrices of C.
     alignment : int
         Of the pointer.
     batch, moves : tuple of int
-        Where the matrices do not follow each other at one distance: loops over them, and elements that these move on.
+        Extents of the batch loops and their strides, if the matrices do not lie at one distance.
     """
 
     buffer: str
@@ -62,12 +103,12 @@ class Source(NamedTuple):
 
     @property
     def is_readable(self) -> bool:
-        """Whether the copy engine reads it, and the tensor cores take it as it is."""
+        """Whether TMA can copy it, and wgmma takes it as it is."""
         return self.is_reachable and (self.major == "k" or self.type.nbytes == f16.nbytes)
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the copy engine reads it."""
+        """Whether TMA can copy it: strides of multiples of 16 bytes, no loops beside one."""
         nbytes = self.type.nbytes
         steps = (self.run if self.major == "k" else 0, self.pitch, self.distance)
         return (
@@ -79,7 +120,7 @@ class Source(NamedTuple):
         )
 
     def copied(self) -> Source:
-        """The copy that can be read."""
+        """Return the operand as a packed copy that TMA and wgmma can read."""
         lines, run = self.lines, self.run
         major = self.major if self.type.nbytes == f16.nbytes else "k"
         if major != self.major:
@@ -100,7 +141,7 @@ class Source(NamedTuple):
 
     @property
     def num_matrices(self) -> int:
-        """How many there are."""
+        """Matrices in memory."""
         return self.num_c if self.distance else 1
 
     @property
@@ -115,27 +156,37 @@ class Source(NamedTuple):
 
     @property
     def extent_axis(self) -> int:
-        """Which axis, that of lines or that of runs, goes along rows of A or columns of B."""
+        """Which axis of (lines, run) goes along rows of A or columns of B."""
         return 0 if self.major == "k" else 1
 
 
-class Stack(NamedTuple):
-    """Slices: how many matrices, how far apart in bytes those of A and B are (0: there is one), chunks of K of each."""
+class StridedBatch(NamedTuple):
+    """A strided batch of products, each of them split along K.
+
+    Attributes
+    ----------
+    num_matrices : int
+        Of C.
+    a_stride, b_stride : int
+        Bytes from one matrix of A and of B to the next; 0: all products have the same.
+    split_k : int
+        Ranges of K that have partial products of their own, at most.
+    """
 
     num_matrices: int
     a_stride: int
     b_stride: int
-    num_chunks: int = 1
+    split_k: int = 1
 
     def num_slices(self, num_k: int) -> int:
-        """Return how many slices there are of so many tiles along K; no chunk is empty."""
-        return self.num_matrices * -(-num_k // -(-num_k // self.num_chunks))
+        """Return the number of partial products, if K has `num_k` k-blocks; no range of K is empty."""
+        return self.num_matrices * -(-num_k // -(-num_k // self.split_k))
 
 
 def sources(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, others: Sequence[tuple[int, ...]] = ()
 ) -> tuple[tuple[Source, Source], Nest]:
-    """The operands by the loops over their matrices, and these, in which other arrays have their strides, too."""
+    """Return A and B as TMA sees them, and the nest of the batch: strides of C, A, B and `others` along its loops."""
     *batch, m, n = shape
     nest = collapse(batch, [x[:-2] for x in (contiguous(shape), a.strides, b.strides, *others)])
     left, right = (
@@ -148,7 +199,7 @@ def sources(
 
 
 def is_regular(moves: tuple[int, ...], batch: tuple[int, ...]) -> bool:
-    """Whether loops move on as a single one would."""
+    """Return whether strides along the loops of a batch are those of a single loop."""
     return all(moves[i] == moves[i + 1] * batch[i + 1] for i in range(len(moves) - 1))
 
 
@@ -160,7 +211,7 @@ def _source(
     batch: tuple[int, ...],
     moves: tuple[int, ...],
 ) -> Source:
-    """An operand by the loops over its matrices."""
+    """One operand, given the batch loops and its strides along them."""
     num_c = math.prod(batch)
     lines, run = extents if major[0] == "k" else reversed(extents)
     if num_c == 1 or not any(moves):
@@ -170,7 +221,7 @@ def _source(
 
 
 def both_majors(shape: Sequence[int], depth: int, a: Matrices, b: Matrices) -> tuple[tuple[str, int], tuple[str, int]]:
-    """The contiguous axis of either operand, and the stride of the other axis."""
+    """Return the contiguous axis of A and of B, each with the stride of the other axis."""
     return _major((shape[0], depth), a.strides[-2:]), _major((shape[1], depth), b.strides[:-3:-1])
 
 
@@ -183,14 +234,14 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _major(extents: tuple[int, int], strides: Sequence[int]) -> tuple[str, int]:
-    """The contiguous axis of a matrix whose rows are M, and the stride of the other axis."""
+    """The contiguous axis of an operand whose rows go along M or N, and the stride of the other axis."""
     if strides[1] == 1 or (extents[1] == 1 and strides[0] != 1):
         return "k", strides[0]
     return "mn", strides[1]
 
 
 def widest_copy(matrices: Matrices, strides: Sequence[int]) -> int:
-    """Return the bytes of the widest copy that alignment and strides allow; 0: single elements."""
+    """Return the bytes of the widest cp.async that alignment and strides allow; 0: elements go through registers."""
     itemsize = matrices.type.nbytes
     for nbytes in (16, 8, 4):
         if nbytes < itemsize:

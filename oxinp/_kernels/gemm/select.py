@@ -1,8 +1,9 @@
-"""Matrix products: which kernel multiplies, in which tiles, over how many chunks of K.
+"""Matrix products: which kernel family computes a product, with which tile config and split-K factor.
 
-A problem is a batch of C = A @ B with C in C order. How it is cut is what was measured to be best for a problem near
-it (see `choice`); elsewhere a model of time decides: waves of tiles over the multiprocessors at the rates that were
-measured, and for chunks of K the pass that joins them.
+A problem is a batch of C = A @ B with C in C order. `plan_steps` returns the plan of a family for the tensor cores of
+Hopper where one of them is faster; `plan` that of the multistage kernels, which take any type and alignment. The tile
+config is the one that was measured to be best for a problem near this one (see `choice`), elsewhere the one that the
+cost model prefers.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.cost import MAX_CHUNKS, MIN_CHUNK, chunk_counts, is_meant, seconds, tilings_of
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.cost import (
+    MAX_SPLIT_K,
+    MIN_SPLIT_DEPTH,
+    is_meant,
+    measured_tiles,
+    seconds,
+    split_counts,
+)
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
 from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import plan as ozaki
@@ -36,13 +43,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.plan import Plan
 
-MIN_SPLIT_PRODUCTS = 5 << 28  # from which halves are faster than f32: the passes take as long as small products
-MAX_SMALL_SIDE = 64  # up to which copies of single elements are more than multiply-adds
-MIN_RESIDUE_GAIN = 1.05  # how much faster products of residues have to be expected than native ones
-# Of K: where C is one wave of tiles of this side, cuBLAS's f32 sums are of parts of K, and lose as little.
+MIN_FP16X2_PRODUCTS = (
+    5 << 28
+)  # multiply-adds from which fp16x2 is faster: its conversions take as long as small products
+MAX_SMALL_SIDE = 64  # M, N and K up to which copying element by element takes longer than the multiply-adds
+MIN_OZAKI_GAIN = 1.05  # speedup over f64 multiply-adds that the cost model has to expect of the Ozaki scheme
+# Sums of f32 are promoted after so much of K where C is one wave of tiles of this side: cuBLAS splits K there, and so
+# loses as little.
 PROMOTION, PEER_SIDE = 256, 128
 
 
@@ -56,7 +66,7 @@ def plan(
     device: Device,
     variant: Variant | None = None,
 ) -> Plan | None:
-    """Return the plan of a product: one launch, or one of partial products and those that join them.
+    """Return the plan of a product by the multistage kernels: one launch or, with split-K, that and a reduction.
 
     Parameters
     ----------
@@ -74,12 +84,13 @@ def plan(
     Returns
     -------
     Plan or None
-        The inputs are A and B, then those of the variant's finish.
+        The inputs are A and B, then those of the variant's epilogue. None only if the variant has to have the sums of
+        the plain product (``has_plain_sums``) and cannot.
     """
     *batch, m, n = shape
     variant = variant or Variant()
     c_strides = variant.c_strides or contiguous(shape)
-    arrays = [x.strides for x in variant.finish.arrays] if variant.finish is not None else []
+    arrays = [x.strides for x in variant.epilogue.arrays] if variant.epilogue is not None else []
     nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
     loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
     steps = nest.strides if loops else ((),) * len(nest.strides)
@@ -91,26 +102,28 @@ def plan(
     spec = _spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
     spec, constants = varied(spec, variant, moves)
-    cut = _cut(spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None))
-    is_split = cut.num_chunks > 1
-    if variant.has_plain_sums and variant.finish and (is_split or length(variant.finish, acc) > MAX_LENGTH):
+    config = _config(
+        spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
+    )
+    is_split_k = config.split_k > 1
+    if variant.has_plain_sums and variant.epilogue and (is_split_k or length(variant.epilogue, acc) > MAX_LENGTH):
         return None
-    spec = replace(spec.in_tiles(cut), out=acc if is_split else out)
-    spec = replace(spec, num_batch=len(loops), is_split=is_split)
+    spec = replace(spec.with_config(config), out=acc if is_split_k else out)
+    spec = replace(spec, num_batch=len(loops), is_split_k=is_split_k)
     product = multistage.plan(
         spec,
         (m, n, depth),
         (c_strides[-2], a_stride, b_stride),
         tuple(loops),
         steps[:3],
-        cut.num_chunks,
+        config.split_k,
         constants,
     )
-    if variant.finish is not None:
+    if variant.epilogue is not None:
         work = product.launch.work
-        nbytes = work.nbytes + touched_nbytes(shape, variant.finish.arrays)
+        nbytes = work.nbytes + touched_nbytes(shape, variant.epilogue.arrays)
         product = product.with_work(work._replace(nbytes=nbytes))
-    if not is_split:
+    if not is_split_k:
         return product
     size = math.prod(shape)
     joined = reduce.plan(
@@ -137,11 +150,11 @@ def plan_steps(
     device: Device,
     setting: str,
     workspace_nbytes: int,
-    finish: Finish | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan | None:
-    """Return the launches that multiply faster than what `plan` knows; None where that is to be asked.
+    """Return the plan of a kernel family that is faster than the multistage kernels; None if there is none.
 
-    With a `finish` one launch, see `sm90_wgmma.plan`; None also where those units need more.
+    With an `epilogue` the plan is a single launch of `sm90_wgmma`, or None where that family needs several.
 
     Parameters
     ----------
@@ -151,26 +164,26 @@ def plan_steps(
         ``config.matmul``.
     workspace_nbytes : int
         ``config.matmul_workspace``.
-    finish : Finish, optional
+    epilogue : Epilogue, optional
     """
-    if finish is not None:
+    if epilogue is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
-        return plan_hopper(shape, depth, a, b, out, device, finish) if is_multiplied else None
+        return plan_wgmma(shape, depth, a, b, out, device, epilogue) if is_multiplied else None
     faster = None
     if a.type in (f64, c128):
-        faster = None if setting == "native" else plan_residues(shape, depth, a, b, device, workspace_nbytes)
+        faster = None if setting == "native" else plan_ozaki(shape, depth, a, b, device, workspace_nbytes)
     elif a.type in (f32, c64) and setting == "auto":
-        faster = plan_parts(shape, depth, a, b, device) or plan_split(shape, depth, a, b, device)
+        faster = plan_bf16x3(shape, depth, a, b, device) or plan_fp16x2(shape, depth, a, b, device)
     elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
-        return plan_hopper(shape, depth, a, b, out, device)
+        return plan_wgmma(shape, depth, a, b, out, device)
     if faster is not None or device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
         return faster
     (left, right), _ = sources(shape, depth, a, b)
     return sm90_mma.plan(left, right, device)
 
 
-def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
-    """Return the launch that multiplies small f32 or c64 matrices on the tensor cores; None where others are faster.
+def plan_bf16x3(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
+    """Return the plan of an f32 or c64 product in bf16x3 by warp MMA, for small matrices; None if it is not faster.
 
     Parameters
     ----------
@@ -180,38 +193,38 @@ def plan_parts(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     if device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
         return None
     (left, right), _ = sources(shape, depth, a, b)
-    return sm90_mma.plan(left, right, device, in_parts=True)
+    return sm90_mma.plan(left, right, device, in_bf16x3=True)
 
 
-def plan_hopper(
+def plan_wgmma(
     shape: tuple[int, ...],
     depth: int,
     a: Matrices,
     b: Matrices,
     out: Type,
     device: Device,
-    finish: Finish | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Plan | None:
-    """Return the launches that multiply halves, integers, or f32 as tf32 on Hopper's tensor cores; None: ask `plan`.
+    """Return the plan of a product of 16-bit floats, integers, or f32 as tf32 by wgmma; None if there is none.
 
-    With a `finish`, see `sm90_wgmma.plan`.
+    With an `epilogue`, see `sm90_wgmma.plan`.
     """
     if a.type is not b.type:
         return None
-    arrays = [x.strides for x in finish.arrays] if finish is not None else []
+    arrays = [x.strides for x in epilogue.arrays] if epilogue is not None else []
     (left, right), nest = sources(shape, depth, a, b, arrays)
-    if finish is None:
+    if epilogue is None:
         plan = int_limbs.plan if a.type in int_limbs.UNSIGNED else sm90_wgmma.plan
         return plan(left, right, out, device)
     moves = nest.strides[3:] if math.prod(nest.shape) > 1 else ((),) * len(arrays)
     if a.type in int_limbs.UNSIGNED or not all(is_regular(own, nest.shape) for own in moves):
         return None
-    finish = finish.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
-    return sm90_wgmma.plan(left, right, out, device, finish)
+    epilogue = epilogue.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
+    return sm90_wgmma.plan(left, right, out, device, epilogue)
 
 
-def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
-    """Return the launches that multiply f32 or c64 matrices on the tensor cores; None where `plan` is to be asked.
+def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
+    """Return the plan of an f32 or c64 product by fp16x2; None if it is not faster.
 
     Parameters
     ----------
@@ -225,23 +238,23 @@ def plan_split(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, dev
     if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
         return None
     left, right = sources(shape, depth, a, b)[0]
-    is_expected = m * n * depth * parts**2 >= MIN_SPLIT_PRODUCTS
+    is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
     return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
 
 
-def plan_residues(
+def plan_ozaki(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
 ) -> Plan | None:
-    """Return the launches that multiply f64 or c128 as bytes on the tensor cores; None where `plan` is to be asked.
+    """Return the plan of an f64 or c128 product by the Ozaki scheme; None if it is not faster.
 
     Parameters
     ----------
     shape, depth, a, b, device
         As for `plan`.
     workspace_nbytes : int
-        Memory there is on the way.
+        Largest workspace.
     """
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
@@ -249,14 +262,14 @@ def plan_residues(
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
     left, right = sources(shape, depth, a, b)[0]
-    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_RESIDUE_GAIN
+    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
     return ozaki.plan(left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
 
 
-class Way(NamedTuple):
-    """Whether faster units stand in for those of the operands' own type."""
+class Emulation(NamedTuple):
+    """Whether an emulation on faster tensor cores (fp16x2, Ozaki) stands in for multiply-adds of the operands' type."""
 
     is_emulated: bool
 
@@ -264,23 +277,29 @@ class Way(NamedTuple):
 def _is_emulated(
     type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
 ) -> bool:
-    """Whether that was measured to be faster near this problem; else whether it is expected to be."""
-    ways = (Way(is_emulated=True), Way(is_emulated=False))
-    default = Way(is_expected)
-    choice = Choice("matmul/way", (type.name,), majors, shape, Way, ways.__contains__, lambda: default, lambda: ways)
-    way: Way = decide(choice, device)
+    """Whether emulation was measured to be faster near this problem; `is_expected` where nothing was measured."""
+    ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
+    default = Emulation(is_expected)
+    choice = Choice(
+        "matmul/emulation", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
+    )
+    way: Emulation = decide(choice, device)
     return way.is_emulated
 
 
 def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan:
-    """Return the plan of the guarded kernel for large matrices, by multiply-adds; parameters as for `plan`."""
+    """Return the plan of the guarded multistage kernel, the fallback of an emulation; parameters as for `plan`."""
     (a_major, a_stride), (b_major, b_stride) = both_majors(shape, depth, a, b)
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = _spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tilings = [t for t in tilings_of(a.type, a.type, device)[1] if tile_config.is_legal(spec.in_tiles(t.cut()), device)]
-    tiling = min(tilings, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
-    spec = replace(spec.in_tiles(tiling.cut()), is_guarded=True)
+    tiles = [
+        t
+        for t in measured_tiles(a.type, a.type, device)[1]
+        if tile_config.is_legal(spec.with_config(t.config()), device)
+    ]
+    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
+    spec = replace(spec.with_config(tile.config()), is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
 
@@ -292,45 +311,51 @@ def _spec(
     copies: tuple[int, int],
     problem: tuple[int, int, int, int],
     device: Device,
-) -> AnyGemmSpec:
-    """The Spec before it is cut: in the model's first tiling."""
-    unit, tilings = tilings_of(type, acc, device)
-    spec = AnyGemmSpec(type, acc, out, *majors, *copies, unit, *tilings[0][:6])
-    if unit != "fma":
+) -> MultistageSpec:
+    """The Spec with the first tile config of the cost model."""
+    mma, tiles = measured_tiles(type, acc, device)
+    spec = MultistageSpec(type, acc, out, *majors, *copies, mma, *tiles[0][:6])
+    if mma != "fma":
         return spec
     count, m, n, depth = problem
-    is_turned = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
+    is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
     is_small = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
     promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION and is_small else 0
-    return replace(spec, is_turned=is_turned, promotion=promotion)
+    return replace(spec, is_smem_transposed=is_smem_transposed, promotion=promotion)
 
 
-def _cut(spec: AnyGemmSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True) -> Cut:
-    """How a problem is cut: as was measured to be best, or as the model expects to take the least time."""
-    counts = tuple(chunk_counts(problem[3])) if may_split else (1,)
+def _config(
+    spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
+) -> TileConfig:
+    """The tile config that was measured to be best, or that the cost model expects to take the least time."""
+    counts = tuple(split_counts(problem[3])) if may_split else (1,)
 
-    def is_legal(cut: Cut) -> bool:
-        return tile_config.is_legal(spec.in_tiles(cut), device) and (
-            cut.num_chunks == 1 or (may_split and 1 < cut.num_chunks <= min(MAX_CHUNKS, problem[3] // MIN_CHUNK))
+    def is_legal(config: TileConfig) -> bool:
+        return tile_config.is_legal(spec.with_config(config), device) and (
+            config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_SPLIT_K, problem[3] // MIN_SPLIT_DEPTH))
         )
 
-    def ranked() -> list[Cut]:
-        _, tilings = tilings_of(spec.type, spec.acc, device)
-        allowed = [t for t in tilings if is_legal(t.cut()) and is_meant(t, problem, device)]
+    def ranked() -> list[TileConfig]:
+        _, tiles = measured_tiles(spec.type, spec.acc, device)
+        allowed = [t for t in tiles if is_legal(t.config()) and is_meant(t, problem, device)]
         ways = [
-            (seconds(problem, tiling, num_chunks, spec, device), tiling.cut(num_chunks))
-            for tiling in allowed
-            for num_chunks in counts
+            (seconds(problem, tile, split_k, spec, device), tile.config(split_k))
+            for tile in allowed
+            for split_k in counts
         ]
-        return [cut for _, cut in sorted(ways, key=lambda way: way[0])]
+        return [config for _, config in sorted(ways, key=lambda way: way[0])]
 
-    def candidates() -> Iterator[Cut]:
+    def candidates() -> Iterator[TileConfig]:
         yield from ranked()
-        tilings = [cut for cut in tile_config.cuts() if is_legal(cut) and tile_config.is_brief(spec.in_tiles(cut))]
-        for num_chunks in counts:
-            yield from (cut._replace(num_chunks=num_chunks) for cut in tilings)
+        tiles = [
+            config
+            for config in tile_config.all_configs()
+            if is_legal(config) and tile_config.is_brief(spec.with_config(config))
+        ]
+        for split_k in counts:
+            yield from (config._replace(split_k=split_k) for config in tiles)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    choice = Choice("matmul/any", key, layout, problem, Cut, is_legal, lambda: ranked()[0], candidates)
-    cut: Cut = ranked()[0] if spec.is_half else decide(choice, device)
-    return cut
+    choice = Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, lambda: ranked()[0], candidates)
+    config: TileConfig = ranked()[0] if spec.is_triangle_only else decide(choice, device)
+    return config

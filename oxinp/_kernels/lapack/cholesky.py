@@ -21,10 +21,10 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3.plan import System
+from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
-from oxinp._kernels.gemm.multistage.units import multiply_add
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
 from oxinp._ptx import Builder, Kernel
@@ -199,7 +199,7 @@ def _factor(stack: Stack, low: int, high: int, device: Device, steps: list[Step]
     turned, form = blas3.transposed(stack.part(low, low), LOWER, is_conjugated=True)
     x = stack.part(middle, low)
     shape = (high - middle, middle - low)
-    system = System(shape, turned, form, False, stack.pitch, x.alignment, stack.count, stack.move, stack.move)
+    system = TriangularSystem(shape, turned, form, False, stack.pitch, x.alignment, stack.count, stack.move, stack.move)
     below, rest = a.at(stack.at(middle, low)), a.at(stack.at(middle, middle))
     steps += blas3.plan_solve(system, device).on(in0=a.at(stack.at(low, low)), out0=below)
     c = stack.part(middle, middle)
@@ -211,7 +211,7 @@ def _factor(stack: Stack, low: int, high: int, device: Device, steps: list[Step]
         device,
         is_lower=True,
         is_hermitian=True,
-        finish=subtracted(stack.type, c.strides),
+        epilogue=subtracted(stack.type, c.strides),
         c_strides=c.strides,
     )
     steps += product.on(out0=rest, in0=below, in1=rest)

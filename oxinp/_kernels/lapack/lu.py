@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import trsm
-from oxinp._kernels.blas3.plan import System
+from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
@@ -171,7 +170,7 @@ class _Factor:
 def solved(stack: Stack, low: int, high: int, columns: tuple[int, int], form: Form, device: Device) -> Plan:
     """Return the launches that solve with the block on the diagonal for others of the same rows, in place."""
     x = stack.part(low, columns[0])
-    system = System(
+    system = TriangularSystem(
         (high - low, columns[1] - columns[0]),
         stack.part(low, low),
         form,
@@ -201,7 +200,7 @@ def reduced(
     )
     batch = (stack.count,) if stack.count > 1 else ()
     shape = (*batch, lines[1] - lines[0], columns[1] - columns[0])
-    variant = Variant(finish=subtracted(stack.type, target.strides), c_strides=target.strides)
+    variant = Variant(epilogue=subtracted(stack.type, target.strides), c_strides=target.strides)
     plan = select.plan(shape, along[1] - along[0], left, above, stack.type, stack.type, device, variant)
     assert plan is not None
     c = a.at(stack.at(lines[0], columns[0]))
@@ -250,7 +249,7 @@ def plan_invert(stack: Stack, device: Device) -> Plan:
         rows.permute(type_, (count, order, order), middle, start, None),
     ]
     _invert_lower(stack, whole, 0, order, device, steps, (a, middle))
-    system = System((order, order), stack.matrices, UPPER, True, order, 256, count, stack.move, order * order)
+    system = TriangularSystem((order, order), stack.matrices, UPPER, True, order, 256, count, stack.move, order * order)
     steps += blas3.plan_solve(system, device).on(in0=a, out0=middle)
     strides = (order * order, order, 1)
     steps.append(rows.permute(type_, (count, order, order), x, permutation, middle, strides, is_inverse=True))
@@ -273,7 +272,7 @@ def _invert_lower(
     a, target = places
     length = trsm.length(factors.type)
     if high - low <= length:
-        system = System(
+        system = TriangularSystem(
             (high - low, high),
             factors.part(low, low),
             UNIT_LOWER,
@@ -291,7 +290,7 @@ def _invert_lower(
     _invert_lower(factors, x, low, middle, device, steps, places)
     left, above, c = factors.part(middle, low), x.part(low, 0), x.part(middle, 0)
     batch = (x.count,) if x.count > 1 else ()
-    variant = Variant(finish=subtracted(x.type, c.strides), c_strides=c.strides)
+    variant = Variant(epilogue=subtracted(x.type, c.strides), c_strides=c.strides)
     shape = (*batch, high - middle, middle)
     plan = select.plan(shape, middle - low, left, above, x.type, x.type, device, variant)
     assert plan is not None

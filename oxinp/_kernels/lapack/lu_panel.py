@@ -22,7 +22,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.units import multiply_add
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies

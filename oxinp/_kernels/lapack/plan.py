@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.gemm.multistage.panel import TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, scaling, small
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import trsm
-from oxinp._kernels.blas3.plan import System
+from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.multistage.panel import GENERAL, TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_panel, qr_panel
@@ -231,12 +230,12 @@ class Qr:
         if is_adjoint:
             m, form = blas3.transposed(m, form, is_conjugated=True)
         size = (high - low) * width
-        system = System((high - low, width), m, form, True, width, 256, self.count, made.m.move, size)
+        system = TriangularSystem((high - low, width), m, form, True, width, 256, self.count, made.m.move, size)
         solved = blas3.plan_solve(system, self.device)
         self.steps += solved.on(in0=made.m_place.at(made.m.at(low, low - block)), out0=self.inner)
         batch, moves = ((self.count,), (size,)) if self.count > 1 else ((), ())
         c = target.part(low, columns[0])
-        variant = Variant(finish=subtracted(self.type, c.strides), c_strides=c.strides)
+        variant = Variant(epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
         inner = Matrices(self.type, (*moves, width, 1), 256)
         shape = (*batch, made.v.num_rows - low, width)
         plan = select.plan(shape, high - low, made.v.part(low, low), inner, self.type, self.type, self.device, variant)

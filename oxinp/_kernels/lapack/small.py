@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.units import multiply_add
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
 from oxinp._kernels.problem import MAX_KERNELS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.problem import Element, ReduceOp
 from oxinp._kernels.reduce.accumulate import tree
 from oxinp._ptx.math.parts import ldexp
-from oxinp._ptx.types import Compound, Type, c128, compound, f32, f64, i32, i64, u32, u64
+from oxinp._ptx.types import Compound, Type, c64, c128, compound, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,13 +150,31 @@ def product(type: Type) -> ReduceOp:
 # -- scans -------------------------------------------------------------------------------------------------------------
 
 
+_SUMMED_IN: dict[Type, tuple[Type, Type]] = {
+    compound(*[part for part in type_.parts for _ in range(2)]): (type_, wide)
+    for type_, wide in ((f32, f64), (c64, c128))
+}
+
+
+@cache
+def _cast_to(type: Type) -> Any:
+    def finish(k: Builder, total: Value) -> Value:
+        return k.cast(total, type)
+
+    return finish
+
+
 @cache
 def scannable(op: ReduceOp) -> ReduceOp:
     """Return `op` with an identity that combines exactly, as a scan needs it: zeros keep their signs, infinities stay.
 
-    Sums of floats begin with -0; products of complex numbers with nothing, which their accumulator says.
+    Sums of floats begin with -0; products of complex numbers with nothing, which their accumulator says. Those of f32
+    are added in f64, where fewer instructions lose less than with errors kept beside.
     """
     acc = op.acc
+    if acc in _SUMMED_IN and op.name == "sum":
+        type_, wide = _SUMMED_IN[acc]
+        return ReduceOp("sum", wide, -0.0 if wide is f64 else complex(-0.0, -0.0), add, None, None, _cast_to(type_))
     if isinstance(acc, Compound) and not acc.is_complex and op.name == "sum":
         return op.replace(identity=(-0.0, 0.0) * (len(acc.parts) // 2))
     if not acc.is_complex or op.name != "prod":

@@ -411,13 +411,13 @@ def _columns(problem: _Problem) -> _Pass:
     return _Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, problem.kept.size)
 
 
-def _chunk(problem: _Problem, length: int, num_blocks: int, round_length: int) -> int:
+def _chunk(problem: _Problem, length: int, num_blocks: int, unroll_k: int) -> int:
     """Length of the chunks that give every multiprocessor its blocks; whole rounds, at least two."""
     wanted = BLOCKS_PER_SM * problem.num_sms // num_blocks
     if not problem.may_split or wanted <= 1:
         return length
-    rounds = max(2, -(-length // (wanted * round_length)))
-    return min(length, rounds * round_length)
+    rounds = max(2, -(-length // (wanted * unroll_k)))
+    return min(length, rounds * unroll_k)
 
 
 def _fill(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WHOLE = "whole"  # all of it
 TOTALS = "totals"  # what the chunks of a scan come to
 PREFIXED = "prefixed"  # the scan of chunks, each from where those before it have come to
+CHAINED = "chained"  # all of it, by blocks that tell each other what chunks come to
 
 
 class ScanSpec(Frozen):
@@ -54,7 +55,7 @@ class ScanKernel:
         self.has_results = spec.part != TOTALS
         if self.has_results:
             self._target = BoundOperand(k, "out", spec.target, "w")
-        if spec.part != WHOLE:
+        if spec.part not in (WHOLE, CHAINED):
             self.totals = k.pointer("totals", spec.op.acc, "r" if self.has_results else "w")
         self.bound = BoundChain(k, spec.chain)
         if self.has_results:

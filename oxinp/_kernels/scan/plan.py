@@ -18,15 +18,18 @@ from oxinp._kernels.elementwise.plan import (
     vector_width,
 )
 from oxinp._kernels.nest import Nest, collapse
-from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
+from oxinp._kernels.plan import SCRATCH, Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand, touched_nbytes
+from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import rows as scan_rows
+from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
-from oxinp._kernels.scan.kernel import PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.types import u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +39,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import ReduceOp
 
 NBYTES_IN_FLIGHT = 64  # of loads per thread, of columns
-BLOCKS_PER_SM = 8  # blocks that chunks of rows aim at
+BLOCKS_PER_SM = 8  # blocks with rows of their own that fill the device
+TILE_NBYTES = 32768  # of elements, and of results that do not fit in their place
+MAX_ITEMS = 31
 WARPS_PER_SM = 64  # warps that chunks of columns aim at
 MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
 MAX_SERIAL = 16  # elements up to which a thread scans rows alone
@@ -46,13 +51,14 @@ UNITS_PER_LANE = 16  # of rows that a warp takes
 
 
 class _Pass(NamedTuple):
-    """One launch before its kernel is built, and how many totals it leaves."""
+    """One launch before its kernel is built, and how many totals, or entries of each level, it leaves."""
 
     family: Any
-    spec: ScanRowsSpec | ScanColumnsSpec
+    spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec
     grid: Grid
     constants: tuple[int, ...]
-    num_totals: int
+    num_totals: int = 0
+    num_entries: tuple[int, ...] = ()
 
 
 class _Problem(Frozen):
@@ -88,7 +94,7 @@ class _Problem(Frozen):
         chain = Chain((*inputs, *moving), self.instrs, (), len(nest.shape), index_bits(nest))
         return {"chain": chain, "value": self.value, "op": self.op, "target": target, "part": part}
 
-    def constants(self, spec: ScanRowsSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
+    def constants(self, spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
         """Strides and shifts: of the chain's operands, and of the target where there is one."""
         whole = spec.chain.replace(outputs=((0, spec.target),))
         inner = nest_of_operands(whole, nest)
@@ -132,7 +138,8 @@ def plan(
     Returns
     -------
     Plan
-        One launch, or two of which the first leaves the totals of chunks in the scratch buffer.
+        One launch, of few long rows behind a fill with zeros; or two of which the first leaves the totals of chunks in
+        the scratch buffer.
 
     Notes
     -----
@@ -145,6 +152,8 @@ def plan(
     read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
     written = touched_nbytes(shape, [output])
     out, own = Argument("out0"), inputs_of(len(inputs))
+    if isinstance(passes[0].spec, ScanChainedSpec):
+        return _chained(passes[0], (out, *own), Work(nbytes=read + written))
     taken = [((out, *own), written)] if len(passes) == 1 else [((SCRATCH, *own), 0), ((out, SCRATCH, *own), written)]
     return Plan(
         tuple(
@@ -153,6 +162,17 @@ def plan(
         ),
         sum(each.num_totals for each in passes) * op.acc.nbytes,
     )
+
+
+def _chained(only: _Pass, arguments: tuple[Argument, ...], work: Work) -> Plan:
+    """The plan of a scan in one pass, whose descriptors begin as zeros."""
+    scratch, spec = Scratch(), only.spec
+    assert isinstance(spec, ScanChainedSpec)
+    tickets = scratch.take(u32.nbytes)
+    entry_nbytes = scan_chained.num_words(spec.op.acc) * u64.nbytes
+    levels = [scratch.take(count * entry_nbytes) for count in only.num_entries]
+    launch = Launch(scan_chained.make(spec), only.grid, (tickets, *levels, *arguments), only.constants, work)
+    return scratch.plan((Fill(tickets, scratch.nbytes, 0), launch))
 
 
 def choose(
@@ -211,30 +231,46 @@ def _rows(problem: _Problem) -> list[_Pass]:
     most = scan_rows.MAX_UNROLL * min(1, 64 / problem.op.acc.bits)
     while count < most and count * group < num_units:
         count *= 2
-    chunk = num_units
-    wanted = BLOCKS_PER_SM * problem.num_sms // num_rows
-    if group > scan_rows.WARP and wanted > 1:
-        rounds = max(2, -(-num_units // (wanted * group * count)))
-        chunk = min(num_units, rounds * group * count)
-    num_chunks = -(-num_units // max(chunk, 1)) or 1
-    passes = []
-    for part in (WHOLE,) if num_chunks == 1 else (TOTALS, PREFIXED):
-        spec = ScanRowsSpec(**problem.spec(nest, part), group=group, vector=vector, unroll=count)
-        # Nobody asks for the total of the last chunk.
-        blocks = num_chunks - (part == TOTALS)
-        bits = spec.chain.index_bits
-        constants = (
-            *problem.constants(spec, nest),
-            num_rows,
-            num_units,
-            problem.length - num_units * vector,
-            *((chunk, num_chunks - 1, *Divisor.constants(blocks, bits)) if part != WHOLE else ()),
-            *Splitter.constants(problem.kept.shape, bits),
-        )
-        num_blocks = -(-num_rows // (scan_rows.BLOCK // group)) * blocks
-        num_totals = blocks * num_rows if part == TOTALS else 0
-        passes.append(_Pass(scan_rows, spec, (num_blocks, 1, 1), constants, num_totals))
-    return passes
+    if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * problem.num_sms:
+        chained = _chained_rows(problem, nest, vector)
+        if chained is not None:
+            return [chained]
+    spec = ScanRowsSpec(**problem.spec(nest, WHOLE), group=group, vector=vector, unroll=count)
+    constants = (
+        *problem.constants(spec, nest),
+        num_rows,
+        num_units,
+        problem.length - num_units * vector,
+        *Splitter.constants(problem.kept.shape, spec.chain.index_bits),
+    )
+    return [_Pass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)]
+
+
+def _chained_rows(problem: _Problem, nest: Nest, vector: int) -> _Pass | None:
+    """The pass in which several blocks scan a row; None where a row is a single tile."""
+    fields = problem.spec(nest, CHAINED)
+    value, result = scan_chained.value_type(fields["chain"], problem.value), problem.output.type
+    nbytes = value.nbytes + (0 if result.nbytes == value.nbytes else result.nbytes)
+    most = max(1, TILE_NBYTES // (nbytes * scan_chained.BLOCK))
+    items = min(MAX_ITEMS, most - 1 + most % 2) or 1
+    tile = scan_chained.BLOCK * items
+    tiles = -(-problem.length // tile)
+    if tiles == 1:
+        return None
+    entries = [tiles]
+    while entries[-1] > scan_chained.FAN:
+        entries.append(-(-entries[-1] // scan_chained.FAN))
+    spec = ScanChainedSpec(**fields, vector=vector, items=items, levels=len(entries))
+    num_rows = problem.kept.size
+    constants = (
+        *problem.constants(spec, nest),
+        problem.length,
+        *Divisor.constants(tiles, spec.chain.index_bits),
+        *entries,
+        *Splitter.constants(problem.kept.shape, spec.chain.index_bits),
+    )
+    num_entries = tuple(num_rows * count for count in entries)
+    return _Pass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries=num_entries)
 
 
 def _columns(problem: _Problem) -> list[_Pass]:

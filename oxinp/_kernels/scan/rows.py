@@ -1,11 +1,9 @@
 """Scans along the innermost loop: a group of threads per row.
 
 Data layout: the scanned loop is the innermost, cut into units of `vector` elements. Who owns what: a group (of a
-warp's lanes, or a block) owns one row or, if split, one chunk of a row's units; its threads have units side by side,
-`unroll` times in a tile. Algorithm: a thread scans its units, the warp their totals by shuffles, every warp the totals
-of all warps and rounds, which meet in shared memory; a tile begins where the one before it ended. If split, a first
-kernel leaves the totals of all chunks but the last, and every block of the second joins those before its own. Bytes per
-element: inputs and result once; if split, inputs twice.
+warp's lanes, or a block) owns one row; its threads have units side by side, `unroll` times in a tile. Algorithm: a
+thread scans its units, the warp their totals by shuffles, every warp the totals of all warps and rounds, which meet in
+shared memory; a tile begins where the one before it ended. Bytes per element: inputs and result once.
 """
 
 from __future__ import annotations
@@ -14,11 +12,10 @@ import operator
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.elementwise.chain import Divisor, Position, Splitter, Spot, locate
+from oxinp._kernels.elementwise.chain import Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.reduce.accumulate import Running
-from oxinp._kernels.scan.kernel import PREFIXED, TOTALS, WHOLE, ScanKernel, ScanSpec, elements_of
-from oxinp._ptx import Builder, Kernel, block_reduce
+from oxinp._kernels.scan.kernel import ScanKernel, ScanSpec
+from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
@@ -62,98 +59,52 @@ class _ScanRows(ScanKernel):
 
     def __init__(self, spec: ScanRowsSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("scan_rows", block=BLOCK)
+        self.k = k = Builder("scan_rows", block=BLOCK, min_blocks=3 if spec.op.acc.bits > 64 else None)
         super().__init__(k, spec)
         self.scanned = spec.chain.ndim - 1
         self.num_rows, self.num_units, self.num_rest = (
             k.scalar(name, self.type) for name in ("num_rows", "num_units", "num_rest")
         )
-        if spec.part != WHOLE:
-            self.chunk, self.last_chunk = (k.scalar(name, self.type) for name in ("chunk", "last_chunk"))
-            self.num_chunks = Divisor(k, "num_chunks", self.type)
         self.kept = Splitter(k, "kept", self.scanned, self.type)
         self.thread = k.tid % spec.group
         self.has_row: Value | None = None
         self.width = min(spec.group, WARP)  # lanes that scan together
         self.lane = k.lane if self.width == WARP else k.lane % self.width
         self.is_first_lane, self.is_last_lane = self.lane == 0, self.lane == self.width - 1
-        if spec.group > WARP and self.has_results:
+        if spec.group > WARP:
             self.meeting = k.shared(spec.op.acc, (2, spec.unroll * NUM_WARPS))
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         number = k.cast(k.ctaid, self.type)
         nothing = k.const(0, self.type)
-        begin, end, num_rest = nothing, self.num_units, self.num_rest
-        chunk = None
+        num_rest = self.num_rest
         if spec.group <= WARP:
             row = number * (BLOCK // spec.group) + k.cast(k.tid / spec.group, self.type)
             # Groups without a row scan the last one and store nothing: all lanes of a warp have to go the same way.
             self.has_row = row < self.num_rows
             row = k.min(row, self.num_rows - 1)
             num_rest = k.where(self.has_row, num_rest, nothing)
-        elif spec.part == WHOLE:
-            row = number
         else:
-            row, chunk = self.num_chunks.divide(number)
-            begin = chunk * self.chunk
-            end = k.min(end, begin + self.chunk)
-            num_rest = k.where(chunk == self.last_chunk, num_rest, nothing)
+            row = number
         kept = self.kept.split(row)
         origin = locate(self.bound.origin(), range(self.scanned), kept)
-        if spec.part == TOTALS:
-            assert chunk is not None
-            self.total(origin, begin, end, chunk * self.num_rows + row)
-            return k.build()
         target = self._target.spot()
         for loop, index in enumerate(kept):
             target = target.moved(loop, index)
-        carry = k.var(self.identity if chunk is None else self.prefix(row, chunk))
-        self.scan(origin, target, begin, end, carry)
+        carry = k.var(self.identity)
+        self.scan(origin, target, carry)
         if spec.vector > 1:
             with k.when(self.thread == 0):
                 self.scan_rest(origin, target, num_rest, carry)
         return k.build()
 
-    # -- totals
-
-    def total(self, origin: Position, begin: Value, end: Value, place: Value) -> None:
-        """Leave what a chunk comes to."""
-        k, spec = self.k, self.spec
-        running = Running(k, spec.op.joining())
-        unit = k.var(begin + k.cast(self.thread, self.type))
-        step = spec.group * spec.unroll
-        with k.loop():
-            k.break_if(unit + (step - spec.group) >= end)
-            running.take(elements_of(self.units(origin, [unit + spec.group * i for i in range(spec.unroll)])))
-            unit.set(unit + step)
-        with k.range(unit.get(), end, spec.group) as last:
-            running.take(elements_of(self.units(origin, [last])))
-        total = block_reduce(k, running.total(), self.combine)
-        with k.when(k.tid == 0):
-            self.totals[place] = total
-
-    def units(self, origin: Position, units: list[Value]) -> list[Value]:
-        """Accumulators of all elements of some units, loaded before the first is used."""
-        places = [self.place(origin, unit) for unit in units]
-        loaded = [place.load(self.spec.vector) for place in places]
-        lifted = [self.lifted(p, values, self.spec.vector) for p, values in zip(places, loaded, strict=True)]
-        return [value for unit in lifted for value in unit]
-
-    def prefix(self, row: Value, chunk: Value) -> Value:
-        """What the chunks before this one come to."""
-        k, spec = self.k, self.spec
-        running = Running(k, spec.op.joining())
-        with k.range(k.cast(self.thread, self.type), chunk, BLOCK) as i:
-            running.take(elements_of([self.totals[i * self.num_rows + row]]))
-        return block_reduce(k, running.total(), self.combine)
-
     # -- the scan
 
-    def scan(self, origin: Position, target: Spot, begin: Value, end: Value, carry: Any) -> None:
-        """Scan the units from `begin` to `end`, a tile at a time."""
-        k, spec = self.k, self.spec
-        first = k.var(begin)
+    def scan(self, origin: Position, target: Spot, carry: Any) -> None:
+        """Scan the units, a tile at a time."""
+        k, spec, end = self.k, self.spec, self.num_units
+        first = k.var(0, self.type)
         side = k.var(k.const(0, k.tid.type))
         with k.loop():
             k.break_if(first + spec.tile > end)
@@ -249,4 +200,4 @@ class _ScanRows(ScanKernel):
         return origin.moved(self.scanned, unit * vector if vector > 1 else unit)
 
 
-__all__ = ["BLOCK", "MAX_UNROLL", "NUM_WARPS", "PREFIXED", "WARP", "ScanRowsSpec", "make"]
+__all__ = ["BLOCK", "MAX_UNROLL", "NUM_WARPS", "WARP", "ScanRowsSpec", "make"]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oxinp._ptx.math.floats import exponent_of, root_sum, top_word
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64, u32
-from oxinp._ptx.value import Value
-
-if TYPE_CHECKING:
-    from oxinp._ptx.builder import Builder
+from oxinp._ptx.value import Language, Value
 
 
 @widened
-def hypot(k: Builder, x: Value, y: Value) -> Value:
+def hypot(k: Language, x: Value, y: Value) -> Value:
     """``sqrt(x**2 + y**2)`` without overflow or underflow on the way; at most 0.51 ulp from the true value.
 
     At most 0.75 ulp where it is subnormal. Method: both scaled by a power of two; squares and their sum with their
@@ -44,7 +39,7 @@ ROUNDS = {f32: 2, f64: 3}
 
 
 @widened
-def cbrt(k: Builder, x: Value) -> Value:
+def cbrt(k: Language, x: Value) -> Value:
     """Cube root; at most 0.51 ulp from the true value.
 
     Method: ``y = a**(-1/3)`` from the bits to 4 %, two (f32) or three cubic steps, then ``a y**2``

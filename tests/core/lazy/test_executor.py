@@ -1,5 +1,7 @@
 """The executor: steps of plans, on a backend that notes what it is asked for, and on the emulator."""
 
+# ruff: noqa: ICN001 - oxinp is np
+
 from types import SimpleNamespace
 
 import numpy

@@ -13,6 +13,7 @@ from _driver.event import Event
 from _driver.memory import PinnedMemory
 from _driver.stream import Stream
 from tests.driver.gpu.figures import GIB, report
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.gpu
 
@@ -66,6 +67,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.exclusive
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_names_its_kernel_and_later_calls_say_so_at_once(name):
     value, result = FAULTS[name]
@@ -96,7 +98,7 @@ for call in (lambda: memory.allocate(64), context.synchronize, lambda: memory.fr
 assert time.perf_counter() - start < 1
 """
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     first, *later = done.stdout.splitlines()
     assert any(word in first for word in result.split("|")), first

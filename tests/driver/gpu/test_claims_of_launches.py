@@ -116,7 +116,7 @@ def launch_seconds(context, launch_all):
     return statistics.median(batches)
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_h4_h11_a_launch_costs_what_it_costs_in_c(c_program, context, memory):
     """C launches the same parameters again and again, and so does a launcher of ours that no parameter varies of."""
     function = load(context, "add")
@@ -148,7 +148,7 @@ def test_h4_h11_a_launch_costs_what_it_costs_in_c(c_program, context, memory):
         pytest.xfail(f"H11 does not hold: {bound / theirs:.3f}x is the price of a launch from Python")
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_a_context_costs_what_the_driver_takes(c_program):
     code = (
         "import time; start = time.perf_counter()\n"
@@ -170,7 +170,7 @@ def test_a_context_costs_what_the_driver_takes(c_program):
 # H10: streams run at once
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_h10_streams_run_at_once(context):
     streams = [Stream(context) for _ in range(8)]
     function = load(context, "spin")
@@ -232,7 +232,7 @@ def test_h13_threads_launch_without_a_race(context, memory):
 # Graphs
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_a_replayed_graph_is_faster_than_launches(context, memory):
     stream = Stream(context)
     launcher = make_launcher(context, "add", stream=stream.handle)

@@ -56,7 +56,7 @@ def test_h3_copies_are_byte_exact(context, memory):
     report("H3", f"{copied} bytes copied, all of them right")
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_pinned_copies_reach_what_c_reaches(c_program, context, memory):
     theirs = [c_program() for _ in range(2)]
     pinned = PinnedMemory(context, COPY_NBYTES)
@@ -117,7 +117,7 @@ def test_h8_the_pool_asks_the_driver_seldom(traced):
     assert asked < 10
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_h12_memory_is_within_a_tenth_of_ideal(traced):
     """On the device's own account of its memory, over 10,000 random allocations and frees of 1 KB to 10 MB, 70/30."""
     backend, _ = traced
@@ -152,7 +152,7 @@ class Watched:
         return buffer
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_a_cached_allocation_takes_less_than_a_microsecond(traced):
     backend, _ = traced
     backend.allocate(MIB)
@@ -170,7 +170,7 @@ def test_a_cached_allocation_takes_less_than_a_microsecond(traced):
 # H9: out of memory is an error
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_h9_out_of_memory_is_an_error_and_nothing_is_lost(traced):
     backend, _ = traced
     backend.allocate(1)

@@ -78,7 +78,7 @@ def resident_nbytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 @pytest.mark.slow
 @pytest.mark.timeout(550)
 @pytest.mark.parametrize("name", CYCLES)

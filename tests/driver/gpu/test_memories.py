@@ -73,7 +73,7 @@ def test_stream_pools(context, memory):
     assert StreamPool.default(context).attribute("used_nbytes") >= 0
 
 
-@pytest.mark.quiet
+@pytest.mark.exclusive
 def test_a_range_of_addresses_grows_in_place(context, memory):
     unit = granularity(context)
     reserved = AddressRange(context, 64 * unit)

@@ -2,7 +2,6 @@
 
 import ctypes
 import threading
-import time
 
 import pytest
 
@@ -131,7 +130,6 @@ def test_two_devices_under_stress(two, policy):
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the test
             failures.append(error)
 
-    start = time.perf_counter()
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
@@ -140,4 +138,3 @@ def test_two_devices_under_stress(two, policy):
     assert not failures
     assert set(used) == {0, 1}
     assert pool.loads == [0, 0]
-    assert time.perf_counter() - start < 120

@@ -5,11 +5,10 @@ import math
 import numpy as np
 
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3.plan import System
+from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.gemm.multistage import grouped as grouped_kernel
-from oxinp._kernels.gemm.multistage.grouped import Group, Problem
-from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.multistage.grouped import Group, GroupedProblem
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, Form, Matrices
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
 
@@ -44,9 +43,9 @@ def full(array, form):
 class Placed:
     """An array on a machine, rows padded with NaN, or stored column by column."""
 
-    def __init__(self, machine, array, *, is_turned=False):
-        self.machine, self.shape, self.is_turned = machine, array.shape, is_turned
-        stored = array.swapaxes(-1, -2) if is_turned else array
+    def __init__(self, machine, array, *, is_column_major=False):
+        self.machine, self.shape, self.is_column_major = machine, array.shape, is_column_major
+        stored = array.swapaxes(-1, -2) if is_column_major else array
         self.stored = np.full((*stored.shape[:-1], stored.shape[-1] + PAD), np.nan, array.dtype)
         self.stored[..., : stored.shape[-1]] = stored
         self.address = machine.upload(self.stored)
@@ -54,7 +53,7 @@ class Placed:
     @property
     def matrices(self):
         strides = [step // self.stored.itemsize for step in self.stored.strides]
-        if self.is_turned:
+        if self.is_column_major:
             strides[-2:] = strides[:-3:-1]
         dtype = self.stored.dtype
         return Matrices(from_dtype(dtype), tuple(strides), dtype.itemsize)
@@ -65,15 +64,15 @@ class Placed:
         found = found.reshape(self.stored.shape)
         assert np.isnan(found[..., -PAD:]).all(), "written beside the matrix"
         found = found[..., :-PAD]
-        return found.swapaxes(-1, -2) if self.is_turned else found
+        return found.swapaxes(-1, -2) if self.is_column_major else found
 
     def close(self):
         self.machine.free(self.address)
 
 
-def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
+def product(machine, device, a, b, form, *, is_left=True, is_column_major=False):
     """C of a product whose matrix of a form is `a`."""
-    placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    placed, other = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
     c = np.full(b.shape, np.nan, b.dtype)
     address = machine.upload(c)
     plan = blas3.plan_product(b.shape, placed.matrices, form, other.matrices, device, is_left=is_left)
@@ -86,11 +85,11 @@ def product(machine, device, a, b, form, *, is_left=True, is_turned=False):
     return result
 
 
-def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=False):
+def product_by_whole(machine, device, a, b, form, *, is_left=True, is_column_major=False):
     """The same by way of the whole matrix."""
-    placed, other = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    placed, other = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
     c = np.full(b.shape, np.nan, b.dtype)
-    plan = blas3.plan_by_whole(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
+    plan = blas3.plan_expanded(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
     factors = (placed, other) if is_left else (other, placed)
     address = machine.upload(c)
     execute(machine, plan, [address], [x.address for x in factors])
@@ -101,13 +100,13 @@ def product_by_whole(machine, device, a, b, form, *, is_left=True, is_turned=Fal
     return result
 
 
-def rank_k(machine, device, a, *, is_turned=False, finish=None, extras=(), **options):
+def rank_k(machine, device, a, *, is_column_major=False, epilogue=None, extras=(), **options):
     """C of a product with its own transpose; NaN where nothing was written."""
-    placed = Placed(machine, a, is_turned=is_turned)
+    placed = Placed(machine, a, is_column_major=is_column_major)
     shape = (*a.shape[:-1], a.shape[-2])
     c = np.full(shape, np.nan, a.dtype)
     address = machine.upload(c)
-    plan = blas3.plan_rank_k(shape, a.shape[-1], placed.matrices, device, finish=finish, **options)
+    plan = blas3.plan_rank_k(shape, a.shape[-1], placed.matrices, device, epilogue=epilogue, **options)
     execute(machine, plan, [address], [placed.address, *extras])
     result = machine.download(address, c.nbytes).view(c.dtype).reshape(shape)
     placed.close()
@@ -115,13 +114,13 @@ def rank_k(machine, device, a, *, is_turned=False, finish=None, extras=(), **opt
     return result
 
 
-def solution(machine, device, a, b, form, *, is_left=True, is_turned=False):
+def solution(machine, device, a, b, form, *, is_left=True, is_column_major=False):
     """X of a triangular system."""
-    placed, x = Placed(machine, a, is_turned=is_turned), Placed(machine, b)
+    placed, x = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
     matrices, own = placed.matrices, x.matrices
     batch = math.prod(b.shape[:-2])
     moves = (matrices.strides[0], own.strides[0]) if batch > 1 else (0, 0)
-    system = System(b.shape[-2:], matrices, form, is_left, own.strides[-2], own.alignment, batch, *moves)
+    system = TriangularSystem(b.shape[-2:], matrices, form, is_left, own.strides[-2], own.alignment, batch, *moves)
     plan = blas3.plan_solve(system, device)
     execute(machine, plan, [x.address], [placed.address])
     result = x.read()
@@ -137,7 +136,7 @@ def grouped(machine, device, pairs):
     for a, b in pairs:
         shape = a.shape[0], b.shape[1]
         addresses = [machine.upload(x) for x in (np.full(shape, np.nan, a.dtype), a, b)]
-        problems.append(Problem(*addresses, (*shape, a.shape[1]), (shape[1], a.shape[1], shape[1])))
+        problems.append(GroupedProblem(*addresses, (*shape, a.shape[1]), (shape[1], a.shape[1], shape[1])))
         held += addresses
     plan, table = grouped_kernel.plan(Group(type_, type_, type_), problems, device)
     held.append(machine.upload(table))

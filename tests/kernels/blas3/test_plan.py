@@ -9,11 +9,10 @@ import pytest
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import symmetrize, trsm
-from oxinp._kernels.blas3.trsm import SubstitutionSpec
+from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import scaled
-from oxinp._kernels.gemm.multistage.panel import WHOLE
-from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.operand import WHOLE, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._ptx.types import c64, c128, f16, f32, f64, from_dtype
 from tests.kernels.blas3.case import (
@@ -67,17 +66,17 @@ def name_of(form):
     )
 
 
-@pytest.mark.parametrize("is_turned", BOOLS, ids=["rows", "columns"])
+@pytest.mark.parametrize("is_column_major", BOOLS, ids=["rows", "columns"])
 @pytest.mark.parametrize("is_left", BOOLS, ids=["right", "left"])
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
 @pytest.mark.parametrize("dtype", ["f8", "c8"])
-def test_products(dtype, form, is_left, is_turned):
+def test_products(dtype, form, is_left, is_column_major):
     rng = np.random.default_rng(1)
     a, b = draw(rng, dtype, 83, 83), draw(rng, dtype, *((83, 37) if is_left else (37, 83)))
     a[~np.tri(83, dtype=bool) if form.is_lower else np.tri(83, k=-1, dtype=bool)] = np.nan  # not used
     if form.has_unit_diagonal:
         np.fill_diagonal(a, np.nan)
-    found = product(machine(), DEVICE, a, b, form, is_left=is_left, is_turned=is_turned)
+    found = product(machine(), DEVICE, a, b, form, is_left=is_left, is_column_major=is_column_major)
     meant = full(np.where(np.isnan(a), 0, a), form)
     check_product(found, *((meant, b) if is_left else (b, meant)))
 
@@ -99,7 +98,7 @@ def test_products_by_way_of_the_whole_matrix(dtype, form, is_left):
     rng = np.random.default_rng(9)
     a, b = draw(rng, dtype, 2, 35, 35), draw(rng, dtype, *((2, 35, 7) if is_left else (2, 7, 35)))
     a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
-    found = product_by_whole(machine(), DEVICE, a, b, form, is_left=is_left, is_turned=is_left)
+    found = product_by_whole(machine(), DEVICE, a, b, form, is_left=is_left, is_column_major=is_left)
     for own, x, y in zip(found, np.where(np.isnan(a), 0, a), b, strict=True):
         check_product(own, *((full(x, form), y) if is_left else (y, full(x, form))))
 
@@ -137,7 +136,7 @@ def test_triangles_whose_zeros_a_guard_refuses_are_not_made_whole(type_, kind, s
     matrices = Matrices(type_, (4096, 1), 256)
     device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
     given = (matrices, Form(kind, is_lower=True), matrices, device, setting, 1 << 32)
-    plan = blas3.plan_by_whole((4096, 4096), *given)
+    plan = blas3.plan_expanded((4096, 4096), *given)
     assert (plan.scratch_nbytes >= 4096**2 * type_.nbytes) == is_whole
     assert is_whole or len(plan.steps) == 1
 
@@ -149,7 +148,7 @@ def test_triangles_whose_zeros_a_guard_refuses_are_not_made_whole(type_, kind, s
 def test_rank_k(dtype, is_hermitian, is_lower, is_mirrored):
     a = draw(np.random.default_rng(3), dtype, 75, 41)
     options = {"is_lower": is_lower, "is_hermitian": is_hermitian, "is_mirrored": is_mirrored}
-    found = rank_k(machine(), DEVICE, a, is_turned=is_lower, **options)
+    found = rank_k(machine(), DEVICE, a, is_column_major=is_lower, **options)
     half = np.tri(75, dtype=bool)
     half = half if is_lower else half.T
     assert is_mirrored or np.isnan(found[~half]).all()
@@ -163,7 +162,7 @@ def test_rank_k(dtype, is_hermitian, is_lower, is_mirrored):
 
 def test_rank_k_with_alpha_and_a_batch():
     a = draw(np.random.default_rng(4), "f8", 2, 2, 33, 40)
-    found = rank_k(machine(), DEVICE, a, is_lower=True, is_mirrored=True, finish=scaled(f64), extras=(-2.0,))
+    found = rank_k(machine(), DEVICE, a, is_lower=True, is_mirrored=True, epilogue=scaled(f64), extras=(-2.0,))
     np.testing.assert_allclose(found, -2 * a @ a.swapaxes(-1, -2), rtol=1e-12, atol=1e-12)
 
 
@@ -186,18 +185,18 @@ SYSTEMS = [form for form in FORMS if form.kind == TRIANGULAR]
 
 
 @pytest.mark.parametrize(
-    ("dtype", "is_left", "is_turned"),
+    ("dtype", "is_left", "is_column_major"),
     [*itertools.product(["f4"], BOOLS, BOOLS), ("c16", False, True), ("c16", True, False)],
 )
 @pytest.mark.parametrize("form", SYSTEMS, ids=name_of)
-def test_systems(dtype, form, is_left, is_turned):
+def test_systems(dtype, form, is_left, is_column_major):
     rng = np.random.default_rng(5)
     n = trsm.length(from_dtype(np.dtype(dtype))) + 19
     a, b = well_conditioned(rng, dtype, n), draw(rng, dtype, *((n, 37) if is_left else (37, n)))
     a[~np.tri(n, dtype=bool) if form.is_lower else np.tri(n, k=-1, dtype=bool)] = np.nan  # not used
     if form.has_unit_diagonal:
         np.fill_diagonal(a, np.nan)
-    found = solution(machine(), DEVICE, a, b, form, is_left=is_left, is_turned=is_turned)
+    found = solution(machine(), DEVICE, a, b, form, is_left=is_left, is_column_major=is_column_major)
     check_solution(found, full(np.where(np.isnan(a), 0, a), form), b, is_left=is_left)
 
 
@@ -228,13 +227,13 @@ def test_transposes():
     rng = np.random.default_rng(8)
     a = well_conditioned(rng, "c16", 20)
     matrices = Matrices(c128, (20, 1), 16)
-    turned, form = blas3.transposed(matrices, Form(TRIANGULAR, is_lower=True), is_conjugated=True)
-    assert turned.strides == (1, 20)
+    transpose, form = blas3.transposed(matrices, Form(TRIANGULAR, is_lower=True), is_conjugated=True)
+    assert transpose.strides == (1, 20)
     assert np.array_equal(full(a.T, form), np.tril(a).conj().T)
 
 
 SUBSTITUTIONS = [
-    SubstitutionSpec(type_, has_unit_diagonal=flag, is_conjugated=flag, is_turned=not flag)
+    TrsmSpec(type_, has_unit_diagonal=flag, is_conjugated=flag, is_column_major=not flag)
     for type_ in (f32, f64, c64, c128)
     for flag in BOOLS
 ]
@@ -264,6 +263,6 @@ def test_substitutions_assemble_without_spills(spec, request, tmp_path):
 @pytest.mark.parametrize(("form", "c_form", "type_"), sampled(PRODUCTS), ids=str)
 def test_products_assemble_without_spills(form, c_form, type_, request, tmp_path):
     matrices = Matrices(type_, (256, 1), 16)
-    variant = Variant(a_form=form, c_form=c_form, is_mirrored_out=True, finish=scaled(type_, (256, 1)))
+    variant = Variant(a_form=form, c_form=c_form, is_mirrored_out=True, epilogue=scaled(type_, (256, 1)))
     plan = select.plan((256, 256), 256, matrices, matrices, type_, type_, DEVICE, variant)
     check_assembled(plan.launch.kernel, request, tmp_path)

@@ -197,8 +197,8 @@ def test_transposed_inputs(session, shape, axes, kernel, dtype):
     rng = np.random.default_rng(5)
     x = random_values(rng, shape, dtype)
     view = x.transpose(axes)
-    launch = check(session, view.shape, [view], [], [(0, np.empty(view.shape, dtype))], [view])
-    assert launch.kernel.name == kernel
+    plan = check(session, view.shape, [view], [], [(0, np.empty(view.shape, dtype))], [view])
+    assert plan.launch.kernel.name == kernel
     wide = random_values(rng, shape, np.dtype("f8")).transpose(axes)
     plain = random_values(rng, view.shape, np.dtype("f8"))
     f64 = from_dtype(np.dtype("f8"))
@@ -217,8 +217,8 @@ def test_transposed_inputs(session, shape, axes, kernel, dtype):
 def test_transposed_inputs_with_steps(session, step):
     x = random_values(np.random.default_rng(6), (70, 140), np.dtype("f4"))
     view = x[::-1, ::step].T
-    launch = check(session, view.shape, [view], [], [(0, np.empty(view.shape, "f4"))], [view])
-    assert launch.kernel.static_shared_nbytes
+    plan = check(session, view.shape, [view], [], [(0, np.empty(view.shape, "f4"))], [view])
+    assert plan.launch.kernel.static_shared_nbytes
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -234,8 +234,9 @@ def test_wide_indices(session, seed, monkeypatch):
     instrs = [Instr(ADD, kind, (0, 1)), Instr(index_plus, i64, (2,))]
     expected = np.arange(np.prod(shape)).reshape(shape) + 2**40
     outputs = [(3, fresh_output(rng, shape, x.dtype)), (4, fresh_output(rng, shape, np.dtype("i8")))]
-    launch = check(session, shape, [x, y, np.int64(2**40)], instrs, outputs, [x + y, expected])
-    assert "in0_stride" not in launch.kernel.ptx or ".param .s64 in0_stride" in launch.kernel.ptx
+    plan = check(session, shape, [x, y, np.int64(2**40)], instrs, outputs, [x + y, expected])
+    for launch in plan.steps:
+        assert "in0_stride" not in launch.kernel.ptx or ".param .s64 in0_stride" in launch.kernel.ptx
 
 
 def test_square_roots_and_signed_zeros(session):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._kernels.gemm.operand import Source
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
@@ -35,14 +35,14 @@ class GuardedPlan:
             Source(buffer, type_, major, len(x), x.shape[1] - extra, x.shape[1], 0, 1, alignment)
             for buffer, major, x in zip(("in0", "in1"), majors, stored, strict=True)
         ]
-        spec = AnyGemmSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 16, 3, is_guarded=True)
-        native = multistage.plan(spec, (m, n, depth), (n, *[source.pitch for source in self.sources]))
-        self.plan = self.planned(native)
+        spec = MultistageSpec(type_, type_, type_, *majors, 0, 0, "fma", 32, 32, 8, 16, 16, 3, is_guarded=True)
+        fallback = multistage.plan(spec, (m, n, depth), (n, *[source.pitch for source in self.sources]))
+        self.plan = self.planned(fallback)
         self.buffers = {"out0": here.upload(np.full((m, n), np.nan, a.dtype))}
         self.buffers["scratch"] = here.allocate(self.plan.scratch_nbytes)
         self.buffers |= {f"in{i}": here.upload(np.ascontiguousarray(x)) for i, x in enumerate(stored)}
 
-    def planned(self, native):
+    def planned(self, fallback):
         """The plan, whose last launch is the native one."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import Finish, scaled, subtracted
+from oxinp._kernels.gemm.epilogue import Epilogue, scaled, subtracted
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
@@ -42,7 +42,7 @@ def halved(_, x):
     return x * 0.5
 
 
-def finished(type_, a, b, finish, arrays, out=None, scalars=(), c=None, acc=None):
+def finished(type_, a, b, epilogue, arrays, out=None, scalars=(), c=None, acc=None):
     """What the planned kernel writes; arrays are the finish's, in order, `c` the result's memory before."""
     here, out = machine(), out or type_
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
@@ -51,7 +51,7 @@ def finished(type_, a, b, finish, arrays, out=None, scalars=(), c=None, acc=None
         Matrices(type_, tuple(s // x.itemsize for s in np.broadcast_to(x, (*shape[:-2], *x.shape[-2:])).strides), 4)
         for x in (a, b)
     ]
-    plan = select.plan(shape, a.shape[-1], *matrices, acc or type_, out, DEVICE, Variant(finish=finish))
+    plan = select.plan(shape, a.shape[-1], *matrices, acc or type_, out, DEVICE, Variant(epilogue=epilogue))
     assert len(plan.steps) == 1
     held = [here.upload(x) for x in (c, a, b)]
     more = [held[0] if x is None else here.upload(x) for x in arrays]
@@ -81,11 +81,11 @@ def test_bias_and_activation(strides):
     held = draw(f32, SHAPE[0], 90)
     bias = np.lib.stride_tricks.as_strided(held, SHAPE, [4 * stride for stride in strides])
     instrs = (Instr(add, f32, (0, 1)), Instr(maximum, f32, (3, 2)))
-    finish = Finish((Operand(f32, strides), ScalarOperand(f32)), instrs, 4)
+    epilogue = Epilogue((Operand(f32, strides), ScalarOperand(f32)), instrs, 4)
     here = machine()
     plan = select.plan(
         SHAPE, DEPTH, Matrices(f32, (DEPTH, 1), 4), Matrices(f32, (SHAPE[1], 1), 4), f32, f32, DEVICE,
-        Variant(finish=finish),
+        Variant(epilogue=epilogue),
     )  # fmt: skip
     c = np.empty(SHAPE, "f4")
     addresses = [here.upload(x) for x in (c, a, b, held)]
@@ -100,15 +100,15 @@ def test_batches_with_an_operand_for_all_and_one_for_each():
     a, b = draw(i64, 3, 2, 20, 30), draw(i64, 30, 25)
     each, common = draw(i64, 3, 2, 20, 25), draw(i64, 3, 25)
     instrs = (Instr(add, i64, (0, 1)), Instr(add, i64, (3, 2)))
-    finish = Finish((Operand(i64, (1000, 500, 25, 1)), Operand(i64, (25, 0, 0, 1))), instrs, 4)
-    found = finished(i64, a, b, finish, [each, common])
+    epilogue = Epilogue((Operand(i64, (1000, 500, 25, 1)), Operand(i64, (25, 0, 0, 1))), instrs, 4)
+    found = finished(i64, a, b, epilogue, [each, common])
     np.testing.assert_array_equal(found, a @ b + each + common[:, None, None])
 
 
 def test_halves_are_finished_before_they_are_rounded():
     a, b = draw(f16, 40, 64), draw(f16, 64, 33)
     instrs = (Instr(to_double, f64, (0,)), Instr(halved, f64, (1,)))
-    found = finished(f16, a, b, Finish((), instrs, 2), [], acc=f32, out=f32)
+    found = finished(f16, a, b, Epilogue((), instrs, 2), [], acc=f32, out=f32)
     np.testing.assert_allclose(found, a.astype("f8") @ b.astype("f8") / 2, rtol=1e-5, atol=1e-5)
 
 

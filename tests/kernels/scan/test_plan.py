@@ -5,8 +5,10 @@ import operator
 import numpy as np
 import pytest
 
+from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import Instr, ReduceOp
 from oxinp._kernels.reduce.operators import compensated_sum, extremum_of_bytes, scannable
+from oxinp._kernels.scan import plan as scan
 from oxinp._ptx.types import from_dtype, i64, u8
 from tests.comparator import assert_same
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
@@ -70,12 +72,12 @@ PATHS = [
     ((1,), 0, "scan_rows", 1),
     ((3,), 0, "scan_rows", 1),
     ((1030,), 0, "scan_rows", 1),
-    ((5000,), 0, "scan_rows", 1),
-    ((40_003,), 0, "scan_rows", 2),
-    ((2, 9001), 1, "scan_rows", 2),
+    ((3500,), 0, "scan_rows", 1),
+    ((40_003,), 0, "scan_chained", 2),
+    ((2, 16_387), 1, "scan_chained", 2),
     ((40, 3000), 1, "scan_rows", 1),
     ((70, 20), 1, "scan_rows", 1),
-    ((9000, 3), 0, "scan_rows", 2),
+    ((9000, 3), 0, "scan_chained", 2),
     ((300, 7), 1, "scan_columns", 1),
     ((12, 700), 0, "scan_columns", 1),
     ((300, 40), 0, "scan_columns", 2),
@@ -90,10 +92,21 @@ PATHS = [
 def test_every_path(session, shape, axis, family, num_launches, dtype):
     x = random_values(np.random.default_rng(0), shape, dtype)
     plan = check(session, x, axis)
-    assert {launch.kernel.name for launch in plan.steps} == {family}
+    assert {step.kernel.name for step in plan.steps if isinstance(step, Launch)} == {family}
     assert (plan.scratch_nbytes > 0) == (len(plan.steps) == 2)
     if dtype == np.float32:
         assert len(plan.steps) == num_launches
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.dtype(name) for name in ("?", "i1", "i4", "i8", "f4", "f8", "c8", "c16")], ids=str
+)
+@pytest.mark.parametrize("shape", [(9000,), (3, 1300), (2, 257)])
+def test_levels_of_sums(session, monkeypatch, shape, dtype):
+    monkeypatch.setattr(scan, "MAX_ITEMS", 1)
+    monkeypatch.setattr(scan, "UNITS_PER_LANE", 0)
+    plan = check(session, random_values(np.random.default_rng(5), shape, dtype), len(shape) - 1)
+    assert {step.kernel.name for step in plan.steps if isinstance(step, Launch)} == {"scan_chained"}
 
 
 @pytest.mark.parametrize("shape", [(70_001,), (513, 130)])

@@ -1,12 +1,12 @@
-"""Matrices of f32 or c64 as two of halves, `hi` and `lo`, whose sum is the scaled matrix, and what gets lost by that.
+"""Conversion of f32 or c64 matrices to fp16x2: two f16 matrices, `hi` and `lo`, whose sum is the scaled matrix.
 
-Data layout: `lines` of `run` elements that follow each other, any distance apart. Halves have lines of padded length;
-the imaginary parts lie behind the real ones along M or N. Per row of A or column of B there are the largest magnitude
-of any part, as bits, and a count: of parts below `SMALL` when scaled, and 2**32 times those below `TINY` but not 0.
+Data layout: `lines` lines of `run` contiguous elements, at any pitch. The f16 matrices have lines of padded length;
+imaginary parts lie behind the real ones along M or N. Per row of A or column of B there are the bits of the largest
+magnitude of any part, and a count: of parts below `SMALL` after scaling, plus 2**32 times those below `TINY` but not 0.
 
-Who owns what: where scales belong to lines, a block has a line; it looks for the largest magnitude, then reads the line
-again, from the caches, and writes. Where they belong to columns, magnitudes are there before; a block has `ROWS` pieces
-of lines, each warp one at a time, and adds its counts to those in memory. Threads take `CHUNK` elements side by side.
+Who owns what: where every line has its scale, a block has a line; it finds the largest magnitude, then reads the line
+again, from the caches, and converts it. Where every column has its scale, the magnitudes are given; a block has `ROWS`
+pieces of lines, each warp one at a time, and adds its counts to those in memory. Threads take `CHUNK` neighbours.
 
 Per element: it is read once from memory, and as many bytes are written.
 """
@@ -37,38 +37,38 @@ WIDTH = WARP * CHUNK  # columns of a block
 
 
 @dataclass(frozen=True, slots=True)
-class HalvesSpec:
+class ConvertSpec:
     """One kernel of the family.
 
     Attributes
     ----------
     type : Type
         f32 or c64.
-    is_by_line : bool
-        Scales belong to lines.
+    is_per_line : bool
+        Every line has its scale, else every column.
     is_vector : bool
         Lines begin at multiples of 16 bytes and have multiples of `CHUNK` elements.
     """
 
     type: Type
-    is_by_line: bool
+    is_per_line: bool
     is_vector: bool
 
 
 def padded(run: int) -> int:
-    """Elements from one line of halves to the next."""
+    """Return the pitch of f16 matrices whose lines have `run` elements."""
     return -(-run // 8) * 8
 
 
-def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Plan:
+def plan(spec: ConvertSpec, lines: int, run: int, pitch: int) -> Plan:
     """Return the plan over `lines` lines, `pitch` elements apart: one launch.
 
-    The outputs are hi, lo, the largest magnitudes (if scales do not belong to lines, they are read) and the counts
-    (which then are zeros before), the input is the matrix.
+    The outputs are hi, lo, the largest magnitudes and the counts, the input is the matrix. With scales per column, the
+    magnitudes are read, and the counts have to be zeros before.
     """
     parts = len(spec.type.parts)
     line = padded(run)
-    if spec.is_by_line:
+    if spec.is_per_line:
         blocks, half_pitch, plane = lines, line, lines * line
     else:
         blocks, half_pitch, plane = -(-run // WIDTH) * -(-lines // ROWS), line * parts, line
@@ -78,31 +78,31 @@ def plan(spec: HalvesSpec, lines: int, run: int, pitch: int) -> Plan:
 
 
 @functools.cache
-def make(spec: HalvesSpec) -> Kernel:
-    """The kernel of a Spec; for its parameters see `plan`."""
-    return (_ByLine if spec.is_by_line else _ByColumn)(spec).build()
+def make(spec: ConvertSpec) -> Kernel:
+    """Return the kernel of a Spec; for its parameters see `plan`."""
+    return (_ByLine if spec.is_per_line else _ByColumn)(spec).build()
 
 
 def largest(k: Builder, x: Value) -> Value:
-    """Bits of the larger part's magnitude."""
+    """Return the bits of the larger part's magnitude."""
     return functools.reduce(k.max, [k.bitcast(part, i32) & 0x7FFFFFFF for part in x.parts])
 
 
-class _Halves:
-    """What both kinds of kernels have."""
+class _Conversion:
+    """Loads, conversion and stores, which both kinds of kernels have."""
 
-    def __init__(self, spec: HalvesSpec, num_threads: int) -> None:
+    def __init__(self, spec: ConvertSpec, num_threads: int) -> None:
         self.spec = spec
         self.k = k = Builder("halves", block=num_threads)
         self.halves = [k.pointer(name, f16, "w") for name in ("hi", "lo")]
-        self.maxima = k.pointer("maxima", i32, "w" if spec.is_by_line else "r")
-        self.counts = k.pointer("counts", u64, "w" if spec.is_by_line else "rw")
+        self.maxima = k.pointer("maxima", i32, "w" if spec.is_per_line else "r")
+        self.counts = k.pointer("counts", u64, "w" if spec.is_per_line else "rw")
         self.x = k.pointer("x", spec.type, "r")
         self.lines, self.run = (k.scalar(name, u32) for name in ("lines", "run"))
         self.pitch, self.half_pitch, self.plane = (k.scalar(name, i64) for name in ("pitch", "half_pitch", "plane"))
 
     def load(self, line: Value, column: Value) -> tuple[Value, ...]:
-        """Elements of a line from a column on; those beyond its end are some that are not."""
+        """Return elements of a line from a column on; those beyond its end are others of the line."""
         k = self.k
         source = self.x.at(k.cast(line, i64) * self.pitch)
         if self.spec.is_vector:
@@ -110,11 +110,11 @@ class _Halves:
         return tuple(source[k.cast(k.min(column + i, self.run - 1), i64)] for i in range(CHUNK))
 
     def present(self, column: Value) -> list[Value]:
-        """Which of the elements from a column on are not beyond the end of the line."""
+        """Return which elements from a column on are inside the line."""
         return [column + (0 if self.spec.is_vector else i) < self.run for i in range(CHUNK)]
 
     def split(self, values: Sequence[Value], present: Sequence[Value], exponents: Sequence[Value]) -> tuple[Any, Any]:
-        """By half and part the halves of elements, zeros for those that are not present; and small and tiny ones."""
+        """Return hi and lo of every part of elements, zeros if not present, and counts of small and tiny ones."""
         k = self.k
         halves: tuple[Any, Any] = ([], [])
         counts = [[k.const(0, u32), k.const(0, u32)] for _ in values]
@@ -135,7 +135,7 @@ class _Halves:
         return halves, counts
 
     def store(self, line: Value, column: Value, halves: tuple[Any, Any]) -> None:
-        """Store the halves of elements of a line from a column on."""
+        """Store hi and lo of elements of a line from a column on."""
         k = self.k
         for target, parts in zip(self.halves, halves, strict=True):
             place: Pointer = target.at(k.cast(line, i64) * self.half_pitch).at(k.cast(column, i64))
@@ -143,10 +143,10 @@ class _Halves:
                 (place.at(self.plane) if part else place).store(0, values)
 
 
-class _ByLine(_Halves):
-    """A block has a line."""
+class _ByLine(_Conversion):
+    """The kernel with a scale per line: a block has a line."""
 
-    def __init__(self, spec: HalvesSpec) -> None:
+    def __init__(self, spec: ConvertSpec) -> None:
         super().__init__(spec, LINE_THREADS)
 
     def build(self) -> Kernel:
@@ -180,10 +180,10 @@ class _ByLine(_Halves):
         return k.build()
 
 
-class _ByColumn(_Halves):
-    """A block has pieces of lines below each other."""
+class _ByColumn(_Conversion):
+    """The kernel with a scale per column: a block has pieces of lines below each other."""
 
-    def __init__(self, spec: HalvesSpec) -> None:
+    def __init__(self, spec: ConvertSpec) -> None:
         super().__init__(spec, WARPS * WARP)
 
     def build(self) -> Kernel:
@@ -223,4 +223,4 @@ class _ByColumn(_Halves):
                 self.counts.atomic("add", k.cast(column, i64), count)
 
 
-__all__ = ["SMALL", "TINY", "HalvesSpec", "largest", "make", "padded", "plan"]
+__all__ = ["SMALL", "TINY", "ConvertSpec", "largest", "make", "padded", "plan"]

@@ -1,1 +1,1 @@
-"""Products of any type at any alignment: multi-stage copies (cp.async) and warp tiles."""
+"""Products of any type, layout and alignment, on any GPU from sm_80 on: cp.async into a ring of tiles, warp MMA."""

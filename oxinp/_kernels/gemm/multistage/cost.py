@@ -1,37 +1,37 @@
-"""The model of time that cuts products nobody has measured: waves of tiles over the multiprocessors, at known rates."""
+"""Cost model of the multistage kernels: waves of tiles over the multiprocessors, at measured rates."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.tile_config import Cut
+from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
-MAX_CHUNKS = 16  # one pass joins them
-MIN_CHUNK = 128  # of K
-SECONDS_PER_PASS = 3e-6  # what joining chunks costs beside its bytes
+MAX_SPLIT_K = 16  # ranges of K that one reduction sums up
+MIN_SPLIT_DEPTH = 128  # of K per range
+SECONDS_PER_PASS = 3e-6  # of the reduction of split-K, beside its bytes
 BYTES_PER_SECOND = 3e12
 
 
-class Tiling(NamedTuple):
-    """A shape of `multistage` as the model knows it.
+class MeasuredTile(NamedTuple):
+    """A tile config with its measured rate.
 
     Attributes
     ----------
     tile_m, tile_n, warp_m, warp_n, depth, num_stages : int
     blocks_per_sm : int
     rate : float
-        Multiply-adds per second of a multiprocessor at work on `blocks_per_sm` tiles.
+        Multiply-adds per second of a multiprocessor that works on `blocks_per_sm` tiles.
     max_side : int
-        Largest M, N and K for which that holds, and only where there are tiles for all multiprocessors; 0: any.
+        Largest M, N and K for which the rate holds, if there are tiles for all multiprocessors; 0: any.
     alone : float
-        Share of the rate that a tile alone on a multiprocessor reaches.
+        Share of the rate that a single tile on a multiprocessor reaches.
 
     Notes
     -----
@@ -49,99 +49,99 @@ class Tiling(NamedTuple):
     max_side: int = 0
     alone: float = 1.0
 
-    def cut(self, num_chunks: int = 1) -> Cut:
-        """The tiling alone."""
-        return Cut(*self[:6], num_chunks)
+    def config(self, split_k: int = 1) -> TileConfig:
+        """Return the tile config."""
+        return TileConfig(*self[:6], split_k)
 
 
-_TENSOR = (
-    Tiling(128, 128, 64, 32, 16, 4, 1, 0.222e12),  # 32 deep it spills where both operands run along K
-    Tiling(128, 64, 32, 32, 32, 4, 1, 0.182e12),
-    Tiling(64, 64, 32, 16, 32, 3, 2, 0.178e12),
-    Tiling(64, 32, 32, 16, 32, 4, 2, 0.15e12),
-    Tiling(32, 32, 16, 16, 32, 4, 3, 0.13e12),
+_DMMA = (
+    MeasuredTile(128, 128, 64, 32, 16, 4, 1, 0.222e12),  # 32 deep it spills where both operands run along K
+    MeasuredTile(128, 64, 32, 32, 32, 4, 1, 0.182e12),
+    MeasuredTile(64, 64, 32, 16, 32, 3, 2, 0.178e12),
+    MeasuredTile(64, 32, 32, 16, 32, 4, 2, 0.15e12),
+    MeasuredTile(32, 32, 16, 16, 32, 4, 3, 0.13e12),
     # Batches of small matrices: few threads each, and as many of them at a time as possible.
-    Tiling(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
-    Tiling(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
+    MeasuredTile(64, 64, 32, 64, 16, 3, 4, 0.133e12, 64),
+    MeasuredTile(32, 32, 32, 16, 32, 3, 4, 0.153e12, 64),
 )
-_TENSOR_SM80 = (Tiling(128, 128, 64, 32, 16, 3, 1, 0.08e12), Tiling(64, 64, 32, 32, 16, 3, 2, 0.07e12))
-_HALVES = (
-    Tiling(128, 256, 64, 64, 32, 3, 1, 0.9e12),
-    Tiling(128, 128, 64, 32, 32, 4, 1, 0.75e12),
-    Tiling(128, 128, 64, 64, 32, 3, 2, 0.8e12),
-    Tiling(64, 64, 32, 32, 32, 4, 3, 0.5e12),
-    Tiling(32, 32, 16, 16, 64, 4, 4, 0.2e12),
+_DMMA_SM80 = (MeasuredTile(128, 128, 64, 32, 16, 3, 1, 0.08e12), MeasuredTile(64, 64, 32, 32, 16, 3, 2, 0.07e12))
+_HMMA = (
+    MeasuredTile(128, 256, 64, 64, 32, 3, 1, 0.9e12),
+    MeasuredTile(128, 128, 64, 32, 32, 4, 1, 0.75e12),
+    MeasuredTile(128, 128, 64, 64, 32, 3, 2, 0.8e12),
+    MeasuredTile(64, 64, 32, 32, 32, 4, 3, 0.5e12),
+    MeasuredTile(32, 32, 16, 16, 64, 4, 4, 0.2e12),
 )
-_TENSOR_COMPLEX = (
-    Tiling(128, 64, 32, 32, 8, 4, 1, 0.055e12),
-    Tiling(64, 64, 32, 32, 8, 4, 2, 0.054e12),
-    Tiling(64, 32, 32, 16, 8, 4, 2, 0.049e12),
-    Tiling(32, 32, 16, 16, 16, 4, 2, 0.046e12),
+_DMMA_COMPLEX = (
+    MeasuredTile(128, 64, 32, 32, 8, 4, 1, 0.055e12),
+    MeasuredTile(64, 64, 32, 32, 8, 4, 2, 0.054e12),
+    MeasuredTile(64, 32, 32, 16, 8, 4, 2, 0.049e12),
+    MeasuredTile(32, 32, 16, 16, 16, 4, 2, 0.046e12),
 )
-# By the bytes of a sum.
+# By the bytes of an accumulator.
 _FMA = {
     4: (
-        Tiling(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
-        Tiling(128, 128, 32, 64, 16, 3, 1, 0.14e12),
-        Tiling(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
-        Tiling(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
-        Tiling(32, 32, 16, 32, 32, 3, 4, 0.06e12),
-        Tiling(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
+        MeasuredTile(128, 128, 64, 64, 8, 4, 2, 0.188e12, alone=0.54),
+        MeasuredTile(128, 128, 32, 64, 16, 3, 1, 0.14e12),
+        MeasuredTile(64, 64, 32, 32, 32, 3, 3, 0.16e12, alone=0.5),
+        MeasuredTile(64, 64, 32, 32, 16, 4, 4, 0.16e12, alone=0.5),
+        MeasuredTile(32, 32, 16, 32, 32, 3, 4, 0.06e12),
+        MeasuredTile(32, 32, 32, 32, 32, 2, 12, 0.184e12, 64),
     ),
     8: (
-        Tiling(64, 64, 32, 32, 8, 4, 3, 0.049e12, alone=0.5),
-        Tiling(32, 32, 16, 16, 16, 3, 4, 0.03e12),
+        MeasuredTile(64, 64, 32, 32, 8, 4, 3, 0.049e12, alone=0.5),
+        MeasuredTile(32, 32, 16, 16, 16, 3, 4, 0.03e12),
     ),
 }
 
 
-def tilings_of(type: Type, acc: Type, device: Device) -> tuple[str, tuple[Tiling, ...]]:
-    """Return what multiplies, and the tilings that the model knows of it."""
+def measured_tiles(type: Type, acc: Type, device: Device) -> tuple[str, tuple[MeasuredTile, ...]]:
+    """Return the warp MMA for types of operands and accumulators, and its tiles with measured rates."""
     is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:
-        return ("tensor", _TENSOR) if is_hopper else ("tensor_sm80", _TENSOR_SM80)
+        return ("dmma", _DMMA) if is_hopper else ("dmma_sm80", _DMMA_SM80)
     if type in (f16, bf16) and acc is f32:
-        return "tensor_halves", _HALVES
+        return "hmma", _HMMA
     if acc is c128:
-        return "tensor_shallow" if is_hopper else "tensor_sm80", _TENSOR_COMPLEX
+        return "dmma_k4" if is_hopper else "dmma_sm80", _DMMA_COMPLEX
     return "fma", _FMA[max(4, acc.nbytes)]
 
 
-def is_meant(tiling: Tiling, problem: tuple[int, int, int, int], device: Device) -> bool:
-    """Whether a tiling's rate was measured on problems like this one."""
-    if not tiling.max_side:
+def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Device) -> bool:
+    """Return whether a tile's rate was measured on problems like this one: count, M, N and K."""
+    if not tile.max_side:
         return True
     count, m, n, depth = problem
-    tiles = count * -(-m // tiling.tile_m) * -(-n // tiling.tile_n)
-    return max(m, n, depth) <= tiling.max_side and tiles >= device.num_sms * tiling.blocks_per_sm
+    tiles = count * -(-m // tile.tile_m) * -(-n // tile.tile_n)
+    return max(m, n, depth) <= tile.max_side and tiles >= device.num_sms * tile.blocks_per_sm
 
 
-def chunk_counts(depth: int) -> Iterator[int]:
-    """Yield the numbers of chunks that are worth a thought."""
-    num_chunks = 1
-    while num_chunks == 1 or (num_chunks <= MAX_CHUNKS and depth >= MIN_CHUNK * num_chunks):
-        yield num_chunks
-        num_chunks *= 2
+def split_counts(depth: int) -> Iterator[int]:
+    """Yield the split-K factors that the cost model compares."""
+    split_k = 1
+    while split_k == 1 or (split_k <= MAX_SPLIT_K and depth >= MIN_SPLIT_DEPTH * split_k):
+        yield split_k
+        split_k *= 2
 
 
 def seconds(
-    problem: tuple[int, int, int, int], tiling: Tiling, num_chunks: int, spec: AnyGemmSpec, device: Device
+    problem: tuple[int, int, int, int], tile: MeasuredTile, split_k: int, spec: MultistageSpec, device: Device
 ) -> float:
-    """Return what a product in tiles is expected to take."""
+    """Return the expected time of a product in seconds."""
     count, m, n, depth = problem
-    rows, columns = -(-m // tiling.tile_m), -(-n // tiling.tile_n)
-    # Of a triangle, half of the tiles, and those on the diagonal whole.
-    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_half else rows * columns
-    tiles *= count * num_chunks
-    slots = device.num_sms * tiling.blocks_per_sm
-    # The last wave runs as fast as its blocks have multiprocessors for themselves.
+    rows, columns = -(-m // tile.tile_m), -(-n // tile.tile_n)
+    # Of a triangle half of the tiles count, those on the diagonal whole.
+    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_triangle_only else rows * columns
+    tiles *= count * split_k
+    slots = device.num_sms * tile.blocks_per_sm
+    # In the last wave, blocks that have a multiprocessor for themselves run faster.
     full, rest = divmod(tiles, slots)
-    waves = max(full * tiling.blocks_per_sm + -(-rest // device.num_sms), 1 / tiling.alone)
-    steps = -(-depth // (num_chunks * tiling.depth)) + tiling.num_stages
-    time = waves * tiling.tile_m * tiling.tile_n * steps * tiling.depth / tiling.rate
-    if num_chunks > 1:
-        time += SECONDS_PER_PASS + 2 * num_chunks * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
+    waves = max(full * tile.blocks_per_sm + -(-rest // device.num_sms), 1 / tile.alone)
+    steps = -(-depth // (split_k * tile.depth)) + tile.num_stages
+    time = waves * tile.tile_m * tile.tile_n * steps * tile.depth / tile.rate
+    if split_k > 1:
+        time += SECONDS_PER_PASS + 2 * split_k * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
     return time
 
 
-__all__ = ["MAX_CHUNKS", "MIN_CHUNK", "Tiling", "chunk_counts", "is_meant", "seconds", "tilings_of"]
+__all__ = ["MAX_SPLIT_K", "MIN_SPLIT_DEPTH", "MeasuredTile", "is_meant", "measured_tiles", "seconds", "split_counts"]

@@ -1,9 +1,9 @@
-"""Grouped products: problems of different sizes and places in one launch, by the tiles of `multistage`.
+"""Grouped products: problems of different sizes and addresses in one launch of the multistage kernel.
 
 Data layout: a table in global memory has a row of `ROW` i64 per problem: addresses of C, A and B, then M, N and K, the
-strides of C, A and B in elements, and the number of its first tile. Problems of most K come first.
+strides of C, A and B in elements, and the number of the problem's first tile. Problems are sorted by falling K.
 
-Who owns what: a block has one tile of one problem, which it finds by bisection.
+Who owns what: a block has one tile of one problem, which it finds in the table by bisection.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oxinp._kernels.gemm.multistage.cost import tilings_of
-from oxinp._kernels.gemm.multistage.kernel import AnyGemm, AnyGemmSpec
+from oxinp._kernels.gemm.multistage.cost import measured_tiles
+from oxinp._kernels.gemm.multistage.kernel import MultistageGemm
 from oxinp._kernels.gemm.multistage.panel import Panel
-from oxinp._kernels.gemm.multistage.tile_config import Cut, is_legal
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
+from oxinp._kernels.gemm.multistage.tile_config import is_legal
 from oxinp._kernels.gemm.operand import Matrices, widest_copy
 from oxinp._kernels.plan import Launch, Plan, Work, inputs
 from oxinp._kernels.problem import MAX_ALIGNMENT, MAX_KERNELS
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.multistage.cost import Tiling
+    from oxinp._kernels.gemm.multistage.cost import MeasuredTile
     from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 ROW = 10
 
 
-class Problem(NamedTuple):
+class GroupedProblem(NamedTuple):
     """C = A @ B: addresses, extents, and strides in elements along the axis that is not contiguous.
 
     Attributes
@@ -57,7 +58,7 @@ class Problem(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What the problems of a group have in common.
+    """Types and layouts that the problems of a group have in common.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class Group(NamedTuple):
 
 
 class GroupedPlan(NamedTuple):
-    """A plan whose only input is the table, and the table; where results are, it says."""
+    """A plan whose only input is the table, and the table; it holds the addresses of operands and results."""
 
     plan: Plan
     table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -83,16 +84,16 @@ class GroupedPlan(NamedTuple):
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: AnyGemmSpec) -> Kernel:
-    """Build the kernel of a Spec that is plain, without batches, chunks or guard."""
+def make(spec: MultistageSpec) -> Kernel:
+    """Return the kernel of a plain Spec, without batch, split-K or guard."""
     return _Grouped(spec).build()
 
 
-class _Grouped(AnyGemm):
+class _Grouped(MultistageGemm):
     """The kernel while it is built."""
 
     def declare(self) -> None:
-        """Find this block's problem."""
+        """Declare the parameters, and find this block's problem."""
         k, spec = self.k, self.spec
         table, count = k.pointer("table", i64, "r"), k.scalar("num_problems", u32)
         block = k.cast(k.ctaid + 0, i64)
@@ -120,19 +121,19 @@ class _Grouped(AnyGemm):
         return Pointer(self.k, self.k.bitcast(address, u64), type, "global", access)
 
     def number(self) -> Value:
-        """Number of this block's tile in its problem."""
+        """Return the number of this block's tile in its problem."""
         number: Value = self.k.ctaid - self.first
         return number
 
 
-def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPlan:
-    """Return the launch that computes all of some products, at least one.
+def plan(group: Group, problems: Sequence[GroupedProblem], device: Device) -> GroupedPlan:
+    """Return the plan that computes a group of products, at least one.
 
     Parameters
     ----------
     group : Group
     problems : sequence of Problem
-        None may write what another reads or writes.
+        No problem may write what another one reads or writes.
     device : Device
     """
     ordered = sorted(problems, key=lambda problem: -problem.shape[2])
@@ -140,12 +141,12 @@ def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPl
         widest_copy(Matrices(group.type, (), math.gcd(MAX_ALIGNMENT, *addresses)), [p.strides[1 + i] for p in problems])
         for i, addresses in enumerate(([p.a for p in problems], [p.b for p in problems]))
     ]
-    unit, tilings = tilings_of(group.type, group.acc, device)
-    spec = AnyGemmSpec(*group, copies[0], copies[1], unit, *tilings[0].cut()[:6])
-    legal = [tiling for tiling in tilings if is_legal(spec.in_tiles(tiling.cut()), device)]
-    best = min(legal, key=lambda tiling: _seconds(ordered, tiling, device))
-    spec = spec.in_tiles(best.cut())
-    counts = [_num_tiles(problem, best.cut()) for problem in ordered]
+    mma, tiles = measured_tiles(group.type, group.acc, device)
+    spec = MultistageSpec(*group, copies[0], copies[1], mma, *tiles[0].config()[:6])
+    legal = [tile for tile in tiles if is_legal(spec.with_config(tile.config()), device)]
+    best = min(legal, key=lambda tile: _seconds(ordered, tile, device))
+    spec = spec.with_config(best.config())
+    counts = [_num_tiles(problem, best.config()) for problem in ordered]
     firsts = np.cumsum([0, *counts[:-1]]).tolist()
     table = np.array(
         [(*p[:3], *p.shape, *p.strides, first) for p, first in zip(ordered, firsts, strict=True)], np.int64
@@ -154,19 +155,19 @@ def plan(group: Group, problems: Sequence[Problem], device: Device) -> GroupedPl
     return GroupedPlan(Plan((launch,)), table)
 
 
-def _num_tiles(problem: Problem, cut: Cut) -> int:
-    return -(-problem.shape[0] // cut.tile_m) * -(-problem.shape[1] // cut.tile_n)
+def _num_tiles(problem: GroupedProblem, config: TileConfig) -> int:
+    return -(-problem.shape[0] // config.tile_m) * -(-problem.shape[1] // config.tile_n)
 
 
-def _seconds(problems: Sequence[Problem], tiling: Tiling, device: Device) -> float:
-    """Time of all tiles at work on all multiprocessors, and at least of the longest."""
-    steps = [-(-problem.shape[2] // tiling.depth) + tiling.num_stages for problem in problems]
-    all_steps = sum(count * _num_tiles(problem, tiling.cut()) for count, problem in zip(steps, problems, strict=True))
-    once = tiling.tile_m * tiling.tile_n * tiling.depth / tiling.rate
+def _seconds(problems: Sequence[GroupedProblem], tile: MeasuredTile, device: Device) -> float:
+    """Expected time of all tiles over all multiprocessors, at least that of the longest tile."""
+    steps = [-(-problem.shape[2] // tile.depth) + tile.num_stages for problem in problems]
+    all_steps = sum(count * _num_tiles(problem, tile.config()) for count, problem in zip(steps, problems, strict=True))
+    once = tile.tile_m * tile.tile_n * tile.depth / tile.rate
     return once * max(all_steps / device.num_sms, *steps)
 
 
-def _work(group: Group, problems: Sequence[Problem]) -> Work:
+def _work(group: Group, problems: Sequence[GroupedProblem]) -> Work:
     flops = 8 if group.type.is_complex else 2
     nbytes = group.type.nbytes
     return Work(
@@ -175,4 +176,4 @@ def _work(group: Group, problems: Sequence[Problem]) -> Work:
     )
 
 
-__all__ = ["Group", "GroupedPlan", "Problem", "make", "plan"]
+__all__ = ["Group", "GroupedPlan", "GroupedProblem", "make", "plan"]

@@ -1,20 +1,19 @@
 """Matrix multiply of any type, at any alignment: C = A @ B, one or many.
 
 Data layout: A is (M, K), B is (K, N), C is (M, N), each with one axis of stride 1 ("k" or "mn" major; C row-major), the
-other axis of any stride, batches of them anywhere. In shared memory there is a ring of `num_stages` pairs of tiles,
-`depth` deep along K, whose rows run along the contiguous axis and are padded so that the lanes of a warp read different
-banks.
+other axis of any stride, batches of any strides. In shared memory there is a ring of `num_stages` pairs of tiles, each
+of a k-block of `depth`, whose rows run along the contiguous axis and are padded against bank conflicts.
 
-Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, as its `Unit` spreads it.
-All threads copy. Blocks next to each other work on a band of `BAND` tiles along M, so that their operands stay in L2.
+Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, in the layout of its
+`WarpMma`. All threads copy. Consecutive blocks work on a band of `BAND` tiles along M, so that operands stay in L2.
 
-Where of a matrix one triangle is stored (`panel.Form`), tiles that lie in the other are skipped or read from their
-mirror image, and threads put right what they have copied of those in between. Of C, too, one triangle may be computed.
+Of triangular, symmetric and Hermitian operands (`Form`), tiles in the triangle that is not stored are skipped or read
+from their mirror image; on the diagonal, threads fix what they have copied. Of C, one triangle may be computed.
 
-Algorithm: each thread starts its share of the copies `num_stages` - 1 tiles ahead; per step of the unit it loads the
-fragments of the next step, then makes all products of the warp; a barrier comes before the last step, whose next is the
-first of another tile. Elements outside the operands become zeros on the way. If
-split, blocks take chunks of K and leave partial results, which a reduction joins.
+Algorithm: each thread starts its share of the copies `num_stages` - 1 k-blocks ahead. Per MMA step the warp loads the
+fragments of the next step, then does all MMAs of this one; a barrier comes before the last step of a k-block, whose
+next step is the first of another k-block. Elements outside the operands become zeros on the way. With split-K, blocks
+compute ranges of K and store partial products, which a reduction sums up.
 
 Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are read.
 """
@@ -23,144 +22,44 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Splitter
-from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue
-from oxinp._kernels.gemm.multistage.panel import GENERAL, HERMITIAN, TRIANGULAR, WHOLE, Form, Panel, pitch_of
-from oxinp._kernels.gemm.multistage.units import UNITS, WARP
+from oxinp._kernels.gemm.epilogue import BoundEpilogue
+from oxinp._kernels.gemm.multistage.panel import Panel
+from oxinp._kernels.gemm.multistage.spec import MMA_SHAPES, MultistageSpec
+from oxinp._kernels.gemm.multistage.warp_mma import WARP_MMAS
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN
 from oxinp._kernels.plan import NO_WORK, SCRATCH, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i32, i64, u32
+from oxinp._ptx.types import i32, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.elementwise.chain import Position
-    from oxinp._kernels.gemm.multistage.tile_config import Cut
-    from oxinp._kernels.gemm.multistage.units import Unit
+    from oxinp._kernels.gemm.multistage.warp_mma import WarpMma
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-BAND = 8  # tiles along M that are worked on together
-
-
-@dataclass(frozen=True, slots=True)
-class AnyGemmSpec:
-    """One kernel of the family.
-
-    Attributes
-    ----------
-    type, acc, out : Type
-        Of the operands, of the sums, of what is written; casts are NumPy's.
-    a_major, b_major : str
-        The contiguous axis of each: ``"k"`` or ``"mn"``.
-    a_copy, b_copy : int
-        Bytes that one asynchronous copy takes, 4, 8 or 16: what base, stride and contiguous axis allow. 0: single
-        elements, through registers.
-    unit : str
-        A key of `units.UNITS`: what multiplies.
-    tile_m, tile_n : int
-        Of C, per block.
-    warp_m, warp_n : int
-        Of C, per warp.
-    depth : int
-        Of K per tile.
-    num_stages : int
-    num_batch : int
-        Loops over matrices.
-    is_split : bool
-        Blocks take chunks of K.
-    is_guarded : bool
-        One more pointer, after those of the matrices, to a u32: where that is 0, nothing is done.
-    epilogue : Epilogue, optional
-        What becomes of the sums; its inputs are the last parameters before the constants. Not of a Spec that is split.
-    a_form, b_form : Form
-        What is stored of each.
-    c_form : Form
-        What is written: all; or what lies in a triangle, and if it is mirrored (``is_mirrored_out``) its image.
-    is_mirrored_out : bool
-    is_turned : bool
-        Tiles of operands that are contiguous along K, and stored as a whole, are turned on the way, element by element:
-        those of `FmaUnit`, of 4 or 8 bytes.
-    promotion : int
-        Of K, a power of two, after which the sums are added to others in shared memory and begin anew; 0: never.
-    """
-
-    type: Type
-    acc: Type
-    out: Type
-    a_major: str
-    b_major: str
-    a_copy: int
-    b_copy: int
-    unit: str
-    tile_m: int
-    tile_n: int
-    warp_m: int
-    warp_n: int
-    depth: int
-    num_stages: int
-    num_batch: int = 0
-    is_split: bool = False
-    is_guarded: bool = False
-    epilogue: Epilogue | None = None
-    a_form: Form = WHOLE
-    b_form: Form = WHOLE
-    c_form: Form = WHOLE
-    is_mirrored_out: bool = False
-    is_turned: bool = False
-    promotion: int = 0
-
-    def in_tiles(self, cut: Cut) -> AnyGemmSpec:
-        """The Spec with the tiles of a cut."""
-        sizes = {name: size for name, size in cut._asdict().items() if name != "num_chunks"}
-        return replace(self, **sizes)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether partial results of chunks of K can simply be added."""
-        return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
-
-    @property
-    def is_half(self) -> bool:
-        """Whether half of the products are of zeros, or not wanted."""
-        return self.c_form.kind != GENERAL or TRIANGULAR in (self.a_form.kind, self.b_form.kind)
-
-    @property
-    def num_threads(self) -> int:
-        """Threads per block."""
-        return self.tile_m // self.warp_m * (self.tile_n // self.warp_n) * WARP
-
-    @property
-    def shared_nbytes(self) -> int:
-        """Shared memory of a block."""
-        panels = sum(
-            pitch_of(self, major, extent, form)[1] * self.type.nbytes * self.num_stages
-            for major, extent, form in (
-                (self.a_major, self.tile_m, self.a_form),
-                (self.b_major, self.tile_n, self.b_form),
-            )
-        )
-        return panels + (self.tile_m * self.tile_n * self.acc.nbytes if self.promotion else 0)
+BAND = 8  # tiles along M that consecutive blocks work on
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: AnyGemmSpec) -> Kernel:
+def make(spec: MultistageSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return AnyGemm(spec).build()
+    return MultistageGemm(spec).build()
 
 
-class AnyGemm:
+class MultistageGemm:
     """The kernel while it is built."""
 
-    def __init__(self, spec: AnyGemmSpec) -> None:
+    def __init__(self, spec: MultistageSpec) -> None:
         self.spec = spec
-        target = UNITS[spec.unit].target
+        target = MMA_SHAPES[spec.mma].target
         self.k = Builder("gemm_any", block=spec.num_threads, target=target, min_blocks=1)
         self.guard: Pointer | None = None
         self.epilogue: BoundEpilogue | None = None
@@ -171,8 +70,8 @@ class AnyGemm:
     def declare(self) -> None:
         """Declare the parameters."""
         k, spec = self.k, self.spec
-        if spec.is_split:
-            k.pointer("result", spec.out, "w")  # the second pass's
+        if spec.is_split_k:
+            k.pointer("result", spec.out, "w")  # of the reduction
         self.c = k.pointer("c", spec.out, "w")
         self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form)
         self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.b_form)
@@ -187,7 +86,7 @@ class AnyGemm:
         self.batch_strides = [
             [k.scalar(f"{name}_batch{loop}", i64) for loop in range(spec.num_batch)] for name in ("c", "a", "b")
         ]
-        self.c_chunk_stride = k.scalar("c_chunk_stride", i64) if spec.is_split else None
+        self.c_chunk_stride = k.scalar("c_chunk_stride", i64) if spec.is_split_k else None
         self.splitter = Splitter(k, "batch", spec.num_batch, i32) if spec.num_batch else None
 
     def build(self) -> Kernel:
@@ -209,23 +108,23 @@ class AnyGemm:
             self.multiply_tile(matrix, row, column)
 
     def number(self) -> Value:
-        """Number of this block's tile."""
+        """Return the number of this block's tile."""
         number: Value = self.k.ctaid + 0
         return number
 
     def inside(self, first_row: Value, last_row: Value, first: Value, last: Value) -> AbstractContextManager[None]:
-        """Run the block where some element between these corners is to be computed."""
+        """Run what is inside where some element between these corners is in the computed triangle of C."""
         if self.spec.c_form.kind == GENERAL:
             return nullcontext()
         return self.k.when(last_row >= first if self.spec.c_form.is_lower else last >= first_row)
 
     def multiply_tile(self, matrix: Value | None, row: Value, column: Value) -> None:
-        """Compute the tile of C from this row and column on."""
+        """Compute the tile of C that begins at this row and column."""
         k, spec = self.k, self.spec
         indices = self.indices(matrix)
         c, a, b = self.located(indices)
         begin = k.const(0, u32)
-        if spec.is_split:
+        if spec.is_split_k:
             begin = k.ctaid.y * self.chunk
             c = c.at(k.cast(k.ctaid.y, i64) * self.c_chunk_stride)
         end = k.min(begin + self.chunk, self.depth)
@@ -237,12 +136,12 @@ class AnyGemm:
         self.b.start_at(b, column, begin, copies)
         warps_n = spec.tile_n // spec.warp_n
         warp_row, warp_column = k.warp / warps_n * spec.warp_m, k.warp % warps_n * spec.warp_n
-        unit = UNITS[spec.unit](k, spec, self.a, self.b, warp_row, warp_column)
-        self.run(unit, copies, begin, end)
-        self.store(unit, c, indices, row + warp_row, column + warp_column)
+        mma = WARP_MMAS[spec.mma](k, spec, self.a, self.b, warp_row, warp_column)
+        self.run(mma, copies, begin, end)
+        self.store(mma, c, indices, row + warp_row, column + warp_column)
 
-    def run(self, unit: Unit, copies: AsyncCopies, begin: Value, end: Value) -> None:
-        """Sum up the products from `begin` to `end` along K."""
+    def run(self, mma: WarpMma, copies: AsyncCopies, begin: Value, end: Value) -> None:
+        """Run the mainloop from `begin` to `end` along K."""
         k, spec = self.k, self.spec
         ahead = spec.num_stages - 1
 
@@ -263,27 +162,27 @@ class AnyGemm:
         filling = k.var(k.const(ahead, u32))
 
         def advance(place: Value) -> None:
-            """Let the next tile, which begins here, be the one that is multiplied."""
+            """Move on to the next k-block, which begins at `place`."""
             for ring in (stage, filling):
                 following = ring + 1
                 ring.set(k.where(following == spec.num_stages, 0, following))
             arrive(place)
 
         arrive(begin)
-        unit.begin(stage.get())
+        mma.begin(stage.get())
         with k.range(begin, end, spec.depth) as place:
-            # Everyone has left the buffer of the tile before this one: it takes the tile `ahead` of this one.
+            # All warps are done with the buffer of the k-block before: the one `ahead` of this one goes there.
             start(filling.get())
-            unit.multiply(stage, lambda: advance(place + spec.depth))
+            mma.multiply(stage, lambda: advance(place + spec.depth))
             if spec.promotion:
                 with k.when(((place - begin) & (spec.promotion - 1)) == spec.promotion - spec.depth):
-                    unit.promote()
+                    mma.promote()
         if spec.promotion:
-            unit.promote()
+            mma.promote()
         copies.wait()
 
     def tile(self, number: Value) -> tuple[Value, Value]:
-        """Row and column of a tile, in bands of `BAND` rows."""
+        """Return row and column of a tile, by bands of `BAND` rows of tiles."""
         k = self.k
         per_band = self.tiles_n * BAND
         band = number / per_band
@@ -293,13 +192,13 @@ class AnyGemm:
         return band * BAND + (inside - column * height), column
 
     def indices(self, matrix: Value | None) -> list[Value]:
-        """Where this block's matrix stands in the batch."""
+        """Return the batch indices of this block's matrix."""
         if matrix is None or self.splitter is None:
             return []
         return [self.k.cast(index, i64) for index in self.splitter.split(self.k.cast(matrix, i32))]
 
     def located(self, indices: list[Value]) -> tuple[Pointer, Pointer, Pointer]:
-        """Pointers to the matrices of this block."""
+        """Return pointers to C, A and B of this block."""
         pointers = (self.c, self.a.source, self.b.source)
         moved = []
         for pointer, strides in zip(pointers, self.batch_strides, strict=True):
@@ -308,11 +207,11 @@ class AnyGemm:
             moved.append(pointer)
         return moved[0], moved[1], moved[2]
 
-    def store(self, unit: Unit, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
-        """Finish and store what is to be computed and inside C."""
+    def store(self, mma: WarpMma, c: Pointer, indices: list[Value], row: Value, column: Value) -> None:
+        """Apply the epilogue, and store what is inside C and its computed triangle."""
         k, spec = self.k, self.spec
         position = self.epilogue.at(indices) if self.epilogue is not None else None
-        for line, cells in unit.rows():
+        for line, cells in mma.rows():
             place = row + line
             with k.when(place < self.m):
                 base = c.at(k.cast(place, i64) * self.c_stride)
@@ -321,7 +220,7 @@ class AnyGemm:
                     for i, value in enumerate(values):
                         at = column + shift + i if i else column + shift
                         with k.when(at < self.n), self.inside(place, place, at, at):
-                            total = self.finished(value, at, beside)
+                            total = self.apply(value, at, beside)
                             if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
                                 real, imag = total.parts
                                 total = k.compound(spec.out, real, k.where(place == at, 0.0, imag))
@@ -329,16 +228,16 @@ class AnyGemm:
                             if spec.is_mirrored_out:
                                 self.store_image(c, place, at, total)
 
-    def finished(self, total: Value, column: Value, beside: Position | None) -> Value:
-        """What becomes of a sum, in the type of C."""
+    def apply(self, total: Value, column: Value, beside: Position | None) -> Value:
+        """Return a sum after the epilogue, in the type of C."""
         k, out = self.k, self.spec.out
         if beside is None or self.epilogue is None:
             return k.cast(total, out)
         position = beside.moved(self.spec.num_batch + 1, k.cast(column, i64))
-        return self.epilogue.finished([total], position.load(), out)[0]
+        return self.epilogue.apply([total], position.load(), out)[0]
 
     def store_image(self, c: Pointer, row: Value, column: Value, value: Value) -> None:
-        """Store the mirror image of an element."""
+        """Store an element at its mirror image."""
         k, spec = self.k, self.spec
         if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
             real, imag = value.parts
@@ -348,68 +247,68 @@ class AnyGemm:
 
 
 def plan(
-    spec: AnyGemmSpec,
+    spec: MultistageSpec,
     shape: tuple[int, int, int],
     strides: tuple[int, int, int],
     batch: tuple[int, ...] = (),
     batch_strides: tuple[tuple[int, ...], ...] = ((), (), ()),
-    num_chunks: int = 1,
+    split_k: int = 1,
     epilogue_constants: tuple[int, ...] = (),
 ) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
 
-    The inputs are A and B, if guarded the guard, then the epilogue's. If split, the partial results are the scratch
-    buffer's, and who launches has them joined to the output.
+    The inputs are A and B, the guard if there is one, then the epilogue's. With split-K, the partial products lie in
+    the scratch buffer, and the caller has to sum them up.
 
     Parameters
     ----------
-    spec : AnyGemmSpec
+    spec : MultistageSpec
     shape : (m, n, depth)
         At least 1 each.
     strides : tuple of int
         Of C, A and B along the axis that is not contiguous, in elements.
     batch : tuple of int
-        Extents of the loops over matrices.
+        Extents of the batch loops.
     batch_strides : tuple of tuples of int
-        Of C, A and B along them, in elements.
-    num_chunks : int
-        Of K; more than one for a Spec that is split. Partial results follow each other, in C order.
+        Strides of C, A and B along them, in elements.
+    split_k : int
+        Ranges of K; more than one for a Spec with split-K. Partial products follow each other, in C order.
     epilogue_constants : tuple of int
-        What `epilogue.bind` gives beside the epilogue.
+        The constants that `epilogue.bind` returns.
     """
     m, n, depth = shape
     tiles_m, tiles_n = -(-m // spec.tile_m), -(-n // spec.tile_n)
     steps = -(-depth // spec.depth)
-    chunk = -(-steps // num_chunks) * spec.depth
+    chunk = -(-steps // split_k) * spec.depth
     c_stride, a_stride, b_stride = strides
     num_matrices = math.prod(batch)
     constants = (
         *epilogue_constants,
         *(m, n, depth, chunk, c_stride, a_stride, b_stride, tiles_m, tiles_n, tiles_m * tiles_n),
         *(stride for strides in batch_strides for stride in strides),
-        *((num_matrices * m * n,) if spec.is_split else ()),
+        *((num_matrices * m * n,) if spec.is_split_k else ()),
         *(Splitter.constants(batch, 32) if batch else ()),
     )
     grid = (tiles_m * tiles_n * num_matrices, -(-depth // chunk), 1)
     num_inputs = 2 + spec.is_guarded + (len(spec.epilogue.chain.inputs) if spec.epilogue is not None else 0)
-    arguments = (*outputs(1), *((SCRATCH,) if spec.is_split else ()), *inputs(num_inputs))
-    scratch_nbytes = grid[1] * num_matrices * m * n * spec.out.nbytes if spec.is_split else 0
+    arguments = (*outputs(1), *((SCRATCH,) if spec.is_split_k else ()), *inputs(num_inputs))
+    scratch_nbytes = grid[1] * num_matrices * m * n * spec.out.nbytes if spec.is_split_k else 0
     work = _work(spec, shape, batch, batch_strides, grid[1])
     return Plan((Launch(make(spec), grid, arguments, constants, work),), scratch_nbytes)
 
 
 def _work(
-    spec: AnyGemmSpec,
+    spec: MultistageSpec,
     shape: tuple[int, int, int],
     batch: tuple[int, ...],
     batch_strides: tuple[tuple[int, ...], ...],
-    num_chunks: int,
+    split_k: int,
 ) -> Work:
-    if spec.is_guarded:  # a stand-in, which mostly does nothing
+    if spec.is_guarded:  # a fallback, which mostly does nothing
         return NO_WORK
     m, n, depth = shape
     num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])
     count = math.prod(batch)
-    nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * num_chunks * m * n * spec.out.nbytes
+    nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * split_k * m * n * spec.out.nbytes
     flops = (8 if spec.type.is_complex else 2) * count * m * n * depth
-    return Work(flops // 2 if spec.is_half else flops, nbytes)
+    return Work(flops // 2 if spec.is_triangle_only else flops, nbytes)

@@ -1,81 +1,35 @@
-"""Operand tiles in shared memory, and how they are read of matrices of which one triangle is stored."""
+"""Operand panels of the multistage kernels: the ring of tiles in shared memory, and the copies that fill it.
+
+Of triangular, symmetric and Hermitian matrices, the copies make general tiles from the stored triangle.
+"""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.multistage.units import UNITS
+from oxinp._kernels.gemm.multistage.spec import SECTOR_NBYTES
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i64, pred, u64
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
+    from oxinp._kernels.gemm.operand import Form
     from oxinp._ptx import Builder
     from oxinp._ptx.async_copy import AsyncCopies
     from oxinp._ptx.value import Value
 
-GENERAL, TRIANGULAR, SYMMETRIC, HERMITIAN = "general", "triangular", "symmetric", "hermitian"
-MIN_COPY_NBYTES = 4
-SECTOR_NBYTES = 32  # what global memory is read in
-
-
-class Form(NamedTuple):
-    """What the elements in memory say of a matrix.
-
-    Attributes
-    ----------
-    kind : str
-        ``"general"``: all of it; ``"triangular"``: the rest is 0; ``"symmetric"`` and ``"hermitian"``: the rest is the
-        mirror image. What lies in the rest is not used.
-    is_lower : bool
-        Which triangle it is.
-    has_unit_diagonal : bool
-        Of a triangular matrix: the diagonal is 1, and what lies there is not used.
-    is_conjugated : bool
-        The matrix is the conjugate of all that.
-    """
-
-    kind: str = GENERAL
-    is_lower: bool = True
-    has_unit_diagonal: bool = False
-    is_conjugated: bool = False
-
-    @property
-    def is_mirrored(self) -> bool:
-        """Whether elements are found at mirrored places."""
-        return self.kind in (SYMMETRIC, HERMITIAN)
-
-
-WHOLE = Form()
-
-
-def is_turned(spec: AnyGemmSpec, major: str, form: Form) -> bool:
-    """Whether tiles of an operand run along M or N though it is contiguous along K."""
-    return spec.is_turned and major == "k" and form == WHOLE
-
-
-def pitch_of(spec: AnyGemmSpec, major: str, extent: int, form: Form) -> tuple[int, int]:
-    """Elements from one row of a tile to the next, and of a tile."""
-    turned = is_turned(spec, major, form)
-    along = "mn" if turned else major
-    rows, run = (extent, spec.depth) if along == "k" else (spec.depth, extent)
-    nbytes = UNITS[spec.unit].pad_nbytes(spec.type, along)
-    if turned:
-        nbytes = max(nbytes, 4 * spec.type.nbytes)  # lanes write 32 bytes along K of 4 rows at a time
-    pitch = run + nbytes // spec.type.nbytes
-    return pitch, rows * pitch
-
 
 class Panel:
-    """The ring of tiles of one operand: `extent` of M or N by `depth` of K."""
+    """The ring of tiles of one operand: `extent` rows or columns by a k-block."""
 
     def __init__(
         self,
         k: Builder,
-        spec: AnyGemmSpec,
+        spec: MultistageSpec,
         name: str,
         major: str,
         copy_nbytes: int,
@@ -84,48 +38,48 @@ class Panel:
         source: Pointer | None = None,
     ) -> None:
         self.builder, self.spec, self.extent, self.form = k, spec, extent, form
-        # Of the source, and of the tiles.
+        # Layout of the operand in global memory, and of its tiles in shared memory.
         self.is_source_k_major = major == "k"
-        self.is_turned = is_turned(spec, major, form)
-        self.is_k_major = self.is_source_k_major and not self.is_turned
-        # Elements with indices along K up to that along M or N are stored, and not the others.
+        self.is_smem_transposed = spec.transposes(major, form)
+        self.is_k_major = self.is_source_k_major and not self.is_smem_transposed
+        # Whether the stored triangle has the elements whose index along K is at most that along M or N.
         self.has_low_depths = form.is_lower == (name == "a")
-        self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_turned else copy_nbytes
+        self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_smem_transposed else copy_nbytes
         self.source = k.pointer(name, spec.type, "r") if source is None else source
-        self.pitch, self.size = pitch_of(spec, major, extent, form)
+        self.pitch, self.size = spec.pitch_of(major, extent, form)
         self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
         self.chunk = max(1, self.copy_nbytes // spec.type.nbytes)  # elements
 
     def declare(self, name: str, size: Value, depth: Value) -> None:
-        """Declare the stride, after every pointer; `size` is the matrix's extent."""
+        """Declare the stride, after every pointer; `size` is the extent of the matrix along M or N."""
         self.measure(self.builder.scalar(f"{name}_stride", i64), size, depth)
 
     def measure(self, stride: Value, size: Value, depth: Value) -> None:
-        """Say how the matrix lies and how large it is."""
+        """Set the stride and the extents of the matrix."""
         self.stride = stride
         self.limit(size, depth)
 
     def limit(self, size: Value, depth: Value) -> None:
-        """Let elements beyond be zeros."""
+        """Set the extents beyond which elements are zeros."""
         self.limits = (size, depth) if self.is_source_k_major else (depth, size)
 
     def place(self, extent: Value, depth: Value) -> Pointer:
-        """Pointer to an element of the tile in the first buffer of the ring."""
+        """Return a pointer to an element of the tile in the first buffer of the ring."""
         index = extent * self.pitch + depth if self.is_k_major else depth * self.pitch + extent
         return self.memory.at(index)
 
     def offset(self, extent: int, depth: int) -> int:
-        """Elements from one place to another, known distances on."""
+        """Return the distance, in elements, between places of a tile at known distances."""
         return extent * self.pitch + depth if self.is_k_major else depth * self.pitch + extent
 
     def start_at(self, base: Pointer, extent_start: Value, depth_start: Value, copies: AsyncCopies) -> None:
-        """Find this thread's share of the first tile."""
+        """Locate this thread's share of the first k-block."""
         k, spec = self.builder, self.spec
         self.copies = copies
         run = spec.depth if self.is_source_k_major else self.extent
-        per_row = SECTOR_NBYTES // spec.type.nbytes if self.is_turned else run // self.chunk
-        # Elements along a row of the source from the first copy of a thread to its others.
-        self.shifts = range(0, run, per_row) if self.is_turned else range(1)
+        per_row = SECTOR_NBYTES // spec.type.nbytes if self.is_smem_transposed else run // self.chunk
+        # Along a row of the operand: distances from the first copy of a thread to its others.
+        self.shifts = range(0, run, per_row) if self.is_smem_transposed else range(1)
         self.rows_at_once = max(1, spec.num_threads // per_row)
         self.num_rows = self.extent if self.is_source_k_major else spec.depth
         own_row, own_column = k.tid / per_row, k.tid % per_row * self.chunk
@@ -133,7 +87,7 @@ class Panel:
         self.base, self.extent_start = base, extent_start
         self.target = self.memory.at(self.index(own_row, own_column))
         starts = (extent_start, depth_start) if self.is_source_k_major else (depth_start, extent_start)
-        # The next tile of this thread: its first row, its column, and where that lies.
+        # This thread's first row, its column and their address in the next k-block.
         self.row, self.column = k.var(starts[0] + own_row), k.var(starts[1] + own_column)
         source = base.at(k.cast(self.row, i64) * self.stride).at(k.cast(self.column, i64))
         self.address = k.var(source.address())
@@ -146,11 +100,11 @@ class Panel:
         )
 
     def index(self, row: Any, column: Any) -> Any:
-        """Where in a tile an element of the source goes."""
-        return column * self.pitch + row if self.is_turned else row * self.pitch + column
+        """Return where in a tile an element of the operand goes."""
+        return column * self.pitch + row if self.is_smem_transposed else row * self.pitch + column
 
     def copy(self, stage: Value) -> None:
-        """Start this thread's share of the copies of the next tile."""
+        """Start this thread's share of the copies of the next k-block."""
         k, spec = self.builder, self.spec
         row_limit, limit = self.limits
         columns = [self.column + shift if shift else self.column.get() for shift in self.shifts]
@@ -170,7 +124,7 @@ class Panel:
         self.address.set(self.address + self.tile_step)
 
     def _mirrored(self, row: Value) -> Value:
-        """Address of the stored one of an element and its mirror image."""
+        """Address of an element, or of its mirror image if that is the stored one."""
         k, column = self.builder, self.column.get()
         line, place = k.max(row, column), k.min(row, column)
         if self.has_low_depths != self.is_k_major:
@@ -190,7 +144,7 @@ class Panel:
             target[0] = value.get()
 
     def depth_range(self, extent_start: Value, begin: Value, end: Value) -> tuple[Value, Value]:
-        """What of a range along K is not all zeros for this block's rows or columns."""
+        """Return the part of a range of K in which this block's rows or columns are not all zeros."""
         k = self.builder
         if self.form.kind != TRIANGULAR:
             return begin, end
@@ -200,11 +154,11 @@ class Panel:
 
     @property
     def is_longest_last(self) -> bool:
-        """Whether the tiles that take longest, which have to begin first, are those of the last rows or columns."""
+        """Whether the tiles of the last rows or columns take longest, and so have to begin first."""
         return self.form.kind == TRIANGULAR and self.has_low_depths
 
     def complete(self, stage: Value, depth_start: Value) -> None:
-        """Make the matrix of what this thread has copied of the tile from `depth_start` on."""
+        """Turn what this thread has copied of the k-block at `depth_start` into elements of the general matrix."""
         form = self.form
         if form.kind in (GENERAL, SYMMETRIC) and not form.is_conjugated:
             return
@@ -242,13 +196,6 @@ class Panel:
             if form.has_unit_diagonal:
                 with k.when(depth == extent):
                     target[place] = k.const(1, self.spec.type)
-
-
-def copy_nbytes(form: Form, type: Type, nbytes: int) -> int:
-    """Bytes of a copy, of which a matrix in general allows `nbytes`: mirrored elements are copied one by one."""
-    if not form.is_mirrored:
-        return nbytes
-    return type.nbytes if type.nbytes >= MIN_COPY_NBYTES else 0
 
 
 def _zero(type: Type) -> bool | int:

@@ -1,1 +1,1 @@
-"""Products of f64 and c128 from int8 products modulo several numbers (Ozaki scheme II)."""
+"""Products of f64 and c128 by the Ozaki scheme II on Hopper: int8 products modulo several numbers, then the CRT."""

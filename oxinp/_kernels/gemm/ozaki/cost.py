@@ -1,10 +1,10 @@
-"""How products of residues are cut to the memory there is: blocks of C, chunks of K, and the time that is expected."""
+"""Cost model of the Ozaki scheme: block sizes that fit a workspace, and the expected time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.ozaki.kernel import MAX_DEPTH, ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import MAX_DEPTH, OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI
 from oxinp._kernels.gemm.ozaki.residues import GROUP, SPAN, padded
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import TILE_M
@@ -13,28 +13,28 @@ from oxinp._kernels.plan import ALIGNMENT
 if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
-# As measured on the H200: multiply-adds per second, native and of bytes; what a number of A or B takes on its way to
-# bytes, and one of C on its way to residues and back, per part; launches.
-NATIVE_RATE, BYTES_RATE = 28e12, 0.8e15
+# Measured on the H200: multiply-adds per second of f64 and of int8; seconds per number of A or B for residues, and per
+# number of C for the products' residues and the CRT, per plane of a modulus; launches.
+F64_RATE, BYTES_RATE = 28e12, 0.8e15
 SECONDS_PER_NUMBER, SECONDS_PER_RESULT, SECONDS_TO_LAUNCH = 13e-12, 18e-12, 40e-6
-SECONDS_PER_SUM, SECONDS_PER_PART = 10e-12, 20e-6  # for a number of C to be added to; for the launches of a part
-NUM_SMS, TILE = 132, (TILE_M, ResidueGemmSpec().tile_n)
-STEP = 256  # of rows and columns of C that blocks are multiples of
+SECONDS_PER_SUM, SECONDS_PER_BLOCK = 10e-12, 20e-6  # per accumulated number of C; for the launches of a block
+NUM_SMS, TILE = 132, (TILE_M, OzakiSpec().tile_n)
+STEP = 256  # rows and columns of blocks of C are multiples of this
 
 
 def expected_gain(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> float:
-    """How many times faster than native products those of residues are expected to be, with as few moduli as may be."""
-    cut = fitting(type, m, n, depth, workspace_nbytes)
-    return 0 if cut is None else m * n * depth * len(type.parts) ** 2 / NATIVE_RATE / cut.seconds(type, m, n, depth)
+    """Return the expected speedup over f64 multiply-adds, with the fewest moduli; 0 if the workspace is too small."""
+    sizes = best_block_sizes(type, m, n, depth, workspace_nbytes)
+    return 0 if sizes is None else m * n * depth * len(type.parts) ** 2 / F64_RATE / sizes.seconds(type, m, n, depth)
 
 
-def num_parts(type: Type) -> int:
-    """Planes per modulus."""
+def planes_per_modulus(type: Type) -> int:
+    """Return the planes per modulus: three for complex numbers."""
     return 3 if type.is_complex else 1
 
 
-class Cut(NamedTuple):
-    """The blocks of C, and the chunks of K in bytes, that are multiplied at a time."""
+class BlockSizes(NamedTuple):
+    """Sizes of the blocks of C, and of the ranges of K in bytes, that are multiplied at a time."""
 
     rows: int
     columns: int
@@ -42,55 +42,55 @@ class Cut(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """Columns, and what fills them up."""
+        """Columns, padded."""
         return -(-self.columns // GROUP) * GROUP
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Bytes of planes of A, B and C."""
+        """Bytes of a plane of A, of B and of C."""
         return self.rows * self.chunk, self.lines * self.chunk, self.rows * self.lines
 
     def seconds(self, type: Type, m: int, n: int, depth: int) -> float:
-        """What the product is expected to take."""
+        """Return the expected time of a product."""
         above, beside, num = -(-m // self.rows), -(-n // self.columns), -(-depth // self.chunk)
-        parts = COUNTS[0] * num_parts(type)
-        # The units work in waves of tiles.
+        parts = COUNTS[0] * planes_per_modulus(type)
+        # Tiles are computed in waves over the multiprocessors.
         waves = -(-(-(-self.rows // TILE[0]) * -(-self.columns // TILE[1]) * parts) // NUM_SMS)
         share = self.rows * self.columns * parts / (waves * NUM_SMS * TILE[0] * TILE[1])
-        # A chunk of A stays while all of K fits, one of B while all of C does as well.
+        # Residues of A are kept if all of K fits, those of B if all columns of C do as well.
         numbers = depth * (m * (beside if num > 1 else 1) + n * (above if num > 1 or beside > 1 else 1))
         return (
             parts * m * n * depth / (BYTES_RATE * share)
-            + numbers * num_parts(type) * SECONDS_PER_NUMBER
-            + num_parts(type) * m * n * (SECONDS_PER_RESULT + (num - 1) * SECONDS_PER_SUM)
+            + numbers * planes_per_modulus(type) * SECONDS_PER_NUMBER
+            + planes_per_modulus(type) * m * n * (SECONDS_PER_RESULT + (num - 1) * SECONDS_PER_SUM)
             + SECONDS_TO_LAUNCH
-            + (above * beside * num - 1) * SECONDS_PER_PART
+            + (above * beside * num - 1) * SECONDS_PER_BLOCK
         )
 
 
-def fitting(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> Cut | None:
-    """The cut that takes the least time of those whose planes have room."""
-    room = (workspace_nbytes - 3 * ALIGNMENT) // (len(MODULI) * num_parts(type))
-    best: tuple[float, Cut] | None = None
+def best_block_sizes(type: Type, m: int, n: int, depth: int, workspace_nbytes: int) -> BlockSizes | None:
+    """Return the fastest block sizes that fit a workspace; None if none does."""
+    room = (workspace_nbytes - 3 * ALIGNMENT) // (len(MODULI) * planes_per_modulus(type))
+    best: tuple[float, BlockSizes] | None = None
     for rows in _extents(m):
         for columns in _extents(n):
             lines = -(-columns // GROUP) * GROUP
             most = min((room - rows * lines) // (rows + lines) // SPAN * SPAN, MAX_DEPTH)
             if most <= 0:
                 continue
-            # As many chunks as there have to be, of the same size.
-            cut = Cut(rows, columns, padded(-(-depth // -(-depth // most))))
-            seconds = cut.seconds(type, m, n, depth)
+            # As few ranges of K as possible, of the same size.
+            sizes = BlockSizes(rows, columns, padded(-(-depth // -(-depth // most))))
+            seconds = sizes.seconds(type, m, n, depth)
             if best is None or seconds < best[0]:
-                best = seconds, cut
-            if cut == (m, n, padded(depth)):
-                return cut
+                best = seconds, sizes
+            if sizes == (m, n, padded(depth)):
+                return sizes
     return None if best is None else best[1]
 
 
 def _extents(n: int) -> list[int]:
-    """What blocks may be, the largest first: parts that are alike, in steps of `STEP`."""
+    """Extents of blocks to consider, the largest first: equal parts, in steps of `STEP`."""
     return list(dict.fromkeys(min(n, -(-n // (num * STEP)) * STEP) for num in range(1, -(-n // STEP) + 1)))
 
 
-__all__ = ["Cut", "expected_gain", "fitting", "num_parts"]
+__all__ = ["BlockSizes", "best_block_sizes", "expected_gain", "planes_per_modulus"]

@@ -1,4 +1,4 @@
-"""Matrices of f64 from the residues of integers: the way back from `residues`.
+"""The Chinese remainder theorem: matrices of f64 or c128 from the residues of scaled integers.
 
 Data layout: one plane of bytes per modulus, rows `pitch` bytes apart; C is f64 in C order. Where C is c128, three
 planes: of the products of real parts, D, of those of imaginary ones, E, and of those of sums, F.
@@ -6,11 +6,11 @@ planes: of the products of real parts, D, of those of imaginary ones, E, and of 
 Who owns what: a thread has 4 neighbours of a row, one word of each plane, then those of another block's share.
 
 Algorithm (Chinese remainder theorem): the integer is V = sum of residue x weight, less a multiple of P, the product of
-the moduli. Words of four planes are turned into words of four residues per element, and each byte of the weights takes
-one instruction per word: sums of bytes' products, below 2**20, then put together in 128 bits. The multiple of P is the
-rounded quotient, found in f64 from the upper half. What is left is exact, and rounded once to f64; its power of two is
-that of the lines' scales, which brings no second rounding, the guard having kept norms away from the ends. V is linear
-in the residues: for c128 real parts follow from V of D less that of E, imaginary ones from V of F less both.
+the moduli. Words of four planes are transposed to words of four residues per element, and each byte of the weights
+takes one dp4a per word: sums of products of bytes, below 2**20, which are then put together in 128 bits. The multiple
+of P is the rounded quotient, computed in f64 from the upper half. The rest is exact, and rounded once to f64; scaling
+it back by a power of two does not round again, since the guard has kept norms away from the ends of the range. V is
+linear in the residues: for c128, real parts follow from V of D less that of E, imaginary ones from V of F less both.
 
 Per number: one byte per modulus read (of c128 three for two), 8 written, about 10 integer instructions per byte.
 """
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 BLOCK = 256
 WIDTH = 4  # elements of a thread
 LIMB = 1 << 32
-SHIFT = 1 << 13  # multiples of P that are added so that the quotient is none below 0
+SHIFT = 1 << 13  # multiples of P that are added so that the quotient is not negative
 BLOCKS_PER_SM = 16
 
 
 class Residues(NamedTuple):
-    """What is read: `rows` x `columns` elements, rows `pitch` bytes apart, in planes of `plane_nbytes`."""
+    """Planes of residues: `rows` x `columns` elements, rows `pitch` bytes apart, planes `plane_nbytes` apart."""
 
     rows: int
     columns: int
@@ -57,7 +57,7 @@ def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex
     rows, columns, pitch, plane_nbytes = source
     parts = -(-columns // (BLOCK * WIDTH))
     has_pairs = is_complex or (columns % 2 == 0 and c_pitch % 2 == 0)
-    # With as few moduli as may be: only one of the launches does anything.
+    # Counted for the fewest moduli: only one of the launches does anything.
     nbytes = rows * columns * (3 * count + 16 if is_complex else count + 8) if count == COUNTS[0] else 0
     constants = (c_pitch, plane_nbytes // 4, pitch // 4, columns, parts, rows * parts)
     grid = (min(rows * parts, num_sms * BLOCKS_PER_SM), 1, 1)
@@ -68,14 +68,14 @@ def plan(count: int, source: Residues, c_pitch: int, num_sms: int, *, is_complex
 @cache
 @retraceable
 def make(count: int, is_complex: bool, has_pairs: bool) -> Kernel:
-    """The kernel, for numbers of columns and pitches that are even or not; for its parameters see `plan`."""
+    """Return the kernel, for columns and pitches that are even (`has_pairs`) or not; for its parameters see `plan`."""
     k = Builder(f"reconstruct_{count}{'_c128' * is_complex}{'_v2' * has_pairs}", block=BLOCK)
     c, planes = k.pointer("c", f64, "w"), k.pointer("planes", u32, "r")
     row_exponents, column_exponents = (k.pointer(f"{name}_exponents", i32, "r") for name in ("row", "column"))
     chosen = k.pointer("count", i32, "r")
     c_pitch, plane_words = k.scalar("c_pitch", i64), k.scalar("plane_words", i64)
     pitch_words, columns, parts, total = (k.scalar(x, u32) for x in ("pitch_words", "columns", "parts", "total"))
-    width, num_parts = (2, 3) if is_complex else (1, 1)
+    width, planes_per_modulus = (2, 3) if is_complex else (1, 1)
     with k.range(k.ctaid, k.where(chosen[0] == count, total, 0), k.nctaid) as number:
         row = number / parts
         word = (number - row * parts) * BLOCK + k.tid
@@ -83,22 +83,22 @@ def make(count: int, is_complex: bool, has_pairs: bool) -> Kernel:
         with k.when(column < columns):
             place = k.cast(row, i64) * k.cast(pitch_words, i64) + k.cast(word, i64)
             words = []
-            for _ in range(count * num_parts):
+            for _ in range(count * planes_per_modulus):
                 words.append(planes[place])
                 place = place + plane_words
             exponents = [row_exponents[row] + column_exponents[k.min(column + i, columns - 1)] for i in range(WIDTH)]
-            turned = [_turned(k, words[part::num_parts]) for part in range(num_parts)]
+            transposed = [_transposed_words(k, words[part::planes_per_modulus]) for part in range(planes_per_modulus)]
             numbers = []
             for i, exponent in enumerate(exponents):
-                sums = _combined([_limbs(k, elements[i], count) for elements in turned])
+                sums = _complex_parts([_limbs(k, elements[i], count) for elements in transposed])
                 numbers += [_scaled_back(k, *_integer(k, limbs, count), exponent, count) for limbs in sums]
             line = c.at((k.cast(row, i64) * c_pitch + k.cast(column, i64)) * width)
             _store(k, line, (columns - column) * width, numbers, has_pairs=has_pairs)
     return k.build()
 
 
-def _turned(k: Builder, words: list[Value]) -> list[list[Value]]:
-    """Per element the words of its residues, from the planes' words of 4 elements."""
+def _transposed_words(k: Builder, words: list[Value]) -> list[list[Value]]:
+    """Per element, the words of its residues, from words of 4 elements of each plane."""
     rows = []
     for start in range(0, len(words), 4):
         four = [*words[start : start + 4], *[k.const(0, u32)] * 3][:4]
@@ -108,8 +108,8 @@ def _turned(k: Builder, words: list[Value]) -> list[list[Value]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _combined(limbs: list[list[Value]]) -> list[list[Value]]:
-    """Of V of D, E and F the two of the real and the imaginary part."""
+def _complex_parts(limbs: list[list[Value]]) -> list[list[Value]]:
+    """V of the real and the imaginary part, from V of D, E and F."""
     if len(limbs) == 1:
         return limbs
     d, e, f = limbs
@@ -127,10 +127,10 @@ def _limbs(k: Builder, residues: list[Value], count: int) -> list[Value]:
 def _integer(k: Builder, limbs: list[Value], count: int) -> tuple[Value, Value]:
     """The integer, -P / 2 to P / 2, as the high (i64) and the low half (u64) of 128 bits."""
     product = reconstruction(count).product
-    # What P goes into V, which the upper limbs tell: the lower ones are less than 2**-30 of P.
+    # How often P goes into V, by the upper limbs: the lower ones are less than 2**-30 of P.
     quotient = k.fma(k.cast(limbs[3], f64), 2.0**96 / product, k.cast(limbs[2], f64) * (2.0**64 / product))
     times = k.cvt(quotient + SHIFT, u32, "rni")
-    # All modulo 2**128: the multiple of P is subtracted as one of 2**128 - P is added.
+    # Modulo 2**128: a multiple of 2**128 - P is added instead of subtracting one of P.
     negative, shifted = (1 << 128) - product, SHIFT * product
     carried = []
     carry = None
@@ -146,7 +146,7 @@ def _integer(k: Builder, limbs: list[Value], count: int) -> tuple[Value, Value]:
 
 
 def _limb(k: Builder, residues: list[Value], weights: Sequence[int], first: int) -> Value:
-    """The 4 bytes of the weights from byte `first` on, times the residues: i64, below 2**45."""
+    """A limb of V: bytes `first` to `first` + 3 of the weights times the residues; i64, below 2**45."""
     total = k.const(0, u64)
     for number in range(4):
         packed = [
@@ -162,16 +162,16 @@ def _limb(k: Builder, residues: list[Value], weights: Sequence[int], first: int)
 
 
 def _scaled_back(k: Builder, high: Value, low: Value, exponent: Value, count: int) -> Value:
-    """The integer times 2**-exponent, rounded to nearest, ties to even: by the sum of two parts that f64 holds."""
-    # Below 2**84: all but the last 32 bits, and these.
+    """The integer times 2**-exponent, rounded to nearest even, as the sum of two parts that f64 holds."""
+    # Below 2**84: the parts are all but the last 32 bits, and these.
     words: list[Any] = [k.emit("unpack", k.bitcast(half, u64), types=(u64,)) for half in (low, high)]
     (l0, l1), (h0, _) = words
     is_short = k.bitcast(high + (1 << 20), u64) < 1 << 21
     short_upper, short_lower = k.emit("pack", l1, h0, types=()), k.cast(l0, u64)
-    # Else the upper 53 bits or so, and 53 of the others, those cut off as one bit for the rounding of the sum.
+    # Else the upper 53 bits or so, and 53 of the others, with a sticky bit for those cut off.
     move = max(0, reconstruction(count).product.bit_length() - 1 - 64 - 53)
-    cut = (1 << (11 + move)) - 1
-    lower = low & ((1 << 64) - 1 - cut) | k.where((low & cut) == 0, k.const(0, u64), k.const(cut + 1, u64))
+    sizes = (1 << (11 + move)) - 1
+    lower = low & ((1 << 64) - 1 - sizes) | k.where((low & sizes) == 0, k.const(0, u64), k.const(sizes + 1, u64))
     if move:
         lower = k.shl(k.bitcast(high, u64), 64 - move) | k.shr(lower, move)
         high = k.shr(high, move)
@@ -185,7 +185,7 @@ def _scaled_back(k: Builder, high: Value, low: Value, exponent: Value, count: in
 
 
 def _store(k: Builder, line: Pointer, room: Value, numbers: list[Value], *, has_pairs: bool) -> None:
-    """Store what there is room for."""
+    """Store as many numbers as there is room for."""
     step = 2 if has_pairs else 1
     for i in range(0, len(numbers), step):
         with k.when(room > i):

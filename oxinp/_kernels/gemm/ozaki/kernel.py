@@ -1,21 +1,21 @@
-"""Matrix products modulo p on Hopper's asynchronous units: for all moduli, bytes in, bytes out.
+"""Matrix products modulo p by wgmma on Hopper, for all moduli: int8 residues in, u8 residues out.
 
-Data layout: one plane of A and one of B per modulus, or `num_parts` of each, one below the other (see `residues`):
-signed bytes, lines along K, their pitch a multiple of 128 bytes; the lines of B are spread. C is as many planes of
-bytes, 0 to p - 1, rows `pitch` bytes apart. In shared memory there is a ring of `num_stages` pairs of tiles, 128 x 128
-bytes of A and `tile_n` x 128 bytes of B, swizzled as wgmma reads them. Tiles that stick out of a plane read on in the
-next: what comes of that is not stored, or lies where nobody reads.
+Data layout: per modulus one plane of A and one of B, or `planes_per_modulus` of each, one below the other (see
+`residues`): signed bytes, lines along K, their pitch a multiple of 128 bytes; the lines of B are spread. C is as many
+planes of bytes, 0 to p - 1, rows `pitch` bytes apart. In shared memory there is a ring of `num_stages` k-blocks,
+128 x 128 bytes of A and `tile_n` x 128 bytes of B, swizzled as wgmma reads them. Tiles that stick out of a plane read
+on in the next one; those results are not stored, or lie in padding.
 
 Who owns what: persistent blocks of three warpgroups. One thread of warpgroup 0, the producer, keeps the ring full by
-bulk tensor copies. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. In a cluster of two, the
-blocks work on tiles one above the other: each copies half of the common B tile, to both.
+TMA. Warpgroups 1 and 2, the consumers, own 64 rows of C each, in registers. In a cluster of two, the blocks work on
+tiles one above the other, and each loads half of the common tile of B for both.
 
-Algorithm: modulus by modulus, in each in an order that keeps the tiles worked on at one time in a near-square region.
-Sums of K products are exact in 32 bits up to K = 2**16; they are reduced to 0 to p - 1 by multiplying with the
-reciprocal. As the columns are spread, a thread has 16 neighbours of a row and stores them at once. Of chunks of K but
-the first, sums begin with what C is.
+Algorithm: modulus by modulus, each in an order that keeps concurrent tiles in a near-square region. Sums of K products
+are exact in 32 bits up to K = 2**16; they are reduced to 0 to p - 1 by multiplying with the reciprocal. Since the
+columns are spread, a thread has 16 neighbours of a row and stores them at once. After the first range of K, results are
+added to what C is.
 
-Per element of C and modulus: 2 K integer operations, one byte written, and for chunks but the first one read.
+Per element of C and modulus: 2 K integer operations, one byte written, and after the first range of K one read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from oxinp._kernels.gemm.ozaki.moduli import MODULI
 from oxinp._kernels.gemm.ozaki.residues import GROUP, SPAN
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import builder_of, consume, divide, produce
-from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M, Tiles
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M, TileScheduler
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from oxinp._ptx.wgmma import Accumulator, Totals
 
 MAX_DEPTH = 1 << 16
-BIAS = 1 << 31  # what sums are made unsigned with, and the rest to a multiple of p
+BIAS = 1 << 31  # added to sums, with the rest to a multiple of p, to make them unsigned
 
 
 @dataclass(frozen=True, slots=True)
-class ResidueGemmSpec:
+class OzakiSpec:
     """One kernel of the family (sm_90a).
 
     Attributes
@@ -59,19 +59,19 @@ class ResidueGemmSpec:
     cluster : int
         1 or 2.
     band : int
-        Rows of tiles that are worked on together.
-    num_parts : int
+        Tiles along M that concurrent blocks work on.
+    planes_per_modulus : int
         Planes per modulus.
-    is_added : bool
-        The products are added to what C is.
+    is_accumulated : bool
+        Products are added to what C is.
     """
 
     tile_n: int = 256
     num_stages: int = 4
     cluster: int = 2
     band: int = 16
-    num_parts: int = 1
-    is_added: bool = False
+    planes_per_modulus: int = 1
+    is_accumulated: bool = False
 
     type: ClassVar[Type] = i8
     depth: ClassVar[int] = SPAN
@@ -79,19 +79,19 @@ class ResidueGemmSpec:
     is_through_registers: ClassVar[bool] = False
 
     @property
-    def parts(self) -> tuple[int, int]:
-        """Of a tile of A and of B: how many blocks copy them."""
+    def multicast(self) -> tuple[int, int]:
+        """Blocks that load parts of a tile of A, and of one of B, and multicast them."""
         return 1, self.cluster
 
     @property
     def name(self) -> str:
         """Entry name."""
-        ways = f"s{self.num_stages}_c{self.cluster}_b{self.band}_p{self.num_parts}{'_added' * self.is_added}"
-        return f"gemm_residues_{TILE_M}x{self.tile_n}_{ways}"
+        ways = f"s{self.num_stages}_c{self.cluster}_b{self.band}_p{self.planes_per_modulus}"
+        return f"gemm_residues_{TILE_M}x{self.tile_n}_{ways}{'_added' * self.is_accumulated}"
 
 
 def plan(
-    spec: ResidueGemmSpec, rows: tuple[int, int], columns: tuple[int, int], pitch: int, num_planes: int, num_sms: int
+    spec: OzakiSpec, rows: tuple[int, int], columns: tuple[int, int], pitch: int, num_planes: int, num_sms: int
 ) -> Plan:
     """Return the plan of C = A @ B, the output and the last inputs being planes: one launch.
 
@@ -100,11 +100,11 @@ def plan(
     Parameters
     ----------
     rows, columns : tuple of int
-        Of C, and from one plane of A or B to the next; of columns those are a multiple of 64 and C's pitch.
+        Of C, and lines from one plane of A or B to the next; for columns, the latter is a multiple of 64 and C's pitch.
     pitch : int
-        Bytes from one line of A or B to the next, K and what fills it up with zeros.
+        Bytes from one line of A or B to the next: K, padded with zeros.
     num_planes : int
-        Planes there is memory for, of all parts.
+        Planes of A, B and C, of all moduli.
     num_sms : int
     """
     (m, a_lines), (n, b_lines) = rows, columns
@@ -124,10 +124,10 @@ def plan(
 
 @cache
 @retraceable
-def make(spec: ResidueGemmSpec) -> Kernel:
-    """The kernel of a Spec; for its parameters see `plan`."""
+def make(spec: OzakiSpec) -> Kernel:
+    """Return the kernel of a Spec; for its parameters see `plan`."""
     k = builder_of(spec)
-    c, count = k.pointer("c", u32, "rw" if spec.is_added else "w"), k.pointer("count", i32, "r")
+    c, count = k.pointer("c", u32, "rw" if spec.is_accumulated else "w"), k.pointer("count", i32, "r")
     a_map, b_map = (TensorMap(k, name, 2) for name in ("a_map", "b_map"))
     a = OperandTile(k, i8, TILE_M, SPAN, "k", spec.num_stages)
     b = OperandTile(k, i8, spec.tile_n, SPAN, "k", spec.num_stages, spec.cluster)
@@ -146,7 +146,7 @@ def make(spec: ResidueGemmSpec) -> Kernel:
             planes: tuple[Value, ...],
             before: dict[tuple[int, int], list[Value]] | None = None,
         ) -> None:
-            reduction = _Reduction(k, planes[0] / spec.num_parts)
+            reduction = _Reduction(k, planes[0] / spec.planes_per_modulus)
             place = _Place(k, tiles, c, thread, planes[0], row, column)
             groups: dict[tuple[int, int], list[Value]] = {}
             for i, j, *values in sums.pairs():
@@ -157,23 +157,25 @@ def make(spec: ResidueGemmSpec) -> Kernel:
                 with k.when(place.is_inside(*at)):
                     place.group(*at).store(0, _packed(k, [reduction.apply(value) for value in values]))
 
-        consume(k, spec, tiles, Consumer(pipeline, thread), a, b, store, number, prepare if spec.is_added else None)
+        consume(
+            k, spec, tiles, Consumer(pipeline, thread), a, b, store, number, prepare if spec.is_accumulated else None
+        )
 
     divide(k, lambda: produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b)), multiply)
     pipeline.close()
     return k.build()
 
 
-class _Tiles(Tiles):
-    """The tiles of C of all moduli, and where the planes of A, B and C lie."""
+class _Tiles(TileScheduler):
+    """The tile scheduler over the planes of all moduli."""
 
-    def __init__(self, k: Builder, spec: ResidueGemmSpec, count: Pointer) -> None:
+    def __init__(self, k: Builder, spec: OzakiSpec, count: Pointer) -> None:
         super().__init__(k, spec.cluster, spec.tile_n, band=spec.band)
         self.m, self.a_lines, self.b_lines = (k.scalar(name, u32) for name in ("m", "a_lines", "b_lines"))
-        self.num_slices = k.cast(count[0], u32) * spec.num_parts
+        self.num_slices = k.cast(count[0], u32) * spec.planes_per_modulus
 
     def depth_range(self, number: Value | None) -> tuple[Value, Value]:
-        """All tiles of K."""
+        """Return the range of all k-blocks."""
         del number
         return self.builder.const(0, u32), self.num_k
 
@@ -208,15 +210,15 @@ class _Place:
         ]
 
     def group(self, i: int, number: int) -> Pointer:
-        """A group of a row."""
+        """Return a pointer to a group of a row."""
         return self.lines[i].offset_bytes(number * GROUP).view(u32)
 
     def is_inside(self, i: int, number: int) -> Value:
-        """Whether C has it."""
+        """Return whether a group is inside C."""
         return (self.rows[i] < self.tiles.m) & (self.column + number * GROUP < self.tiles.b_lines)
 
     def load(self, width: int) -> dict[tuple[int, int], list[Value]]:
-        """Words of what C is, per group of a tile of `width` columns."""
+        """Return the words of C as it is, per group of a tile of `width` columns."""
         found = {}
         for at in product(range(2), range(width // GROUP)):
             words = [self.k.var(0, u32) for _ in range(4)]
@@ -228,7 +230,7 @@ class _Place:
 
 
 class _Reduction:
-    """Sums modulo the modulus of a number."""
+    """Reduction modulo the modulus with a number."""
 
     def __init__(self, k: Builder, number: Value) -> None:
         p = k.const(MODULI[0], u32)
@@ -240,21 +242,21 @@ class _Reduction:
         self.negative = 0 - p
 
     def apply(self, value: Value) -> Value:
-        """0 to p - 1."""
+        """Return a sum modulo p, 0 to p - 1."""
         k = self.k
         positive = k.bitcast(value, u32) + self.bias
-        # The quotient is one too small at times.
+        # The quotient may be one too small.
         rest = k.mad(k.mulhi(positive, self.reciprocal), self.negative, positive)
         return k.emit("min", rest, rest - self.p)
 
 
 def _byte(k: Builder, words: list[Value], i: int) -> Value:
-    """One of those that `_packed` puts there."""
+    """Byte number `i` of packed words."""
     return k.bitcast(k.prmt(words[i // 4], 0, 0x4440 | i % 4), i32)
 
 
 def _packed(k: Builder, values: list[Value]) -> list[Value]:
-    """Words of four bytes each."""
+    """Values packed as bytes, four per word."""
     words = []
     for start in range(0, len(values), 4):
         low, high = (k.prmt(values[i], values[i + 1], 0x0040) for i in (start, start + 2))
@@ -262,4 +264,4 @@ def _packed(k: Builder, values: list[Value]) -> list[Value]:
     return words
 
 
-__all__ = ["MAX_DEPTH", "ResidueGemmSpec", "make", "plan"]
+__all__ = ["MAX_DEPTH", "OzakiSpec", "make", "plan"]

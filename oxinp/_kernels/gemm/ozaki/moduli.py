@@ -1,4 +1,4 @@
-"""The numbers behind products of residues: moduli, and the way back from residues to integers.
+"""Moduli of the Ozaki scheme II, and the weights of the Chinese remainder theorem.
 
 An integer of magnitude below P / 2, P the product of pairwise coprime moduli p, is known from its residues r: it is the
 sum of r w modulo P, w the multiple of P / p that is 1 modulo p (the Chinese remainder theorem).
@@ -14,15 +14,15 @@ from functools import cache
 from typing import NamedTuple
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
-"""The largest ones whose residues fit bytes; as many as bring integers up to 2**62."""
+"""The largest pairwise coprime moduli whose residues fit bytes; as many as integers up to 2**62 need."""
 COUNTS = (14, 15, 16)
-"""How many of them may be used: with fewer f64 sums would be better."""
+"""How many of them may be used: with fewer, sums in f64 would be more accurate."""
 ROOM = 1 - 2.0**-20
-"""Share of P / 2 that products may take up, so that rounded estimates find the multiple of P."""
+"""Share of P / 2 that results may take up, so that rounded quotients find the right multiple of P."""
 
 
 class Reconstruction(NamedTuple):
-    """The way back from the residues of the first moduli.
+    """Constants of the Chinese remainder theorem for the first moduli.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Reconstruction(NamedTuple):
     weights : tuple of int
         w, per modulus, in 0 to P - 1.
     limit : float
-        What the norms of two lines may be, so that their product is below P / 2.
+        Largest norm of a row and of a column whose product is below P / 2.
     """
 
     product: int
@@ -41,7 +41,7 @@ class Reconstruction(NamedTuple):
 
 @cache
 def reconstruction(count: int) -> Reconstruction:
-    """The way back from the residues of the first `count` moduli."""
+    """Return the constants for the first `count` moduli."""
     moduli = MODULI[:count]
     product = math.prod(moduli)
     weights = tuple(product // p * pow(product // p, -1, p) % product for p in moduli)

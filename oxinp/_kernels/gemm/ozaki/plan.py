@@ -1,29 +1,29 @@
-"""Products of f64 or c128 from products of bytes (Ozaki scheme II): the passes around `ozaki.kernel`, their guard.
+"""Plans of f64 and c128 products by the Ozaki scheme II: scaling, residues, int8 products, CRT, and the guard.
 
-Every row of A and every column of B is scaled by a power of two and rounded to integers, as large as the range of the
-moduli allows: for lines a and b the product of whose norms is below P / 2, P being the product of the moduli, so is the
-sum of a b (Cauchy and Schwarz). Its residues are sums of residues, which bytes hold and tensor units multiply exactly;
-the sum itself follows from them exactly, and is rounded once. So what the product errs by comes from rounding to
-integers. In units of u = 2**-53, with T the largest norm after scaling (1.5 / u for 14 moduli, 14 times more with each
-further one; scales being powers of two, a line's norm may be T / 2) that is, for the largest of many sums of normal
-numbers, 1 |a| |b| with 14 moduli, |a| |b| being the product of the norms, where chains of fused multiply-adds err by 2.
+Every row of A and every column of B is scaled by a power of two and rounded to integers, as large as the moduli allow:
+if the product of the norms of a row a and a column b is below P / 2, where P is the product of the moduli, then so is
+the sum of a b (Cauchy and Schwarz). Its residues are sums of products of residues, which fit bytes and which wgmma
+multiplies exactly; the sum itself follows from them exactly (CRT), and is rounded once. So the only error is that of
+rounding to integers. Let u = 2**-53, and T the largest norm after scaling: 1.5 / u for 14 moduli, 14 times more with
+each further one (a line's norm may be T / 2, since scales are powers of two). With 14 moduli, the largest error of many
+sums of normal numbers is 1 u |a| |b|, where |a| |b| is the product of the norms; fused multiply-adds err by 2.
 
-What counts is the error relative to S, the sum of |a b|. It is not much less than |a| |b| where large elements meet
-large ones. The guard proves that from counts: let r be the root mean square of a line. If at most s elements of a row,
-and likewise of a column, are below 2**-i r, then at least K - s - s' terms of S are 4**-i r r' or more. Together for
-three i this bounds |a| |b| / S. The first number of moduli, 14 to 16, that has room for this bound is taken; it is
-pessimistic, by a factor of 8 for normal numbers. Where none has, where less than an eighth of the terms are large
-(products with diagonal or permutation matrices, which multiply-adds get right to the last bit), where norms are so
-large or small that scales would leave f64's range, or where anything is infinite or NaN, the flag is set, and the
-native kernel does the work. All kernels are launched, nobody waits for the flag but they.
+What counts is the error relative to S, the sum of |a b|, which is not much less than |a| |b| where large elements meet
+large ones. The guard proves that by counting: let r be the root mean square of a line. If at most s elements of a row,
+and at most s' of a column, are below 2**-i r, then at least K - s - s' terms of S are 4**-i r r' or more. Together for
+three i this bounds |a| |b| / S, pessimistically: by a factor of 8 for normal numbers. The guard takes the least number
+of moduli, 14 to 16, that has room for this bound. It sets a flag if none has, if less than an eighth of the terms are
+large (products with diagonal or permutation matrices, which multiply-adds get right to the last bit), if norms are so
+large or small that scales would leave the range of f64, or if anything is infinite or NaN; then the guarded multistage
+kernel computes the product. All kernels are always launched and read the flag; the host does not.
 
-Complex numbers are pairs of f64 in all this, a row being real parts and imaginary ones; three products per modulus make
-the four of parts, exactly, as integers do.
+Complex numbers are pairs of f64 in all this, a row being real and imaginary parts; three products per modulus give the
+four products of parts, exactly, since these are integers.
 
-Large products are made chunk by chunk along K, and C in blocks, as many as bring all memory below the workspace that
-is allowed. Sums of residues are residues of the sum: bits are those of the whole. For chunks C's planes are read and
-written once more each, for blocks lines are brought to bytes once more; the cut is the one expected to take the least
-time. K is also cut where sums would leave 32 bits.
+Large products are computed in blocks of C and ranges of K, small enough for the workspace. Sums of residues are
+residues of sums, so results are the same bit by bit. Per range of K, the planes of C are read and written once more;
+per block of C, lines are converted to residues once more; the cost model chooses the block sizes. K is also split where
+sums would leave 32 bits.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
-from oxinp._kernels.gemm.ozaki.cost import num_parts
+from oxinp._kernels.gemm.ozaki.cost import planes_per_modulus
 from oxinp._kernels.gemm.ozaki.crt import Residues
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.gemm.ozaki.residues import ResidueSpec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 
 MIN_EXTENT = 1024  # of M, N and K
 LEVELS = (1, 2, 5)  # elements are small below 2**-level of the root mean square
-FIELD = 21  # bits of a count
+FIELD = 21  # bits of a count in the packed counts
 MAX_TERMS = (1 << FIELD) - 1
 MIN_SHARE = 8  # one in so many terms has to be large
-ROOM = 8 * 2.0**-53  # times T: what |a| |b| / S may be
-LEAST, MOST = 2.0**-350, 2.0**350  # norms whose scales, and those of their products, f64 holds
-FLOOR = 2.0**-400  # smaller elements count as this large, so that their squares are not lost
+ROOM = 8 * 2.0**-53  # |a| |b| / S may be this times T
+LEAST, MOST = 2.0**-350, 2.0**350  # norms whose scales, and those of their products, f64 can hold
+FLOOR = 2.0**-400  # smaller elements count as this large, so that their squares do not underflow
 BLOCK = 1024
 
 
@@ -79,7 +79,7 @@ def _sum(k: Builder, a: Value, b: Value) -> Value:
 
 @cache
 def _counted(depth_bits: int) -> Callable[[Builder, Value, Value], Value]:
-    """Per level 1 in its field if an element is small, the squares' sum being of up to 2**depth_bits elements."""
+    """The lowering that counts small elements, a field per level, given the sum of up to 2**depth_bits squares."""
 
     def count(k: Builder, x: Value, squares: Value) -> Value:
         total = k.const(0, i64)
@@ -95,25 +95,25 @@ _SQUARES = ReduceOp("sum", f64, 0, _sum)
 _COUNT = ReduceOp("count", i64, 0, _sum)
 
 
-def plan(a: Source, b: Source, native: Plan, device: Device, workspace_nbytes: int) -> Plan | None:
-    """Launches of C = A @ B in C order.
+def plan(a: Source, b: Source, fallback: Plan, device: Device, workspace_nbytes: int) -> Plan | None:
+    """Return the plan of C = A @ B in C order.
 
     Parameters
     ----------
     a, b : Source
         Of f64 or c128.
     native : Plan
-        Guarded, for the same product; the guard is its third input.
+        The guarded multistage kernel of the same product; its third input is the guard.
     device : Device
         Of compute capability 9.0.
     workspace_nbytes : int
-        Memory there is.
+        Largest workspace.
 
     Returns
     -------
     Plan or None
-        None where the workspace does not suffice, K is too large for counts, or complex numbers do not lie at multiples
-        of 16 bytes.
+        None if the workspace is too small, K too large for the counts, or complex numbers do not lie at multiples of
+        16 bytes.
     """
     depth, type = a.depth, a.type
     if depth * len(type.parts) > MAX_TERMS or min(a.alignment, b.alignment) % type.nbytes:
@@ -122,20 +122,20 @@ def plan(a: Source, b: Source, native: Plan, device: Device, workspace_nbytes: i
     flag, count = scratch.take(u32.nbytes), scratch.take(i32.nbytes)
     lines = [_Lines(source, scratch, device) for source in (a, b)]
     partial = scratch.take(max(line.scratch_nbytes for line in lines))
-    cut = ozaki_cost.fitting(type, a.extent, b.extent, depth, workspace_nbytes - scratch.nbytes)
-    if cut is None:
+    sizes = ozaki_cost.best_block_sizes(type, a.extent, b.extent, depth, workspace_nbytes - scratch.nbytes)
+    if sizes is None:
         return None
-    product = _Blocks((lines[0], lines[1]), count, scratch, device, cut)
+    product = _Blocks((lines[0], lines[1]), count, scratch, device, sizes)
     steps = [each for line in lines for each in line.steps(partial)]
     arguments = [argument for line in lines for argument in (line.squares, line.counts, line.exponents)]
     m, n = a.extent, b.extent
     steps.append(Launch(make_guard(), (1, 1, 1), (flag, count, *arguments), (m, n, lines[0].num_terms)))
     steps.extend(product.steps())
-    return scratch.plan((*steps, *native.on(in2=flag)), is_guarded=True)
+    return scratch.plan((*steps, *fallback.on(in2=flag)), is_guarded=True)
 
 
 class _Lines:
-    """What happens to the lines of one operand: the sums of squares, the counts, the exponents."""
+    """The lines (rows of A or columns of B) of one operand: sums of squares, counts, exponents of scales, residues."""
 
     def __init__(self, source: Source, scratch: Scratch, device: Device) -> None:
         self.type, self.source, self.device = source.type, source, device
@@ -148,11 +148,11 @@ class _Lines:
 
     @property
     def scratch_nbytes(self) -> int:
-        """What the reductions need."""
+        """Workspace of the reductions."""
         return max(reduction.scratch_nbytes for reduction in self.reductions)
 
     def reduction(self, instr: Instr, op: ReduceOp) -> Plan:
-        """The reduction along K, and over the parts of complex numbers."""
+        """Return the reduction along K, and over the parts of complex numbers."""
         source, width = self.source, len(self.type.parts)
         spread = (*(int(axis == source.extent_axis) for axis in range(2)), 0)
         both = (Operand(f64, (source.pitch * width, width, 1), source.alignment), Operand(f64, spread, ALIGNMENT))
@@ -162,13 +162,13 @@ class _Lines:
         return reduce.plan(shape, axes, inputs, (instr,), len(inputs), op, output, self.device)
 
     def steps(self, partial: Argument) -> Iterator[Step]:
-        """Yield the launches."""
+        """Yield the launches of the reductions."""
         x = Argument(self.source.buffer)
         for plan, output in zip(self.reductions, (self.squares, self.counts), strict=True):
             yield from plan.on(out0=output, in0=x, in1=self.squares, scratch=partial)
 
     def residues(self, planes: Argument, count: Argument, block: _Block, plane_nbytes: int) -> tuple[Step, ...]:
-        """The bytes of the lines and the part of K that a block has of this operand."""
+        """Return the launch that converts this operand's lines and range of K of a block to residues."""
         source = self.source
         is_right = source.buffer == "in1"
         line, num = (block.column, block.columns) if is_right else (block.row, block.rows)
@@ -180,7 +180,7 @@ class _Lines:
 
 
 class _Block(NamedTuple):
-    """Some rows and columns of C, and a part of K."""
+    """Some rows and columns of C, and a range of K."""
 
     row: int
     rows: int
@@ -192,27 +192,27 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True)
 class _Blocks:
-    """The blocks of C, chunk by chunk, one after the other in the same memory."""
+    """The blocks of C, one after the other in the same workspace, each range by range of K."""
 
     lines: tuple[_Lines, _Lines]
     count: Argument
     scratch: Scratch
     device: Device
-    cut: ozaki_cost.Cut
+    sizes: ozaki_cost.BlockSizes
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         a, b = self.lines
         m, n, depth = a.source.extent, b.source.extent, a.depth
-        num_planes = len(MODULI) * num_parts(a.type)
-        planes = [self.scratch.take(num_planes * size) for size in self.cut.sizes]
-        held: list[tuple[int, int] | None] = [None, None]  # what of A and B is there
-        for row, rows in _parts(m, self.cut.rows):
-            for column, columns in _parts(n, self.cut.columns):
-                for start, run in _parts(depth, self.cut.chunk):
+        num_planes = len(MODULI) * planes_per_modulus(a.type)
+        planes = [self.scratch.take(num_planes * size) for size in self.sizes.sizes]
+        held: list[tuple[int, int] | None] = [None, None]  # the residues of A and B that are there
+        for row, rows in _ranges(m, self.sizes.rows):
+            for column, columns in _ranges(n, self.sizes.columns):
+                for start, run in _ranges(depth, self.sizes.chunk):
                     block = _Block(row, rows, column, columns, start, run)
                     wanted = [(row, start), (column, start)]
-                    for i, line_count in enumerate((self.cut.rows, self.cut.lines)):
+                    for i, line_count in enumerate((self.sizes.rows, self.sizes.lines)):
                         if wanted[i] != held[i]:
                             yield from self.lines[i].residues(
                                 planes[i], self.count, block, line_count * residues.padded(run)
@@ -222,39 +222,43 @@ class _Blocks:
                 yield from self.back(planes[2], block)
 
     def multiplied(self, planes: list[Argument], block: _Block, num_planes: int) -> tuple[Step, ...]:
-        """The products of a block, added to those of the chunks before."""
+        """Return the launch of a block's products, added to those of the ranges of K before."""
         type_ = self.lines[0].type
-        spec = ResidueGemmSpec(num_parts=num_parts(type_), is_added=block.start > 0)
+        spec = OzakiSpec(planes_per_modulus=planes_per_modulus(type_), is_accumulated=block.start > 0)
         product = ozaki_kernel.plan(
             spec,
-            (block.rows, self.cut.rows),
-            (block.columns, self.cut.lines),
+            (block.rows, self.sizes.rows),
+            (block.columns, self.sizes.lines),
             residues.padded(block.depth),
             num_planes,
             self.device.num_sms,
         )
-        # With as few moduli as may be.
-        nbytes = COUNTS[0] * spec.num_parts * ((block.rows + block.columns) * block.depth + block.rows * block.columns)
+        # With the fewest moduli.
+        nbytes = (
+            COUNTS[0]
+            * spec.planes_per_modulus
+            * ((block.rows + block.columns) * block.depth + block.rows * block.columns)
+        )
         work = Work((8 if type_.is_complex else 2) * block.rows * block.columns * block.depth, nbytes)
         return product.with_work(work).on(out0=planes[2], in0=self.count, in1=planes[0], in2=planes[1])
 
     def back(self, planes: Argument, block: _Block) -> Iterator[Step]:
-        """The way of a block of C out of its planes: a launch for each number of moduli."""
+        """Yield the launches that reconstruct a block of C from its residues: one for each number of moduli."""
         n, type_ = self.lines[1].source.extent, self.lines[0].type
         rows, columns = (
             each.exponents.at(first * i32.nbytes)
             for each, first in zip(self.lines, (block.row, block.column), strict=True)
         )
         result = Argument("out0", (block.row * n + block.column) * type_.nbytes)
-        pitch = self.cut.lines
+        pitch = self.sizes.lines
         source = Residues(block.rows, block.columns, pitch, block.rows * pitch)
         for count in COUNTS:
             plan = crt.plan(count, source, n, self.device.num_sms, is_complex=type_.is_complex)
             yield from plan.on(out0=result, in0=planes, in1=rows, in2=columns, in3=self.count)
 
 
-def _parts(extent: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield where parts begin, and how long they are."""
+def _ranges(extent: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield start and length of the ranges of an extent."""
     for start in range(0, extent, most):
         yield start, min(most, extent - start)
 
@@ -262,7 +266,9 @@ def _parts(extent: int, most: int) -> Iterator[tuple[int, int]]:
 @cache
 @retraceable
 def make_guard() -> Kernel:
-    """The kernel of one block that sets the flag, 1 or 0, the number of moduli, 0 or some, and the exponents of scales.
+    """Return the kernel of the guard, one block, which sets the flag, the number of moduli, and the scales' exponents.
+
+    The flag is 1 and the number 0 if the scheme would not be accurate, else the flag is 0.
 
     Parameters of the kernel: pointers to the flag and to the number, to the sums of squares, the counts and the
     exponents of A's rows, to those of B's columns, then as u32 m, n and the number of terms.
@@ -279,7 +285,8 @@ def make_guard() -> Kernel:
     ]
     extents = [k.scalar(name, u32) for name in ("m", "n")]
     depth = k.scalar("depth", u32)
-    # Per operand the most small elements of any line at each level; whether a norm is out of range; the number.
+    # Per operand and level: the largest count of small elements of any line; then, whether a norm is out of range, and
+    # the number of moduli.
     shared = k.shared(u32, (2 * len(LEVELS) + 2,))
     wrong, number = 2 * len(LEVELS), 2 * len(LEVELS) + 1
     with k.when(k.tid < 2 * len(LEVELS) + 2):
@@ -315,12 +322,12 @@ def make_guard() -> Kernel:
 
 
 def _number_of_moduli(k: Builder, most_small: list[Value], depth: Value) -> Value:
-    """How many are needed, 0 if those there are do not suffice."""
+    """The number of moduli that are needed, 0 if no number suffices."""
     levels = len(LEVELS)
     total = k.const(0.0, f64)
     for i, level in enumerate(LEVELS):
         small = most_small[i] + most_small[levels + i]
-        # Those counted before are counted with what they are more.
+        # Terms that were counted at the level before add what they are larger.
         worth = 4.0**-level - (4.0 ** -LEVELS[i + 1] if i + 1 < levels else 0)
         has_enough = small <= depth - (depth + (MIN_SHARE - 1)) / MIN_SHARE
         total = total + k.where(has_enough, k.cast(depth - small, f64) * worth, 0.0)
@@ -333,7 +340,7 @@ def _number_of_moduli(k: Builder, most_small: list[Value], depth: Value) -> Valu
 
 
 def _set_exponent(k: Builder, exponents: Pointer, line: Value, squares: Value, limit: Value) -> None:
-    """The largest power of two that keeps the norm within the limit, whose square is given; 0 for empty lines."""
+    """Store the exponent of the largest scale with a norm within the limit, whose square is given; 0 for zeros."""
     is_empty = squares == 0
     quotient = limit / k.where(is_empty, limit, squares)
     exponent = k.cast(k.shr(k.bitcast(quotient, i64), 52), i32) - 1023

@@ -1,13 +1,13 @@
-"""Matrices of f64 as bytes: every line scaled by a power of two, rounded to integers, these taken modulo p.
+"""Conversion of f64 matrices to residues: lines scaled by powers of two, rounded to integers, taken modulo every p.
 
-Data layout: the source is f64 or c128, its runs along K or along the lines (see `fp16x2.plan`). A line is a row of A
-or a column of B. The result is one plane of bytes per modulus, of c128 three: of the real parts, of the imaginary ones
-and of their sums. Lines lie along K; in every 128 of K, byte 4 g + j is element 32 j + g, which is no matter to sums
-over K as long as it is the same for both operands. Lines may be spread within each 64 of them so that the accumulators
-of wgmma come to lie along memory (`spread`).
+Data layout: the matrix is f64 or c128, contiguous along K or along M or N. A line is a row of A or a column of B. The
+result is one plane of bytes per modulus, of c128 three: of real parts, of imaginary parts and of their sums. Lines of
+planes run along K; in every 128 of K, byte 4 g + j is element 32 j + g, which does not matter to sums over K as it is
+the same for both operands. Lines may be permuted within each 64 (`spread`), so that the accumulators of a thread of
+wgmma are neighbours in memory.
 
-Who owns what: a warp turns 128 elements of a line into 32 words per plane. Along K it reads them as they lie; across,
-the block first brings 128 x 32 numbers to shared memory.
+Who owns what: a warp converts 128 elements of a line to 32 words per plane. From K-major matrices it reads them as they
+lie; otherwise the block first brings 128 x 32 numbers to shared memory.
 
 Algorithm: x = rint(2**e a), made unsigned by adding 2**63. The sum of its bytes times 256**i modulo p is two
 instructions; what that leaves, below 2**20, is reduced by multiplying with the reciprocal. So that all residues fit
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 WARP = 32
 NUM_WARPS = 8
-SPAN = 128  # of K that a warp takes at a time
-MAX_CHUNK = 16  # of these, one after the other
+SPAN = 128  # elements of K that a warp converts at a time
+MAX_CHUNK = 16  # spans of a warp, one after the other
 BLOCKS_PER_SM = 8
-GROUP = 64  # lines that are spread among themselves
-TURN = 0x80808080  # bytes 0 to 255 to signed ones, 128 less
+GROUP = 64  # lines that are permuted among themselves
+TURN = 0x80808080  # xor that makes bytes 0 to 255 signed, 128 less
 TOP = 1 << 63
 
 
@@ -52,11 +52,11 @@ class ResidueSpec:
     Attributes
     ----------
     major : str
-        Whether the runs of the source go along K, ``"k"``, or across, ``"mn"``.
+        The contiguous axis of the matrix: ``"k"`` or ``"mn"``.
     is_spread : bool
-        Lines are spread.
+        Lines are permuted, see `spread`.
     is_complex : bool
-        The source is c128, its elements at multiples of 16 bytes.
+        The matrix is c128, its elements at multiples of 16 bytes.
     """
 
     major: str
@@ -69,38 +69,38 @@ class ResidueSpec:
         return f"residues_{self.major}{'_c128' * self.is_complex}{'_spread' * self.is_spread}"
 
     @property
-    def num_parts(self) -> int:
+    def planes_per_modulus(self) -> int:
         """Planes per modulus."""
         return 3 if self.is_complex else 1
 
     @property
     def width(self) -> int:
-        """Numbers in an element."""
+        """Real numbers per element."""
         return 2 if self.is_complex else 1
 
 
 def plan(spec: ResidueSpec, lines: int, depth: int, pitch: int, plane_nbytes: int, num_sms: int) -> Plan:
     """Return the plan for `lines` lines of `depth` elements: one launch.
 
-    `pitch` is from one run of the source to the next. The output is the planes; the inputs are the source, the
-    exponents of the lines and the number of moduli (i32; 0: nothing is done).
+    `pitch` is from one line of memory to the next. The output is the planes; the inputs are the matrix, the exponents
+    of the lines' scales and the number of moduli (i32; 0: nothing is done).
     """
     wide = NUM_WARPS if spec.major == "k" else WARP // spec.width
     num_spans, across = padded(depth) // SPAN, -(-lines // wide)
     chunk = max(1, min(MAX_CHUNK, num_spans * across // (num_sms * BLOCKS_PER_SM)))
     grid = (across, -(-num_spans // chunk), 1)
-    work = Work(0, lines * depth * (spec.width * f64.nbytes + spec.num_parts * COUNTS[0]))
+    work = Work(0, lines * depth * (spec.width * f64.nbytes + spec.planes_per_modulus * COUNTS[0]))
     constants = (pitch, plane_nbytes // 4, lines, depth, chunk)
     return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(3)), constants, work),))
 
 
 def padded(depth: int) -> int:
-    """Bytes from one line of a plane to the next; what is behind the last element is zero."""
+    """Return the pitch of planes in bytes; lines are padded with zeros."""
     return -(-depth // SPAN) * SPAN
 
 
 def spread(k: Builder, line: Value) -> Value:
-    """Where a line is put, so that column 8 i + 2 q + c of each 64 of wgmma's accumulators is line 16 q + 2 i + c."""
+    """Return the place of a line, so that column 8 i + 2 q + c of 64 of wgmma's accumulators is line 16 q + 2 i + c."""
     within = line & (GROUP - 1)
     return (line - within) | ((within & 14) << 2) | (k.shr(within, 4) << 1) | (within & 1)
 
@@ -108,7 +108,7 @@ def spread(k: Builder, line: Value) -> Value:
 @cache
 @retraceable
 def make(spec: ResidueSpec) -> Kernel:
-    """The kernel of a Spec; for its parameters see `plan`."""
+    """Return the kernel of a Spec; for its parameters see `plan`."""
     k = Builder(spec.name, block=NUM_WARPS * WARP)
     planes, x = k.pointer("planes", u32, "w"), k.pointer("x", f64, "r")
     exponents, count_at = k.pointer("exponents", i32, "r"), k.pointer("count", i32, "r")
@@ -127,7 +127,7 @@ def make(spec: ResidueSpec) -> Kernel:
             places = [span * SPAN + k.lane + WARP * j for j in range(4)]
             own.store(line, span, [_element(k, run, at, at < depth, spec.width) for at in places])
         return k.build()
-    # Odd rows: neither going along nor across do lanes meet in a bank.
+    # An odd pitch: neither along rows nor along columns do lanes have bank conflicts.
     tile = k.shared(f64, (WARP, SPAN + 1))
     num_lines = WARP // spec.width
     base = k.ctaid * num_lines
@@ -154,7 +154,7 @@ def make(spec: ResidueSpec) -> Kernel:
 
 
 def _element(k: Builder, run: Pointer, at: Value, is_inside: Value, width: int = 1) -> list[Value]:
-    """Its numbers, 0 outside."""
+    """The numbers of an element, 0 outside."""
     values = [k.var(0.0, f64) for _ in range(width)]
     with k.when(is_inside):
         for value, loaded in zip(values, run.load(k.cast(at * width, i64), width), strict=True):
@@ -163,7 +163,7 @@ def _element(k: Builder, run: Pointer, at: Value, is_inside: Value, width: int =
 
 
 class _Line:
-    """The way of a line's elements to the planes."""
+    """Converts elements of a line, and stores them to the planes."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Line:
         self.num_spans, self.plane_words, self.count = num_spans, plane_words, count
 
     def store(self, line: Value, span: Value, elements: list[list[Value]]) -> None:
-        """Store the word of 4 elements in each plane."""
+        """Store the word of 4 elements to each plane."""
         k = self.k
         scale = k.bitcast(k.shl(k.cast(self.exponents[line] + 1023, i64), 52), f64)
         numbers = [[k.cvt(value * scale, i64, "rni") for value in values] for values in elements]
@@ -190,14 +190,14 @@ class _Line:
         place = k.cast(to * self.num_spans + span, i64) * WARP + k.cast(k.lane, i64)
         for number, p in enumerate(MODULI):
             with k.when(self.count > number) if number >= COUNTS[0] else nullcontext():
-                for part in range(self.spec.num_parts):
+                for part in range(self.spec.planes_per_modulus):
                     target = place + self.plane_words * part if part else place
                     self.planes[target] = _residues(k, [each[part] for each in halves], p)
-            place = place + self.plane_words * self.spec.num_parts
+            place = place + self.plane_words * self.spec.planes_per_modulus
 
 
 def _residues(k: Builder, halves: Sequence[Any], p: int) -> Value:
-    """The word of the residues of 4 numbers, each given as its low and high half."""
+    """The word of the residues of 4 numbers, each given as low and high 32 bits."""
     if p == 256:
         return _joined(k, [low for low, _ in halves])
     weights = [sum(pow(256, 4 * half + i, p) << (8 * i) for i in range(4)) for half in range(2)]

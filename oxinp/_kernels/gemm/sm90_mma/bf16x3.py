@@ -1,11 +1,11 @@
-"""What the warps of `sm90_mma` do with tiles of f32 in parts: as exact as multiply-adds, by the tensor cores.
+"""bf16x3: f32 products on the tensor cores, as exact as multiply-adds; consumer warps with mma.sync.
 
-An f32 is the sum of three bf16, x = x1 + x2 + x3, each the rest rounded to eight bits; this is exact. Of the nine
-products of parts, six are added up: what is left out is less than a quarter of what rounding the product may bring.
-The tensor cores cut sums off instead of rounding them, so they are given 16 of K at a time, the small products apart
-from the large one, and what comes is added to f32 sums.
+An f32 is exactly the sum of three bf16 terms, x = x1 + x2 + x3, each of which is the rest rounded to eight bits. Of the
+nine products of terms, six are computed: the others are less than a quarter of the rounding error of the product. The
+tensor cores truncate sums instead of rounding them, so they get 16 of K at a time, the small products apart from the
+large one, and the results are added to f32 accumulators.
 
-Nothing of this holds for numbers near the ends of what an f32 can be: see `bf16x3_fixup`.
+This does not hold near the ends of the range of f32: see `bf16x3_fixup`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import CheckedSums
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupSums
 from oxinp._kernels.gemm.sm90_mma.fragments import ordered
-from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES, VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.spec import BOX_LINES, MMA_K, MMA_M, MMA_N, NUM_TERMS, VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.warps import CHUNK_SHIFT, FMA_BOX_NBYTES
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply
 from oxinp._ptx.tile import ATOM_NBYTES
@@ -25,26 +26,23 @@ from oxinp._ptx.types import bf16, f32, u32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.value import Value, Var
 
 Pair = tuple[Any, Any]  # neighbours along K
-HEIGHT, WIDTH, STEP = 16, 8, 16  # rows and columns of what one instruction computes, and of K
-BOX_LINES = SWIZZLE_NBYTES // f32.nbytes  # of M or N in a row of a tile that runs along them
-NUM_PARTS = 3
-SWAPPED = 0x1032  # bytes of a word whose halves change places
-SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))  # products of parts besides that of the first ones, least first
-AT_ONCE = 8  # squares of C that are worked on together: instructions wait for the ones before them
+SWAPPED = 0x1032  # prmt selector that swaps the halves of a word
+SMALL_TERMS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))  # products of terms but x1 y1, the smallest first
+AT_ONCE = 8  # independent MMAs in a row: each waits for the one before it on the same accumulators
 
 
 def split(k: Builder, low: Value, high: Value) -> list[Value]:
-    """The parts of two f32 as pairs of bf16."""
+    """Return the three terms of two f32, as pairs of bf16."""
     words: list[Value] = []
-    for number in range(NUM_PARTS):
+    for number in range(NUM_TERMS):
         if number:
             low = low - k.bitcast(words[-1] << 16, f32)
             high = high - k.bitcast(words[-1] & 0xFFFF0000, f32)
@@ -53,13 +51,13 @@ def split(k: Builder, low: Value, high: Value) -> list[Value]:
 
 
 def note_least(k: Builder, least: Var, values: Iterable[Value]) -> None:
-    """Note the size of values: twice their bits, and one less, so that zero is not small."""
+    """Update the least magnitude seen: twice the bits less one, so that zero counts as large."""
     for x in values:
         least.set(k.min(least, (k.bitcast(x, u32) << 1) - 1))
 
 
-class Side:
-    """What lanes load of an operand's tiles; lines come in eights.
+class Bf16x3Operand:
+    """A lane's loads of the tiles of an operand; lines come in eights.
 
     Lane l, r = l / 4 and q = l % 4, has of every eight lines one, and of 16 along K the pairs from 2 q and 2 q + 8 on.
     Lines along K are the s(r)-th of neighbours, with s(r) = 2 (r % 4) + r / 4; those along M or N are of four eights
@@ -68,13 +66,13 @@ class Side:
     Attributes
     ----------
     num_right : int
-        How many fragments as right operands are made of eight lines that are loaded.
+        Right fragments that are made of eight lines.
     """
 
     num_right = 1
 
     def __init__(self, k: Builder, tile: OperandTile, first: Value, extent: int) -> None:
-        self.builder, self.tile, self.num_eights = k, tile, extent // WIDTH
+        self.builder, self.tile, self.num_eights = k, tile, extent // MMA_N
         self.is_k_major = tile.major == "k"
         row, quarter = k.lane >> 2, k.lane & 3
         start = tile.address(k.const(0, u32)) + first * SWIZZLE_NBYTES
@@ -91,7 +89,7 @@ class Side:
         self.least: Var = k.var(k.const(0xFFFFFFFF, u32))
 
     def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
-        """Of every eight lines, the two pairs of a lane in 16 of K."""
+        """Return, of every eight lines, the two pairs of a lane in 16 of K."""
         start, offset = buffer.offsets(self.tile.nbytes)
         place = self.place + start
         eights: list[list[Pair]] = []
@@ -102,7 +100,7 @@ class Side:
                 at = number * ATOM_NBYTES
                 eights.append([self.pair(pointer.offset_bytes(at).load(0, 2)) for pointer in pointers])
             return eights
-        place = place + step * (STEP * SWIZZLE_NBYTES)
+        place = place + step * (MMA_K * SWIZZLE_NBYTES)
         pointers = [self.pointer(place, offset), self.pointer(place ^ (1 << CHUNK_SHIFT), offset + SWIZZLE_NBYTES)]
         for box in range(self.num_eights // VECTOR):
             halves = []
@@ -113,30 +111,30 @@ class Side:
         return eights
 
     def pointer(self, place: Value, offset: int = 0) -> Pointer:
-        """To elements there."""
+        """Return a pointer to f32 in shared memory."""
         return Pointer(self.builder, place, f32, "shared", "r", (), offset)
 
     def pair(self, pair: tuple[Value, ...]) -> Pair:
-        """Two elements, whose size is noted."""
+        """Return two elements, and update the least magnitude."""
         note_least(self.builder, self.least, pair)
         low, high = pair
         return low, high
 
     def line(self, eight: int, index: Value) -> Value:
-        """Which of M or N the `index`-th of eight lines is."""
+        """Return the index along M or N of the `index`-th of eight lines."""
         if self.is_k_major:
-            return _ordered(index) + eight * WIDTH
+            return _ordered(index) + eight * MMA_N
         return index * VECTOR + (eight // VECTOR * BOX_LINES + eight % VECTOR)
 
     def right(self, eight: list[Pair]) -> list[list[tuple[Value, ...]]]:
-        """What right operands are made of what was loaded: of both pairs, each part."""
+        """Return the right fragments of eight lines: of each term, both pairs."""
         return [list(zip(*[split(self.builder, *pair) for pair in eight], strict=True))]
 
 
-class ComplexSide(Side):
-    """What lanes load of tiles of complex numbers that run along N: two eights are one, of numbers.
+class ComplexBf16x3Operand(Bf16x3Operand):
+    """A lane's loads of tiles of complex numbers that run along N: two eights of reals are eight numbers.
 
-    Of 8 rows, lane l has q and q + 4. What is in one is a pair along K: a part of the number, and one of i times it.
+    Of 8 rows, lane l has q and q + 4. A pair along K is a part of a number, and the same part of i times the number.
     """
 
     num_right = 2
@@ -148,7 +146,7 @@ class ComplexSide(Side):
         self.place = start + quarter * SWIZZLE_NBYTES + ((ordered(row) ^ quarter) << CHUNK_SHIFT)
 
     def load(self, buffer: Buffer, step: Value | int) -> list[list[Pair]]:
-        """Of every eight numbers, the two of a lane in 8 rows."""
+        """Return, of every eight numbers, the two of a lane in 8 rows."""
         start, offset = buffer.offsets(self.tile.nbytes)
         place = self.place + start + step * ATOM_NBYTES
         second = self.pointer(place ^ (4 << CHUNK_SHIFT), offset + 4 * SWIZZLE_NBYTES)
@@ -160,11 +158,11 @@ class ComplexSide(Side):
         return eights
 
     def line(self, eight: int, index: Value) -> Value:
-        """Which of N the `index`-th of eight lines is."""
+        """Return the index along N of the `index`-th of eight lines."""
         return ordered(index) * VECTOR + (eight // VECTOR * BOX_LINES + eight % VECTOR)
 
     def right(self, eight: list[Pair]) -> list[list[tuple[Value, ...]]]:
-        """Of the real parts of C: a number without the sign of what i makes negative. Of the others: turned by i."""
+        """Return the right fragments of real parts of C (imaginary parts negated) and of imaginary ones (swapped)."""
         k = self.builder
         words = [split(k, *pair) for pair in eight]
         real = [[word ^ (1 << 31) for word in own] for own in words]
@@ -173,36 +171,36 @@ class ComplexSide(Side):
 
 
 def _ordered(index: Value) -> Value:
-    """The order in which lanes take neighbours; see `Side`."""
+    """Return s(r), the order in which lanes take neighbours; see `Bf16x3Operand`."""
     return ((index & 3) << 1) | (index >> 2)
 
 
-class PartsWarp(CheckedSums):
-    """A warp's part of C. Groups of warps take every other 16 of K of the same part."""
+class Bf16x3Consumer(FixupSums):
+    """A consumer warp's tile of C by mma.sync in bf16x3; groups along K take every other 16 of K."""
 
     def __init__(
         self,
         k: Builder,
-        spec: NativeSpec,
+        spec: MmaSpec,
         tiles: tuple[OperandTile, OperandTile],
         place: tuple[Value, Value],
         group: Value,
-        chains: Chains,
+        chains: FixupChains,
     ) -> None:
         super().__init__(k, spec, place, k.tid - (spec.block - spec.num_warps * WARP), chains)
         self.group = group
         a, b = tiles
         self.sides = (
-            Side(k, a, place[0], spec.warp_m),
-            (ComplexSide if spec.is_complex else Side)(k, b, place[1], spec.warp_n),
+            Bf16x3Operand(k, a, place[0], spec.warp_m),
+            (ComplexBf16x3Operand if spec.is_complex else Bf16x3Operand)(k, b, place[1], spec.warp_n),
         )
-        self.steps = (group,) if spec.num_groups > 1 else tuple(range(BOX_LINES // STEP))
+        self.steps = (group,) if spec.num_k_groups > 1 else tuple(range(BOX_LINES // MMA_K))
         zero = k.const(0.0, f32)
-        rows, columns = spec.warp_m // HEIGHT, spec.warp_n // WIDTH
+        rows, columns = spec.warp_m // MMA_M, spec.warp_n // MMA_N
         self.sums = [[[k.var(zero) for _ in range(4)] for _ in range(columns)] for _ in range(rows)]
 
     def reset(self) -> None:
-        """Begin with zeros."""
+        """Clear the accumulators."""
         k = self.builder
         for line in self.sums:
             for totals in line:
@@ -212,16 +210,16 @@ class PartsWarp(CheckedSums):
             side.least.set(k.const(0xFFFFFFFF, u32))
 
     def begin(self, buffer: Buffer) -> None:
-        """Load what is multiplied first, which is held from one buffer to the next."""
+        """Load the fragments of the first step, which are held from one k-block to the next."""
         var = self.builder.var
         loaded = self._load(buffer, self.steps[0])
         self.held = [[[(var(x), var(y)) for x, y in eight] for eight in side] for side in loaded]
 
     def promote(self) -> None:
-        """Sums are totals."""
+        """Do nothing: every sum of 16 of K is added to the totals."""
 
     def multiply(self, buffer: Buffer, advance: Callable[[], Buffer]) -> None:
-        """Add the products of a buffer. `advance` returns the one to load from next, any if there is none."""
+        """Add the products of a k-block; `advance` returns the buffer of the next one, any if there is none."""
         fragments = [[[(x.get(), y.get()) for x, y in eight] for eight in side] for side in self.held]
         for step in self.steps[1:]:
             following = self._load(buffer, step)
@@ -234,11 +232,11 @@ class PartsWarp(CheckedSums):
                 variable.set(value)
 
     def _load(self, buffer: Buffer, step: Value | int) -> list[list[list[Pair]]]:
-        """What 16 of K are of A and of B."""
+        """The lane's pairs of A and of B in 16 of K."""
         return [side.load(buffer, step) for side in self.sides]
 
     def multiply_step(self, above: list[list[Pair]], beside: list[list[Pair]]) -> None:
-        """Add the products of 16 of K."""
+        """Add the products of 16 of K: split into terms, multiply, add."""
         k = self.builder
         left = []
         for upper, lower in zip(above[::2], above[1::2], strict=True):
@@ -258,11 +256,11 @@ class PartsWarp(CheckedSums):
                 self._add(squares[first : first + AT_ONCE])
 
     def _add(self, squares: list[tuple[list[tuple[Value, ...]], list[tuple[Value, ...]], list[Var]]]) -> None:
-        """Add products of parts to totals."""
+        """Add the products of terms to the accumulators of some squares of C."""
         k = self.builder
         zeros = (k.const(0.0, f32),) * 4
         small: list[tuple[Value, ...]] = [zeros for _ in squares]
-        for i, j in SMALL:
+        for i, j in SMALL_TERMS:
             small = [
                 multiply(k, bf16, left[i], right[j], own) for own, (left, right, _) in zip(small, squares, strict=True)
             ]
@@ -272,7 +270,7 @@ class PartsWarp(CheckedSums):
                 total.set(total + (x + y))
 
     def write(self) -> list[Value]:
-        """Write the sums to shared memory; returns what the least of A and of B is that the thread has seen."""
+        """Write the sums to shared memory; returns the least magnitudes of A and of B that the thread has seen."""
         k, spec = self.builder, self.spec
         high, low = k.lane >> 2, 2 * (k.lane & 3)
         above, beside = self.sides
@@ -289,4 +287,4 @@ class PartsWarp(CheckedSums):
         return [side.least.get() for side in self.sides]
 
 
-__all__ = ["PartsWarp", "Side", "note_least", "split"]
+__all__ = ["Bf16x3Consumer", "Bf16x3Operand", "note_least", "split"]

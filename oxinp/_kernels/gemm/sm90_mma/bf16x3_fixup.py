@@ -1,63 +1,62 @@
-"""The way of sums of f32 in parts, see `bf16x3`, out of a block: what is not well is computed again.
+"""Fixup and store of bf16x3 (see `bf16x3`): elements that may be inexact are computed again by multiply-adds.
 
-Operands that are too large leave an infinity or a NaN in the product. Of the small ones, the least is noted as they are
-split; where that was too small, elements of the product have to be larger than what may have been lost. All others are
-computed by multiply-adds of operands read from global memory.
+Operands that are too large leave an infinity or a NaN in the product. The least magnitude of the operands is recorded
+while they are split into terms; where it was too small, elements of the product have to be larger than what may have
+been lost. All other elements are computed again by chains of multiply-adds, with operands read from global memory.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.gemm.sm90_mma.warps import VECTOR, WARP
+from oxinp._kernels.gemm.sm90_mma.spec import PAD, VECTOR, WARP
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-IN_FLIGHT = 4  # of K that is read at a time where elements are computed one by one
-PAD = 4  # words behind a row of sums in shared memory
-# Biased exponents of operands below which the last bits of parts are lost, and the sum of two below which those of
-# products are: subnormal numbers are numbers like others to the tensor cores.
+IN_FLIGHT = 4  # elements of K that a chain reads at a time
+# Biased exponents of operands below which bits of terms are lost, and sums of two exponents below which bits of
+# products are. The tensor cores take subnormal numbers as they are.
 MIN_EXPONENT, MIN_EXPONENTS = 127 - 110, 2 * 127 - 116
-LOST, LEAST_SIZE = 2.0**-107, 2.0**-12  # per product and size of operands: larger elements have lost nothing
+LOST, LEAST_SIZE = 2.0**-107, 2.0**-12  # loss per term of K and magnitude of operands, which is at least the latter
 
 
-class Chains:
-    """The operands in global memory, of which elements of the product are computed one by one.
+class FixupChains:
+    """Chains of multiply-adds along K, of operands in global memory.
 
-    Parameters of the kernel: pointers to A and B; the extent of K and the elements from one line of A and of B to the
-    next as u32; if sliced, those from one matrix to the next.
+    Parameters of the kernel: pointers to A and B; K and the pitches of A and of B in elements as u32; if batched, the
+    distances of their matrices.
     """
 
-    def __init__(self, k: Builder, spec: NativeSpec) -> None:
+    def __init__(self, k: Builder, spec: MmaSpec) -> None:
         self.builder, self.spec = k, spec
         self.majors = spec.a_major, spec.b_major
         self.matrices = [k.pointer(name, f32, "r") for name in "ab"]
         self.depth, *self.pitches = (k.scalar(name, u32) for name in ("depth", "a_pitch", "b_pitch"))
-        self.distances = [k.scalar(name, i64) for name in ("a_distance", "b_distance")] if spec.is_sliced else []
-        self.of_slice = self.matrices
+        self.distances = [k.scalar(name, i64) for name in ("a_distance", "b_distance")] if spec.is_batched else []
+        self.selected = self.matrices
 
-    def turn_to(self, number: Value | None) -> None:
-        """Read matrices of this number from now on."""
+    def select_matrix(self, number: Value | None) -> None:
+        """Select the matrices of a batch that are read from now on."""
         if number is not None:
             wide = self.builder.cast(number, i64)
-            self.of_slice = [x.at(wide * step) for x, step in zip(self.matrices, self.distances, strict=True)]
+            self.selected = [x.at(wide * step) for x, step in zip(self.matrices, self.distances, strict=True)]
 
     def at(self, operand: int, line: Value, along: Value) -> Pointer:
-        """To the element of A or B on a line of M or N, and along K."""
+        """Return a pointer to an element of A or B, given its indices along M or N and along K."""
         if self.majors[operand] == "mn":
             line, along = along, line
         k = self.builder
-        return self.of_slice[operand].at(k.cast(line, i64) * k.cast(self.pitches[operand], i64) + k.cast(along, i64))
+        return self.selected[operand].at(k.cast(line, i64) * k.cast(self.pitches[operand], i64) + k.cast(along, i64))
 
     def multiply(self, row: Value, column: Value, n: Value) -> list[Value]:
-        """Elements of a row of the product, in neighbouring columns; what is behind the last column is not it."""
+        """Return elements of a row of the product, in neighbouring columns; those behind the last one are garbage."""
         k = self.builder
         sums = [k.var(k.const(0.0, f32)) for _ in range(VECTOR)]
         whole = self.depth / IN_FLIGHT * IN_FLIGHT
@@ -70,7 +69,7 @@ class Chains:
         return [total.get() for total in sums]
 
     def _pair(self, row: Value, column: Value, n: Value, along: Value) -> tuple[Value, tuple[Value, ...]]:
-        """Of one place along K, the element of a row of A and those of neighbouring columns of B."""
+        """At one place along K, the element of a row of A and those of neighbouring columns of B."""
         k = self.builder
         left = self.at(0, row, along).load()[0]
         place = along >> 1 if self.spec.is_complex else along
@@ -78,14 +77,14 @@ class Chains:
             right = self.at(1, column, place).load(0, VECTOR)
         else:
             right = tuple(self.at(1, k.min(column + i, n - 1), place).load()[0] for i in range(VECTOR))
-        if self.spec.is_complex:  # of i times what there is
+        if self.spec.is_complex:  # odd places along K are those of i times B
             is_odd = (along & 1) != 0
             pairs = [right[i : i + 2] for i in range(0, VECTOR, 2)]
             right = tuple(k.where(is_odd, x, y) for re, im in pairs for x, y in ((-im, re), (re, im)))
         return left, right
 
-    def greatest(self, operand: int, first: Value, extent: int, end: Value, warp: Value) -> Value:
-        """Largest of the elements on some lines, without their signs, as bits; a warp reads a part of them."""
+    def largest_bits(self, operand: int, first: Value, extent: int, end: Value, warp: Value) -> Value:
+        """Return the bits of the largest magnitude on some lines; a warp reads a part of them."""
         k, num_warps = self.builder, self.spec.num_warps
         found = k.var(k.const(0, u32))
         is_k_major = self.majors[operand] == "k"
@@ -102,33 +101,35 @@ class Chains:
         return k.redux("max", found.get())
 
 
-class CheckedSums:
-    """Sums of a block's warps on their way out, and what they have to be for that.
+class FixupSums:
+    """The sums of a block in shared memory: reduction over groups along K, check, fixup and store.
 
     Parameters
     ----------
     k : Builder
-    spec : NativeSpec
+    spec : MmaSpec
     place : tuple of Value
-        Row and column of the tile from which on the sums of this warp are.
+        Row and column of the tile at which the sums of this warp begin.
     thread : Value
-        Of those that multiply, this one's number.
-    chains : Chains
+        This thread's number among those of consumer warps.
+    chains : FixupChains
     """
 
-    def __init__(self, k: Builder, spec: NativeSpec, place: tuple[Value, Value], thread: Value, chains: Chains) -> None:
+    def __init__(
+        self, k: Builder, spec: MmaSpec, place: tuple[Value, Value], thread: Value, chains: FixupChains
+    ) -> None:
         self.builder, self.spec, self.place, self.thread, self.chains = k, spec, place, thread, chains
         self.num_threads = spec.num_warps * WARP
         self.pitch = spec.tile_n + PAD
-        self.shared = k.dynamic_shared(f32, (spec.num_groups * spec.tile_m, self.pitch), align=16)
+        self.shared = k.dynamic_shared(f32, (spec.num_k_groups * spec.tile_m, self.pitch), align=16)
         self.sizes = k.dynamic_shared(u32, (spec.num_warps, 2), align=8)
 
     def write(self) -> list[Value]:
-        """Write the sums to shared memory; returns what the least of A and of B is that the thread has seen."""
+        """Write the sums to shared memory; returns the least magnitudes of A and of B that the thread has seen."""
         raise NotImplementedError
 
     def store(self, c: Pointer, row: Value, column: Value, m: Value, n: Value) -> None:
-        """Join the sums of groups, store what is inside C, and compute again what is not well."""
+        """Add up the sums of the groups along K, fix elements that may be inexact, and store what is inside C."""
         k = self.builder
         consumers = (1, self.num_threads)
         row, column = row - self.place[0], column - self.place[1]
@@ -139,20 +140,20 @@ class CheckedSums:
             place, line, beside = self._vector(number)
             values = [k.var(x) for x in self._join(place)]
             is_inside = (row + line < m) & (column + beside < n)
-            with k.when(is_inside & ~self._are_well(values, least)):
+            with k.when(is_inside & ~self._are_exact(values, least)):
                 for own, value in zip(values, self.chains.multiply(row + line, column + beside, n), strict=True):
                     own.set(value)
             self._put(c, row + line, column + beside, m, n, [own.get() for own in values])
         k.barrier(*consumers)
 
     def _note(self, sizes: list[Value]) -> None:
-        """Write a warp's two numbers to shared memory."""
+        """Write two values of a warp to shared memory."""
         k = self.builder
         with k.when(k.lane == 0):
             self.sizes.at((self.thread >> 5) * 2).store(0, sizes)
 
     def _noted(self, combine: Callable[[Value, Value], Value]) -> list[Value]:
-        """The two numbers of all warps."""
+        """The two values of all warps, combined."""
         pairs = [self.sizes.at(2 * i).load(0, 2) for i in range(self.spec.num_warps)]
         result = list(pairs[0])
         for pair in pairs[1:]:
@@ -160,9 +161,9 @@ class CheckedSums:
         return result
 
     def _threshold(self, row: Value, column: Value, m: Value, n: Value) -> Value:
-        """How large an element has to be so that nothing was lost: 0 where operands were not too small."""
+        """The magnitude from which on an element is exact; 0 where the operands were not too small."""
         k, spec = self.builder, self.spec
-        # One more: what was noted is one less. That of nothing but zeros becomes the largest.
+        # The recorded value is one less. That of nothing but zeros is the largest.
         exponents = [k.where(x == 0xFFFFFFFF, k.const(0xFF, u32), (x + 1) >> 24) for x in self._noted(k.min)]
         is_suspect = (k.min(*exponents) < MIN_EXPONENT) | (exponents[0] + exponents[1] < MIN_EXPONENTS)
         threshold = k.var(k.const(0.0, f32))
@@ -171,8 +172,8 @@ class CheckedSums:
             k.barrier(1, self.num_threads)
             self._note(
                 [
-                    self.chains.greatest(0, row, spec.tile_m, m, warp),
-                    self.chains.greatest(1, column, spec.tile_n, n, warp),
+                    self.chains.largest_bits(0, row, spec.tile_m, m, warp),
+                    self.chains.largest_bits(1, column, spec.tile_n, n, warp),
                 ]
             )
             k.barrier(1, self.num_threads)
@@ -181,8 +182,8 @@ class CheckedSums:
             threshold.set(size * (k.cast(self.chains.depth, f32) * LOST))
         return threshold.get()
 
-    def _are_well(self, values: Sequence[Value], least: Value) -> Value:
-        """Whether nothing is infinite, NaN or smaller than that."""
+    def _are_exact(self, values: Sequence[Value], least: Value) -> Value:
+        """Whether no value is infinite, NaN or smaller than the threshold."""
         tests = [(abs(x) >= least) & (abs(x) < float("inf")) for x in values]
         result = tests[0]
         for test in tests[1:]:
@@ -190,11 +191,11 @@ class CheckedSums:
         return result
 
     def _num_vectors(self) -> int:
-        """Of a thread."""
+        """Vectors of a tile per thread."""
         return self.spec.tile_m * self.spec.tile_n // (VECTOR * self.num_threads)
 
     def _vector(self, number: Value | int) -> tuple[Pointer, Value, Value]:
-        """Where in shared memory four neighbours of a thread are, and of which row and columns of the tile."""
+        """A vector of a thread: its place in shared memory, row and first column of the tile."""
         index = self.thread + number * self.num_threads
         per_row = self.spec.tile_n // VECTOR
         line, beside = index / per_row, index % per_row * VECTOR
@@ -203,13 +204,13 @@ class CheckedSums:
     def _join(self, place: Pointer) -> list[Value]:
         """The sums of all groups."""
         values = list(place.load(0, VECTOR))
-        for group in range(1, self.spec.num_groups):
+        for group in range(1, self.spec.num_k_groups):
             others = place.at(group * self.spec.tile_m * self.pitch).load(0, VECTOR)
             values = [x + y for x, y in zip(values, others, strict=True)]
         return values
 
     def _put(self, c: Pointer, row: Value, column: Value, m: Value, n: Value, values: list[Value]) -> None:
-        """Store neighbours in a row of C, as far as they are inside."""
+        """Store neighbours of a row of C, as far as they are inside."""
         k = self.builder
         width = VECTOR if self.spec.is_paired else 1
         with k.when(row < m):
@@ -219,4 +220,4 @@ class CheckedSums:
                     line.store(i, values[i : i + width])
 
 
-__all__ = ["Chains", "CheckedSums"]
+__all__ = ["FixupChains", "FixupSums"]

@@ -1,11 +1,11 @@
-"""Products of many small f32 matrices on Hopper: C = A @ B, up to 32 x 32 each, limited by memory.
+"""Batches of many small f32 products on Hopper: C = A @ B, up to 32 x 32 each, limited by memory.
 
 Data layout: A is (M, K), B is (K, N), C is (M, N), each with rows that run along its last axis, C in C order. In shared
-memory there is a ring of buffers of 32 rows of 128 bytes of A and of B; what lies outside the matrices becomes zeros.
+memory there is a ring of buffers of 32 rows of 128 bytes of A and of B; elements outside the matrices become zeros.
 
-Who owns what: persistent blocks. One thread of the first warp keeps the ring full by bulk tensor copies, of every
-`num_blocks`-th matrix. The other warps take the buffers in turn, a product each: lanes, as 4 x 8, have every fourth row
-and four columns that follow each other. A is swizzled, so that lanes of different rows read different banks.
+Who owns what: persistent blocks. One thread of the first warp keeps the ring full by TMA, with every `num_blocks`-th
+pair of matrices. The other warps take the buffers in turn, a product each: lanes, as 4 x 8, have every fourth row and
+four consecutive columns. A is swizzled, so that lanes of different rows read different banks.
 
 Algorithm: sums are chains of multiply-adds along K, in registers. Rows of C are stored whole by eight lanes.
 
@@ -28,27 +28,27 @@ from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
 from oxinp._ptx.types import f32, i64, u32
 
 if TYPE_CHECKING:
-    from oxinp._kernels.gemm.operand import Stack
+    from oxinp._kernels.gemm.operand import StridedBatch
     from oxinp._ptx.value import Value, Var
 
 WARP = 32
 SIDE = SWIZZLE_NBYTES // f32.nbytes
 MATRIX_NBYTES = SIDE * SWIZZLE_NBYTES
 LANES_M, VECTOR = 4, 4  # lanes along M, and elements that they load at a time
-SHIFT = 4  # of chunks of 16 bytes
+SHIFT = 4  # log2 of the 16 bytes of a chunk
 
 
-class SmallSpec(NamedTuple):
+class StackedSpec(NamedTuple):
     """One kernel of the family (sm_90a).
 
     Attributes
     ----------
     num_warps : int
-        That multiply.
+        Consumer warps.
     num_stages : int
-        Buffers of each.
+        Buffers per consumer warp.
     blocks_per_sm : int
-        That registers and shared memory are to allow.
+        Blocks that registers and shared memory of a multiprocessor have to hold.
     """
 
     num_warps: int = 4
@@ -68,8 +68,8 @@ class SmallSpec(NamedTuple):
 
 @cache
 @retraceable
-def make(spec: SmallSpec) -> Kernel:
-    """The kernel of a Spec.
+def make(spec: StackedSpec) -> Kernel:
+    """Return the kernel of a Spec.
 
     Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes; then as u32 the number of products,
     whether A and B differ between them (1) or not (0), M and N.
@@ -100,26 +100,26 @@ def make(spec: SmallSpec) -> Kernel:
             shift = consumer.acquire() * MATRIX_NBYTES
             sums = _multiply(k, a.address() + shift, b.address() + shift)
             _store(k, c, number, sums, m, n)
-            # Not before: loads may be under way when it is said that they have been started (seen on the H200).
+            # Not before the store: loads may be in flight when those after them have been issued (seen on the H200).
             k.warp_sync()
             consumer.release()
     return k.build()
 
 
 def _lanes(k: Builder) -> tuple[Value, Value]:
-    """Row and column of a lane among 4 x 8: loads of half a warp are of four rows and four columns."""
+    """Row and column of a lane among 4 x 8: half a warp loads four rows and four columns."""
     return (k.lane >> 1) & 3, (k.lane & 1) | (k.lane >> 3 << 1)
 
 
 def _multiply(k: Builder, a: Value, b: Value) -> list[list[Var]]:
-    """The lane's part of a product, by rows."""
+    """The lane's elements of a product, by rows."""
     row, column = _lanes(k)
     zero = k.const(0.0, f32)
     sums = [[k.var(zero) for _ in range(VECTOR)] for _ in range(SIDE // LANES_M)]
     start = a + row * SWIZZLE_NBYTES + (row << SHIFT)
     columns = Pointer(k, b + (column << SHIFT), f32, "shared", "r")
     for chunk in range(SIDE // VECTOR):
-        # Rows of odd i have the other half of the eight chunks first.
+        # In rows of odd i, the halves of the eight chunks are swapped.
         places = [Pointer(k, start ^ ((chunk ^ flip) << SHIFT), f32, "shared", "r") for flip in (0, LANES_M)]
         lines = [places[i % 2].load(i * LANES_M * SIDE, VECTOR) for i in range(len(sums))]
         for step in range(VECTOR):
@@ -143,34 +143,36 @@ def _store(k: Builder, c: Pointer, number: Value, sums: list[list[Var]], m: Valu
                 line.store(0, [total.get() for total in totals], "cs")
 
 
-def plan(spec: SmallSpec, shape: tuple[int, int, int], num_sms: int, strides: tuple[int, int], stack: Stack) -> Plan:
-    """Return the plan of a stack of products C (m, n) = A (m, depth) @ B (depth, n): one launch.
+def plan(
+    spec: StackedSpec, shape: tuple[int, int, int], num_sms: int, strides: tuple[int, int], batch: StridedBatch
+) -> Plan:
+    """Return the plan of a batch of products C (m, n) = A (m, depth) @ B (depth, n): one launch.
 
     Parameters
     ----------
-    spec : SmallSpec
+    spec : StackedSpec
     shape : (m, n, depth)
         1 to 32 each, n and depth multiples of 4.
     num_sms : int
     strides : tuple of int
         From a row of A and of B to the next, in bytes: multiples of 16, as the addresses.
-    stack : Stack
-        Not in chunks.
+    batch : StridedBatch
+        Without split-K.
     """
     m, n, depth = shape
-    count = stack.num_matrices
+    count = batch.num_matrices
     maps = []
     for extents, stride, move, swizzle in (
-        ((m, depth), strides[0], stack.a_stride, SWIZZLE_NBYTES),
-        ((depth, n), strides[1], stack.b_stride, 0),
+        ((m, depth), strides[0], batch.a_stride, SWIZZLE_NBYTES),
+        ((depth, n), strides[1], batch.b_stride, 0),
     ):
-        # One matrix for all: no coordinate but 0 is used.
+        # Where all products have the same matrix, no coordinate but 0 is used.
         matrices, distance = (count, move) if move else (1, ALIGN)
         maps.append(MapSpec(f32, (matrices, *extents), (distance, stride), (1, SIDE, SIDE), swizzle))
-    moves = (int(stack.a_stride > 0), int(stack.b_stride > 0))
+    moves = (int(batch.a_stride > 0), int(batch.b_stride > 0))
     blocks = min(num_sms * spec.blocks_per_sm, -(-count // spec.num_warps))
     operands = [x._replace(map=each) for x, each in zip(inputs(2), maps, strict=True)]
     return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *operands), (count, *moves, m, n)),))
 
 
-__all__ = ["SIDE", "SmallSpec", "make", "plan"]
+__all__ = ["SIDE", "StackedSpec", "make", "plan"]

@@ -1,4 +1,4 @@
-"""Halves of K in the kernels for Hopper: the two blocks of a cluster have one each, and add up their sums of a tile."""
+"""Split-K over a cluster: its two blocks compute half of K each of one tile, and add up their sums by shared memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oxinp._ptx.exchange import UNIT, Exchange
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+    from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
     from oxinp._ptx import Builder
     from oxinp._ptx.tile import Pair
     from oxinp._ptx.types import Type
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.wgmma import Accumulator, Totals
 
 
-class Joined:
-    """Sums that were added up."""
+class ReducedSums:
+    """Sums after the reduction over the cluster."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         self._pairs = pairs
@@ -28,29 +28,29 @@ class Joined:
         return self._pairs
 
 
-class Halves:
-    """The two blocks of a cluster that work on a tile: of each, one warpgroup adds up and stores its rows.
+class ClusterReduction:
+    """The reduction of a tile over the two blocks of a cluster.
 
-    The other one hands its sums to the same warpgroup of the other block. Made in all threads of the block, before the
-    `Pipeline`.
+    In each block, one consumer warpgroup adds up and stores its rows; the other one sends its sums to the same
+    warpgroup of the other block. To be made in all threads of the block, before the `Pipeline`.
     """
 
-    def __init__(self, k: Builder, tiles: Tiles, type: Type) -> None:
+    def __init__(self, k: Builder, tiles: TileScheduler, type: Type) -> None:
         self._builder, self._rank = k, tiles.rank
         self._exchange = Exchange(k, type, tiles.width // 8)
 
     def join(self, warpgroup: Value, thread: Value) -> None:
-        """Say which warpgroup, counted from 0, and which thread of it this is; once, in the threads with sums."""
+        """Set this thread's consumer warpgroup, from 0, and its number there; once, in the threads of consumers."""
         self._stores = warpgroup == self._rank
         self._exchange.join(warpgroup, thread, self._rank ^ 1)
 
-    def store(self, sums: Accumulator | Totals, store: Callable[[Joined], None]) -> None:
-        """Hand the sums of both blocks to `store`, in the warpgroup that has these rows."""
+    def store(self, sums: Accumulator | Totals, store: Callable[[ReducedSums], None]) -> None:
+        """Call `store` with the sums of both blocks, in the warpgroup that stores these rows."""
         k, pairs = self._builder, sums.pairs()
         with k.when(self._stores):
             received = [value for unit in self._exchange.receive() for value in unit]
             store(
-                Joined(
+                ReducedSums(
                     [
                         (i, j, x + received[2 * number], y + received[2 * number + 1])
                         for number, (i, j, x, y) in enumerate(pairs)
@@ -63,4 +63,4 @@ class Halves:
             self._exchange.send([values[i : i + UNIT] for i in range(0, len(values), UNIT)])
 
 
-__all__ = ["Halves", "Joined"]
+__all__ = ["ClusterReduction", "ReducedSums"]

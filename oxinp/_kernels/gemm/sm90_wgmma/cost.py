@@ -1,4 +1,4 @@
-"""How products on Hopper's tensor cores are cut, and how long that is expected to take where nothing was measured."""
+"""Cost model of the wgmma kernels: their configs, measured rates, and the expected time of a product."""
 
 from __future__ import annotations
 
@@ -10,48 +10,66 @@ from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, TILE_M
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_CHUNKS = 64  # one pass joins them
-# What was measured on the H200. Seconds of a tile and of a pass beside their work:
+MAX_SPLIT_K = 64  # ranges of K that one reduction sums up
+# All measured on the H200. Seconds of a tile, and of the reduction of parallel split-K, beside their work:
 SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 3.5e-6
-PASS_BYTES_PER_SECOND = 5e12  # that joins chunks
-# Of sums that a block leaves to the next in line: until they are there, and what a multiprocessor reads of them.
-SECONDS_PER_RELAY, RELAYED_BYTES_PER_SECOND = 2.8e-6, 60e9
-MAX_RELAYED, SUM_NBYTES = 4, 4
+PASS_BYTES_PER_SECOND = 5e12  # of that reduction
+# Of serial split-K: latency from a block to the next one, and what a multiprocessor reads of its sums.
+SECONDS_PER_SEMAPHORE, PARTIAL_BYTES_PER_SECOND = 2.8e-6, 60e9
+MAX_SERIAL_SPLIT_K, SUM_NBYTES = 4, 4
 MEMORY_BYTES_PER_SECOND = 4.2e12
-# What a multiprocessor copies of what the second-level cache holds, and of what it does not: what nobody has read yet,
-# and operands of more bytes than that that are read again in another wave. And for a line outside the array, which
-# reads as zeros.
+# TMA loads of a multiprocessor from L2, and of what L2 does not hold: what is read for the first time, and operands of
+# more than `NEAR_NBYTES` that are read again in another wave.
 NEAR_BYTES_PER_SECOND, FAR_BYTES_PER_SECOND, NEAR_NBYTES = 107e9, 64e9, 1 << 24
-LINES_BYTES_PER_SECOND = 14e12  # that all of them together get from the cache, in lines of 128 bytes
-COST_OF_TWO_LINES = 2.4  # in which what is copied of a line lies
-# Of large operands in memory, where tiles have less than 128 of their rows or columns, and where such rows, that run
-# along K, are read by more than one cluster.
+LINES_BYTES_PER_SECOND = 14e12  # L2 bandwidth of all multiprocessors, in lines of 128 bytes
+COST_OF_TWO_LINES = 2.4  # of a TMA line that lies in two cache lines
+# Factors of the memory traffic of large operands: where tiles have less than 128 of their rows or columns, and where
+# K-major rows are read by more than one cluster.
 COST_OF_LOW_TILES, COST_OF_SHARED_ROWS = 1.08, 1.35
-SECONDS_PER_LINE_OUTSIDE = 2.7e-9
-# Columns per row, or the other way round, of what is turned: where rows are stored in bulk, and element by element.
+SECONDS_PER_LINE_OUTSIDE = 2.7e-9  # of a TMA line outside the array, which reads as zeros
+# M / N or N / M from which the transpose of C is computed: for bulk stores, and for direct ones.
 MIN_THINNESS, MIN_THINNESS_DIRECT = 4, 8
 
 
-class Cut(NamedTuple):
-    """How a product is cut: the fields of `GemmSpec`, and into how many chunks of K.
+class WgmmaConfig(NamedTuple):
+    """A config of the wgmma kernels: plain fields, from which `WgmmaProduct.spec` makes a Spec.
 
-    What is turned is computed as the transpose, B.T by A.T. Chunks that are relayed add up in one launch, see
-    `split_k`.
+    Attributes
+    ----------
+    tile_n, num_stages : int
+        As in `WgmmaSpec`.
+    cluster : int
+        Blocks of a cluster, 1 or 2.
+    split_k : int
+        Ranges of K, at most.
+    shared : str
+        What the blocks of a cluster share: tiles of ``"a"`` or ``"b"``, or of ``"c"``.
+    is_transposed : bool
+        The kernel computes the transpose of C, B^T A^T.
+    is_serial_split_k : bool
+        Ranges of K add up inside the kernel, see `split_k`; else a reduction follows.
     """
 
     tile_n: int
     num_stages: int
     cluster: int
-    num_chunks: int = 1
+    split_k: int = 1
     shared: str = "b"
-    is_turned: bool = False
-    is_relayed: bool = False
+    is_transposed: bool = False
+    is_serial_split_k: bool = False
 
 
-class Tiling(NamedTuple):
-    """A cut, and what was measured of it: bytes of K times elements of C that a multiprocessor takes per second.
+class MeasuredWgmma(NamedTuple):
+    """A tile with its measured rate.
 
-    `seconds` is what there is beside that: the way to the first product, and from the last one.
+    Attributes
+    ----------
+    tile_n, num_stages, cluster, shared
+        As in `WgmmaConfig`.
+    rate : float
+        Bytes of K times elements of C per second and multiprocessor.
+    seconds : float
+        Prologue and epilogue: the time to the first wgmma, and from the last one.
     """
 
     tile_n: int
@@ -62,20 +80,20 @@ class Tiling(NamedTuple):
     seconds: float
 
 
-TILINGS = (
-    Tiling(256, 4, 2, "b", 6.5e12, 4.2e-6),
-    Tiling(256, 4, 1, "b", 6.5e12, 3.3e-6),
-    Tiling(192, 4, 1, "b", 6.7e12, 3.0e-6),
-    Tiling(192, 4, 2, "c", 5.2e12, 6e-6),
-    Tiling(128, 6, 2, "b", 5.9e12, 3.7e-6),
-    Tiling(128, 6, 1, "b", 6.3e12, 2.9e-6),
-    Tiling(128, 5, 2, "c", 4.8e12, 4.7e-6),
-    Tiling(64, 8, 1, "b", 5.2e12, 2.6e-6),
-    Tiling(64, 8, 2, "c", 4.4e12, 4.2e-6),
+MEASURED = (
+    MeasuredWgmma(256, 4, 2, "b", 6.5e12, 4.2e-6),
+    MeasuredWgmma(256, 4, 1, "b", 6.5e12, 3.3e-6),
+    MeasuredWgmma(192, 4, 1, "b", 6.7e12, 3.0e-6),
+    MeasuredWgmma(192, 4, 2, "c", 5.2e12, 6e-6),
+    MeasuredWgmma(128, 6, 2, "b", 5.9e12, 3.7e-6),
+    MeasuredWgmma(128, 6, 1, "b", 6.3e12, 2.9e-6),
+    MeasuredWgmma(128, 5, 2, "c", 4.8e12, 4.7e-6),
+    MeasuredWgmma(64, 8, 1, "b", 5.2e12, 2.6e-6),
+    MeasuredWgmma(64, 8, 2, "c", 4.4e12, 4.2e-6),
 )
-# Few rows by many columns, turned, and the other way round: one tile is as wide as there are rows, or two side by side
-# are. With the buffers that there is room for: of one block, of two with halves of K, of two side by side.
-_BUFFERS = {
+# Few rows by many columns, transposed, and the other way round: one tile, or two side by side, is as wide as there are
+# rows. By tile_n, the stages that fit: without a cluster, with split-K over a cluster, with tiles of A by multicast.
+_STAGES = {
     16: (12, 12, 0),
     32: (9, 9, 9),
     48: (8, 8, 8),
@@ -88,37 +106,37 @@ _BUFFERS = {
     192: (4, 4, 4),
     256: (4, 0, 4),
 }
-MAX_THIN_RATE, MAX_HALVED_RATE = 6.5e12, 5.2e12
-THIN_TILINGS = tuple(
-    Tiling(
+MAX_THIN_RATE, MAX_CLUSTER_RATE = 6.5e12, 5.2e12
+MEASURED_THIN = tuple(
+    MeasuredWgmma(
         tile_n,
         num_stages,
         cluster,
         shared,
-        min(tile_n * 0.069e12, MAX_HALVED_RATE if shared == "c" else MAX_THIN_RATE),
+        min(tile_n * 0.069e12, MAX_CLUSTER_RATE if shared == "c" else MAX_THIN_RATE),
         seconds + tile_n**2 * 0.3e-10,
     )
-    for tile_n, numbers in _BUFFERS.items()
+    for tile_n, numbers in _STAGES.items()
     for num_stages, cluster, shared, seconds in zip(numbers, (1, 2, 2), "bca", (2.6e-6, 4.1e-6, 4.1e-6), strict=True)
     if num_stages
 )
-# Turned, too, where there are as many rows as columns: between the widths of the tilings above.
-(TURNED_TILING,) = (x for x in THIN_TILINGS if (x.tile_n, x.cluster) == (160, 1))
-# f32 that comes through registers.
-REGISTER_TILINGS = (
-    Tiling(256, 4, 2, "b", 5.6e12, 3.7e-6),
-    Tiling(256, 4, 1, "b", 5.6e12, 3.0e-6),
-    Tiling(192, 4, 2, "b", 5.5e12, 3.7e-6),
-    Tiling(192, 4, 1, "b", 5.5e12, 3.0e-6),
-    Tiling(128, 6, 2, "b", 5.2e12, 3.7e-6),
-    Tiling(128, 6, 1, "b", 5.2e12, 2.9e-6),
-    Tiling(128, 4, 2, "c", 5.2e12, 4.7e-6),
-    Tiling(64, 8, 1, "b", 4.1e12, 2.6e-6),
+# The transpose is also considered where there are as many rows as columns: a width between those of `MEASURED`.
+(MEASURED_TRANSPOSED,) = (x for x in MEASURED_THIN if (x.tile_n, x.cluster) == (160, 1))
+# Of f32 operands that come through registers.
+MEASURED_REGISTERS = (
+    MeasuredWgmma(256, 4, 2, "b", 5.6e12, 3.7e-6),
+    MeasuredWgmma(256, 4, 1, "b", 5.6e12, 3.0e-6),
+    MeasuredWgmma(192, 4, 2, "b", 5.5e12, 3.7e-6),
+    MeasuredWgmma(192, 4, 1, "b", 5.5e12, 3.0e-6),
+    MeasuredWgmma(128, 6, 2, "b", 5.2e12, 3.7e-6),
+    MeasuredWgmma(128, 6, 1, "b", 5.2e12, 2.9e-6),
+    MeasuredWgmma(128, 4, 2, "c", 5.2e12, 4.7e-6),
+    MeasuredWgmma(64, 8, 1, "b", 4.1e12, 2.6e-6),
 )
 
 
-class Side(NamedTuple):
-    """An operand, as the model knows it.
+class CostOperand(NamedTuple):
+    """An operand, as the cost model knows it.
 
     Attributes
     ----------
@@ -127,19 +145,19 @@ class Side(NamedTuple):
     nbytes : int
         Of all its matrices.
     box : int
-        Rows or columns that are copied together: 1, or where they lie along a line, those of one.
-    is_split : bool
-        What is copied of a line lies in two of the cache.
+        Rows or columns that a TMA line covers: 1 if lines run along K.
+    is_unaligned : bool
+        A TMA line lies in two cache lines.
     """
 
     extent: int
     nbytes: int
     box: int
-    is_split: bool
+    is_unaligned: bool
 
 
-class Problem(NamedTuple):
-    """A product, as the model knows it.
+class CostProblem(NamedTuple):
+    """A product, as the cost model knows it.
 
     Attributes
     ----------
@@ -149,93 +167,97 @@ class Problem(NamedTuple):
     num_matrices : int
         Of C.
     c_nbytes, sums_nbytes : int
-        Of all of them, and of their sums.
+        Of all of them, and of their partial sums.
     is_bulk : bool
-        Rows of what is turned are stored in bulk.
+        The transpose can be stored in bulk.
     """
 
-    a: Side
-    b: Side
+    a: CostOperand
+    b: CostOperand
     depth_nbytes: int
     num_matrices: int
     c_nbytes: int
     sums_nbytes: int
     is_bulk: bool
 
-    def turned(self) -> Problem:
-        """The transpose."""
+    def transposed(self) -> CostProblem:
+        """Return the transposed problem."""
         return self._replace(a=self.b, b=self.a)
 
 
-def candidates(problem: Problem, num_sms: int, *, is_through_registers: bool) -> Iterator[tuple[float, Cut]]:
-    """Yield cuts with the seconds that the model expects, not all of them legal."""
+def candidates(
+    problem: CostProblem, num_sms: int, *, is_through_registers: bool
+) -> Iterator[tuple[float, WgmmaConfig]]:
+    """Yield configs with their expected seconds, not all of them legal."""
     fewest = min(problem.a.extent, problem.b.extent)
-    ways: list[tuple[tuple[Tiling, ...], bool]] = [(REGISTER_TILINGS, True)]
+    ways: list[tuple[tuple[MeasuredWgmma, ...], bool]] = [(MEASURED_REGISTERS, True)]
     if not is_through_registers:
-        # Turned products are worth it where the other operand is read once.
+        # The transpose is worth it where the other operand is then read once.
         thinness = MIN_THINNESS if problem.is_bulk else MIN_THINNESS_DIRECT
         is_thin = fewest * thinness <= max(problem.a.extent, problem.b.extent)
-        thin = tuple(x for x in THIN_TILINGS if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
-        ways = [(TILINGS, False), (thin, problem.a.extent <= problem.b.extent)]
+        thin = tuple(x for x in MEASURED_THIN if is_thin and fewest <= x.tile_n * (1 + (x.shared == "a")))
+        ways = [(MEASURED, False), (thin, problem.a.extent <= problem.b.extent)]
         if problem.is_bulk and not is_thin:
-            ways.append(((TURNED_TILING,), True))
-    for tilings, is_turned in ways:
-        seen = problem.turned() if is_turned else problem
-        for tiling in tilings:
-            cut = Cut(tiling.tile_n, tiling.num_stages, tiling.cluster, 1, tiling.shared, is_turned)
-            num_chunks = 1
-            while num_chunks <= (MAX_CHUNKS if tiling.cluster == 1 else 1):  # passes over those by clusters were slower
-                yield _seconds(tiling, seen, num_chunks, num_sms), cut._replace(num_chunks=num_chunks)
-                num_chunks *= 2
-            most = MAX_RELAYED if tiling.shared != "c" else 1
-            for number in range(2, min(num_sms // tiling.cluster // _num_tiles(tiling, seen), most) + 1):
-                seconds = _seconds(tiling, seen, number, num_sms, is_relayed=True)
-                yield seconds, cut._replace(num_chunks=number, is_relayed=True)
+            ways.append(((MEASURED_TRANSPOSED,), True))
+    for options, is_transposed in ways:
+        seen = problem.transposed() if is_transposed else problem
+        for option in options:
+            config = WgmmaConfig(option.tile_n, option.num_stages, option.cluster, 1, option.shared, is_transposed)
+            split_k = 1
+            while split_k <= (MAX_SPLIT_K if option.cluster == 1 else 1):  # after clusters, reductions were slower
+                yield _seconds(option, seen, split_k, num_sms), config._replace(split_k=split_k)
+                split_k *= 2
+            most = MAX_SERIAL_SPLIT_K if option.shared != "c" else 1
+            for number in range(2, min(num_sms // option.cluster // _num_tiles(option, seen), most) + 1):
+                seconds = _seconds(option, seen, number, num_sms, is_serial_split_k=True)
+                yield seconds, config._replace(split_k=number, is_serial_split_k=True)
 
 
-def _tiles(tiling: Tiling, problem: Problem) -> tuple[int, int]:
-    """Tiles along M and N of each matrix, those of a cluster as one."""
-    above, beside = (tiling.cluster if tiling.shared == x else 1 for x in "ba")
-    return -(-problem.a.extent // (TILE_M * above)), -(-problem.b.extent // (tiling.tile_n * beside))
+def _tiles(option: MeasuredWgmma, problem: CostProblem) -> tuple[int, int]:
+    """Tiles along M and N of each matrix, those of a cluster counted as one."""
+    above, beside = (option.cluster if option.shared == x else 1 for x in "ba")
+    return -(-problem.a.extent // (TILE_M * above)), -(-problem.b.extent // (option.tile_n * beside))
 
 
-def _num_tiles(tiling: Tiling, problem: Problem) -> int:
-    """Of all matrices."""
-    return math.prod(_tiles(tiling, problem)) * problem.num_matrices
+def _num_tiles(option: MeasuredWgmma, problem: CostProblem) -> int:
+    """Tiles of all matrices."""
+    return math.prod(_tiles(option, problem)) * problem.num_matrices
 
 
-def _seconds(tiling: Tiling, problem: Problem, num_chunks: int, num_sms: int, *, is_relayed: bool = False) -> float:
-    """What the model expects a cut to take."""
-    tile = (TILE_M, tiling.tile_n)
-    halves = 2 if tiling.shared == "c" else 1
-    together = (tiling.cluster if tiling.shared == "b" else 1, tiling.cluster if tiling.shared == "a" else 1)
-    tiles = _tiles(tiling, problem)
-    num_in_all = _num_tiles(tiling, problem) * num_chunks
-    waves = -(-num_in_all // (num_sms // tiling.cluster))
-    steps = -(-problem.depth_nbytes // (num_chunks * halves * DEPTH_NBYTES))
+def _seconds(
+    option: MeasuredWgmma, problem: CostProblem, split_k: int, num_sms: int, *, is_serial_split_k: bool = False
+) -> float:
+    """Expected seconds of a product."""
+    tile = (TILE_M, option.tile_n)
+    halves = 2 if option.shared == "c" else 1
+    together = (option.cluster if option.shared == "b" else 1, option.cluster if option.shared == "a" else 1)
+    tiles = _tiles(option, problem)
+    num_in_all = _num_tiles(option, problem) * split_k
+    waves = -(-num_in_all // (num_sms // option.cluster))
+    steps = -(-problem.depth_nbytes // (split_k * halves * DEPTH_NBYTES))
     if halves > 1 and waves > 1:
-        return math.inf  # nothing is multiplied while sums meet
-    multiplying = waves * (SECONDS_PER_TILE + TILE_M * tiling.tile_n * steps * DEPTH_NBYTES / tiling.rate)
+        return math.inf  # a cluster multiplies nothing while it adds up its sums
+    multiplying = waves * (SECONDS_PER_TILE + TILE_M * option.tile_n * steps * DEPTH_NBYTES / option.rate)
     moved, copying, lines_outside, lines_nbytes = float(problem.c_nbytes), 0.0, 0.0, 0.0
-    num_blocks = min(num_sms, num_in_all * tiling.cluster)
+    num_blocks = min(num_sms, num_in_all * option.cluster)
     sides = zip(problem[:2], tiles, tiles[::-1], tile, together, together[::-1], strict=True)
-    for side, num, others, x, y, parts in sides:
-        outside = (num * x * y - side.extent) // side.box * side.box / (num * y)  # of whole boxes, on average
+    for side, num, others, x, y, multicast in sides:
+        outside = (num * x * y - side.extent) // side.box * side.box / (num * y)  # in whole boxes, on average
         nbytes = waves * steps * (x - outside) * DEPTH_NBYTES
         is_far = waves > 1 and side.nbytes > NEAR_NBYTES
-        copying += nbytes / parts / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
+        copying += nbytes / multicast / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
         cost = COST_OF_LOW_TILES if x < TILE_M else COST_OF_SHARED_ROWS if side.box == 1 and others > 1 else 1
         moved += side.nbytes * (cost if side.nbytes > NEAR_NBYTES else 1)
-        lines_nbytes += nbytes / parts * (COST_OF_TWO_LINES if side.is_split else 1) * num_blocks
-        lines_outside += waves * steps * outside / parts
+        lines_nbytes += nbytes / multicast * (COST_OF_TWO_LINES if side.is_unaligned else 1) * num_blocks
+        lines_outside += waves * steps * outside / multicast
     bound = max(multiplying, copying, moved / MEMORY_BYTES_PER_SECOND, lines_nbytes / LINES_BYTES_PER_SECOND)
-    seconds = tiling.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
-    if is_relayed:
-        sums_nbytes = TILE_M * tiling.tile_n * SUM_NBYTES
-        seconds += (num_chunks - 1) * (SECONDS_PER_RELAY + sums_nbytes / RELAYED_BYTES_PER_SECOND)
-    elif num_chunks > 1:
-        seconds += SECONDS_PER_PASS + 2 * num_chunks * problem.sums_nbytes / PASS_BYTES_PER_SECOND
+    seconds = option.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
+    if is_serial_split_k:
+        sums_nbytes = TILE_M * option.tile_n * SUM_NBYTES
+        seconds += (split_k - 1) * (SECONDS_PER_SEMAPHORE + sums_nbytes / PARTIAL_BYTES_PER_SECOND)
+    elif split_k > 1:
+        seconds += SECONDS_PER_PASS + 2 * split_k * problem.sums_nbytes / PASS_BYTES_PER_SECOND
     return seconds
 
 
-__all__ = ["MAX_CHUNKS", "Cut", "Problem", "Side", "candidates"]
+__all__ = ["MAX_SPLIT_K", "CostOperand", "CostProblem", "WgmmaConfig", "candidates"]

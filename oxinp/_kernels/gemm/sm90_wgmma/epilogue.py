@@ -1,8 +1,7 @@
-"""The way of sums out of the registers of the kernels for Hopper: what finishes them, and what stores them anywhere.
+"""Epilogues of the wgmma kernels on sums in registers, and direct stores from registers.
 
-Rows that begin at multiples of 16 bytes are stored by bulk copies, `ResultTile`. A thread has pairs of neighbours, two
-rows of them (see `wgmma.Accumulator`); an epilogue reads its inputs for those. Where a tile sticks out of C, it reads
-the inputs of the last row or column again: what comes of that is not stored.
+A thread has pairs of neighbouring sums in two rows (see `wgmma.Accumulator`); the epilogue reads its inputs for those.
+Where a tile sticks out of C, it reads the inputs of the last row or column again, and the results are not stored.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from oxinp._kernels.elementwise.chain import Position
     from oxinp._kernels.gemm.epilogue import BoundEpilogue
-    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import Joined
+    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import ReducedSums
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.tile import Finish, Pair
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def place_of(thread: Value) -> tuple[Value, Value]:
-    """Row and column of a thread's first sum among those of a warpgroup."""
+    """Return row and column of a thread's first sum among those of a warpgroup."""
     return (thread >> 5) * 16 + ((thread >> 2) & 7), (thread & 3) * 2
 
 
-class Finisher:
-    """An epilogue over the sums of a warpgroup.
+class FragmentEpilogue:
+    """An epilogue on the sums of a warpgroup, in registers.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class Finisher:
     thread : Value
         This thread's number in its warpgroup.
     width : int
-        Elements that are read at a time: 2, for which the columns of C are an even number, or 1.
+        Elements of an input that are read at a time: 2, if the columns of C are even in number, or 1.
     """
 
     def __init__(
@@ -50,41 +49,43 @@ class Finisher:
         self.epilogue, self.out, self.extents, self.width = epilogue, out, extents, width
         self._row, self._column = place_of(thread)
 
-    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> Finishing:
-        """The way to finish 64 rows of sums whose first is that of element (`row`, `column`)."""
+    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> FragmentVisitor:
+        """Return the visitor of 64 rows of sums, the first of which is element (`row`, `column`)."""
         k = self.epilogue.k
         last_row, last = self.extents[0] - 1, self.extents[1] - self.width
         own = row + self._row
         matrix, loop = self.epilogue.at(outer), len(outer)
         rows = [k.cast(k.min(place, last_row), i64) for place in (own, own + 8)]
         lines = [matrix.moved(loop, place).held() for place in rows]
-        return Finishing(self, lines, loop + 1, column + self._column, last)
+        return FragmentVisitor(self, lines, loop + 1, column + self._column, last)
 
 
-class Finishing:
-    """A `tile.Finish` of one tile, its inputs read in two `lines` from a column on, none behind the last.
+class FragmentVisitor:
+    """Applies an epilogue to the pairs of one tile; a `tile.Finish`.
 
-    Inputs are read box by box: the driver's linker ignores setmaxnreg, and more than a box of them beside the sums is
-    spilled.
+    Inputs are read in two `lines` from a column on, none behind the `last`, and box by box: the driver's linker ignores
+    setmaxnreg, and would spill more than the inputs of a box beside the sums.
     """
 
-    def __init__(self, finisher: Finisher, lines: list[Position], loop: int, column: Value, last: Value) -> None:
-        self.finisher, self.lines, self.loop, self.column, self.last = finisher, lines, loop, column, last
+    def __init__(
+        self, epilogue: FragmentEpilogue, lines: list[Position], loop: int, column: Value, last: Value
+    ) -> None:
+        self.epilogue, self.lines, self.loop, self.column, self.last = epilogue, lines, loop, column, last
 
     def __call__(self, pairs: list[Pair]) -> list[Pair]:
-        """What is written of pairs; all that they need is read before the first is finished."""
-        epilogue, out = self.finisher.epilogue, self.finisher.out
+        """Return the results of pairs; all inputs are read before the first pair is computed."""
+        epilogue, out = self.epilogue.epilogue, self.epilogue.out
         read: dict[tuple[int, int], list[Value]] = {}
         loaded = [self._loaded(i, j, read) for i, j, *_ in pairs]
-        finished: list[Pair] = []
+        apply: list[Pair] = []
         for (i, j, *totals), inputs in zip(pairs, loaded, strict=True):
-            first, second = epilogue.finished(totals, inputs, out)
-            finished.append((i, j, first, second))
-        return finished
+            first, second = epilogue.apply(totals, inputs, out)
+            apply.append((i, j, first, second))
+        return apply
 
     def _loaded(self, i: int, j: int, read: dict[tuple[int, int], list[Value]]) -> list[list[Value]]:
-        """The inputs of a pair, read at once or one after the other; what both lines share, once."""
-        k, width = self.finisher.epilogue.k, self.finisher.width
+        """The inputs of a pair, read as pairs or one by one; inputs that both lines share are read once."""
+        k, width = self.epilogue.epilogue.k, self.epilogue.width
         shifts = range(8 * j, 8 * j + 2, width)
         columns = [k.cast(k.min(self.column + shift if shift else self.column, self.last), i64) for shift in shifts]
         inputs = []
@@ -95,27 +96,27 @@ class Finishing:
         return inputs
 
 
-class Direct:
-    """The way of an accumulator's rows out to matrices in C order, or in that of columns, at any address."""
+class DirectTile:
+    """Stores from registers to matrices by rows or by columns, at any address; the interface of `tile.ResultTile`."""
 
-    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value, *, is_by_columns: bool = False) -> None:
-        self.builder, (self.m, self.n), self.is_by_columns = k, extents, is_by_columns
+    def __init__(self, k: Builder, extents: tuple[Value, ...], thread: Value, *, is_column_major: bool = False) -> None:
+        self.builder, (self.m, self.n), self.is_column_major = k, extents, is_column_major
         self._row, self._column = place_of(thread)
 
     def store(
         self,
         c: Pointer,
-        accumulator: Accumulator | Totals | Joined,
+        accumulator: Accumulator | Totals | ReducedSums,
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
         finish: Finish | None = None,
     ) -> None:
-        """Finish and convert 64 rows of sums, and store what is inside C from element (`row`, `column`) on."""
+        """Apply the epilogue to 64 rows of sums, convert them, and store what is inside C from (`row`, `column`) on."""
         k = self.builder
         m, n = (k.cast(extent, i64) for extent in (self.m, self.n))
         base = c.at(k.cast(outer[0], i64) * m * n) if outer else c
-        row_step, column_step = (1, m) if self.is_by_columns else (n, 1)
+        row_step, column_step = (1, m) if self.is_column_major else (n, 1)
         pairs = accumulator.pairs()
         for half in range(2):
             own_row = row + self._row + 8 * half
@@ -129,7 +130,7 @@ class Direct:
                             line.store(column_step * (8 * j + shift), [k.cast(value, c.type)])
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no store is asynchronous."""
 
 
-__all__ = ["Direct", "Finisher"]
+__all__ = ["DirectTile", "FragmentEpilogue"]

@@ -1,8 +1,8 @@
-"""Long epilogues of the kernels for Hopper: row by row through shared memory.
+"""Long epilogues of the wgmma kernels: row by row in shared memory.
 
-What is done to sums in registers is compiled for each of the up to 128 that a thread has. Here sums go to shared memory
-as they are, 32 columns to a box, and a loop over rows finishes them there: a warp has 16 rows of its own, of which it
-takes one after the other, a lane one or two elements of it. Then the finished box is copied out.
+An epilogue in registers is compiled for each of the up to 128 sums of a thread. Here sums go to shared memory as they
+are, 32 columns to a box, and a loop over rows applies the epilogue there: a warp has 16 rows of its own, one after the
+other, a lane one or two elements of each. Then TMA stores the box.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.gemm.epilogue import BoundEpilogue
-    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import Joined
+    from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import ReducedSums
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
 
 WARP, WARP_ROWS = 32, 16
-ELEMENTS = 2  # that a lane finishes at a time
+ELEMENTS = 2  # of a lane at a time
 NBYTES = (2, 4)  # of elements of C
 
 
-class RowFinisher:
-    """An epilogue over rows of sums; parameters as of `Finisher`."""
+class RowEpilogue:
+    """An epilogue on rows of sums in shared memory; parameters as of `FragmentEpilogue`."""
 
     def __init__(self, epilogue: BoundEpilogue, out: Type, extents: tuple[Value, ...]) -> None:
         self.epilogue, self.out, self.extents = epilogue, out, extents
 
-    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> RowFinishing:
-        """The way to finish rows of sums whose first is that of element (`row`, `column`)."""
-        return RowFinishing(self, row, column, outer)
+    def at(self, row: Value, column: Value, outer: tuple[Value, ...]) -> RowVisitor:
+        """Return the visitor of rows of sums, the first of which is element (`row`, `column`)."""
+        return RowVisitor(self, row, column, outer)
 
 
-class RowFinishing:
-    """How the rows of one tile are finished."""
+class RowVisitor:
+    """Applies an epilogue to the rows of one tile."""
 
-    def __init__(self, finisher: RowFinisher, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
-        self.finisher, self.k = finisher, finisher.epilogue.k
+    def __init__(self, epilogue: RowEpilogue, row: Value, column: Value, outer: tuple[Value, ...]) -> None:
+        self.epilogue, self.k = epilogue, epilogue.epilogue.k
         self.row, self.column, self.loop = row, column, len(outer)
-        self.matrix = finisher.epilogue.at(outer)
+        self.matrix = epilogue.epilogue.at(outer)
         self.width = 0
-        self.place: Any = None  # the column that is read, never one behind the last
-        self.lines: dict[int, Sequence[Value]] = {}  # inputs that all rows share, by their number
+        self.place: Any = None  # the column that is read, at most the last
+        self.lines: dict[int, Sequence[Value]] = {}  # inputs that are the same for all rows, by number
 
     def begin(self, shift: Value, width: int) -> None:
-        """Take elements from this column of the tile on."""
+        """Set the column of the tile from which on elements are computed."""
         self.width = width
-        last = self.finisher.extents[1] - width
+        last = self.epilogue.extents[1] - width
         self.place = self.k.cast(self.k.min(self.column + shift, last), i64)
         self.lines = {
             number: spot.moved(self.loop + 1, self.place).load(width)
@@ -72,21 +72,21 @@ class RowFinishing:
         ]
 
     def load(self, row: Value) -> list[Sequence[Value]]:
-        """The inputs of this thread's elements of a row of the tile, or of the last one of C."""
-        place = self.k.cast(self.k.min(self.row + row, self.finisher.extents[0] - 1), i64)
+        """Return the inputs of this thread's elements of a row of the tile, at most the last row of C."""
+        place = self.k.cast(self.k.min(self.row + row, self.epilogue.extents[0] - 1), i64)
         position = self.matrix.moved(self.loop, place)
         return [
             self.lines.get(number) or spot.moved(self.loop + 1, self.place).load(self.width)
             for number, spot in enumerate(position.inputs)
         ]
 
-    def finished(self, totals: Sequence[Value], loaded: list[Sequence[Value]]) -> list[Value]:
-        """What is written of sums."""
-        return self.finisher.epilogue.finished(totals, loaded, self.finisher.out)
+    def apply(self, totals: Sequence[Value], loaded: list[Sequence[Value]]) -> list[Value]:
+        """Return the results of sums."""
+        return self.epilogue.epilogue.apply(totals, loaded, self.epilogue.out)
 
 
 class RowsTile(ResultTile):
-    """The way of sums out to global memory through a loop that finishes them; parameters as of `ResultTile`."""
+    """A `ResultTile` with a loop over rows that applies the epilogue in shared memory."""
 
     def __init__(self, k: Builder, type: Type, num_warpgroups: int, warpgroup: Value, thread: Value) -> None:
         super().__init__(k, type, num_warpgroups, warpgroup, thread)
@@ -96,16 +96,16 @@ class RowsTile(ResultTile):
         lane = ((thread & 3) * 8) ^ (row_in_atom << 4)
         self._staged = [row + (lane ^ (j * WARP) if j else lane) for j in range(4)]
 
-    def store(  # type: ignore[override] # it is finished otherwise
+    def store(  # type: ignore[override] # another kind of visitor
         self,
         tensor_map: TensorMap,
-        accumulator: Accumulator | Totals | Joined,
+        accumulator: Accumulator | Totals | ReducedSums,
         row: Value,
         column: Value,
         outer: tuple[Value, ...],
-        finish: RowFinishing,
+        finish: RowVisitor,
     ) -> None:
-        """Finish and convert 64 rows of sums, and store what is inside the array from element (`row`, `column`) on."""
+        """Apply the epilogue to 64 rows of sums, and store what is inside the array from (`row`, `column`) on."""
         k, per_box = self.builder, self._columns // 8
         pairs = accumulator.pairs()
         is_first, first = self._thread == 0, (self._thread & (WARP - 1)) * self._width
@@ -120,7 +120,7 @@ class RowsTile(ResultTile):
                     place.offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES).store(0, values)
             k.warp_sync()
             finish.begin(first + number * self._columns if number else first, self._width)
-            self._finish_rows(first, pairs[0][2].type, finish)
+            self._apply_rows(first, pairs[0][2].type, finish)
             publish_shared(k)
             k.barrier(self._barrier, WARPGROUP)
             with k.when(is_first):
@@ -128,8 +128,8 @@ class RowsTile(ResultTile):
                 tensor_map.store(position, self._start)
                 commit_stores(k)
 
-    def _finish_rows(self, first: Value, sums: Type, finish: RowFinishing) -> None:
-        """Finish this warp's rows in place; a lane's elements begin at column `first` of the box."""
+    def _apply_rows(self, first: Value, sums: Type, finish: RowVisitor) -> None:
+        """Apply the epilogue to this warp's rows in place; a lane's elements begin at column `first` of the box."""
         k, width = self.builder, self._width
         of_warp = (self._thread >> 5) * WARP_ROWS
         source = self._start + (first >> 5) * self._box_nbytes  # 32 columns of sums to a buffer
@@ -155,10 +155,10 @@ class RowsTile(ResultTile):
             k.warp_sync()  # a row of C takes the place of sums of other lanes
             for row, swizzle, own, inputs in zip(rows, swizzles, totals, loaded, strict=True):
                 address = self._start + row * SWIZZLE_NBYTES + ((first * self.type.nbytes) ^ swizzle)
-                Pointer(k, address, self.type, "shared").store(0, finish.finished(own, inputs))
+                Pointer(k, address, self.type, "shared").store(0, finish.apply(own, inputs))
             for (i, number), variables in held.items():
                 for variable, value in zip(variables, following[i][number], strict=True):
                     variable.set(value)
 
 
-__all__ = ["NBYTES", "RowFinisher", "RowsTile"]
+__all__ = ["NBYTES", "RowEpilogue", "RowsTile"]

@@ -1,6 +1,6 @@
-"""What the warpgroups of the kernels for Hopper do: one fills a ring of buffers, the others multiply what is in it.
+"""The warp-specialised mainloop of kernels on Hopper: a producer thread fills the ring by TMA, consumers issue wgmma.
 
-`produce` serves whatever Spec has tiles of A and B copied for it.
+`produce` also serves the kernels of `sm90_mma`, whose consumers issue mma.sync.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from oxinp._ptx.wgmma import FORMS, WARPGROUP, Queue, Totals, limit_registers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._kernels.gemm.sm90_wgmma.scheduler import Tiles
+    from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
     from oxinp._ptx.mbarrier import Consumer, Pipeline
     from oxinp._ptx.tile import OperandTile
     from oxinp._ptx.tma import TensorMap
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-# 384 threads begin with 168 registers each; the producers leave theirs to the consumers.
+# 384 threads begin with 168 registers each; the producer warpgroup gives registers to the consumers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-MAX_WHOLE_FRAGMENTS = 192  # columns of tiles beside whose sums there is room for all that a step takes of A, twice
+MAX_WHOLE_FRAGMENTS = 192  # tile_n up to which registers hold the fragments of A of a whole k-block, twice
 
 
-class CopiedSpec(Protocol):
-    """What has to be known of a Spec to fill a ring; see `sm90_wgmma.kernel.GemmSpec`."""
+class ProducerSpec(Protocol):
+    """The fields of a Spec that the producer needs; see `WgmmaSpec`."""
 
     @property
     def cluster(self) -> int: ...
     @property
-    def parts(self) -> tuple[int, int]: ...
+    def multicast(self) -> tuple[int, int]: ...
 
 
-class RingSpec(CopiedSpec, Protocol):
-    """What warpgroups have to know of a Spec."""
+class ConsumerSpec(ProducerSpec, Protocol):
+    """The fields of a Spec that the consumers need; see `WgmmaSpec`."""
 
     @property
     def name(self) -> str: ...
@@ -53,8 +53,8 @@ class RingSpec(CopiedSpec, Protocol):
     def is_through_registers(self) -> bool: ...
 
 
-def builder_of(spec: RingSpec) -> Builder:
-    """The builder of a kernel with a warpgroup that copies, and two that multiply."""
+def builder_of(spec: ConsumerSpec) -> Builder:
+    """Return the builder of a kernel with a producer and two consumer warpgroups."""
     return Builder(
         spec.name,
         block=(1 + NUM_CONSUMERS) * WARPGROUP,
@@ -65,7 +65,7 @@ def builder_of(spec: RingSpec) -> Builder:
 
 
 def divide(k: Builder, copy: Callable[[], object], multiply: Callable[[Value, Value], None]) -> None:
-    """Let one thread run `copy`, and all of the consumers `multiply(warpgroup, thread)`."""
+    """Specialise warpgroups: one thread runs `copy`, the consumers run `multiply(warpgroup, thread)`."""
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warpgroup = k.shfl_idx(k.tid >> 7, 0)
     with k.when(warpgroup == 0):
@@ -79,15 +79,15 @@ def divide(k: Builder, copy: Callable[[], object], multiply: Callable[[Value, Va
 
 def produce(
     k: Builder,
-    spec: CopiedSpec,
-    tiles: Tiles,
+    spec: ProducerSpec,
+    tiles: TileScheduler,
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
 ) -> Producer:
-    """Copy the tiles of A and B into the ring, once the kernel before has ended; one thread calls it.
+    """Load the k-blocks of A and B into the ring, once the kernel before has ended; one thread calls it.
 
-    Returns what has filled the ring.
+    Returns the producer's end of the pipeline.
     """
     (a_map, a_tile), (b_map, b_tile) = a, b
     a_map.prefetch()
@@ -100,7 +100,7 @@ def produce(
         row, column = tiles.starts(number, row, column)  # noqa: PLW2901
         with k.range(*tiles.depth_range(number)) as step:
             slot = producer.acquire()
-            of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.parts]
+            of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.multicast]
             a_tile.load(a_map, slot, row, step * a_tile.depth, tiles.rank, of_all[0], outer=of_a)
             b_tile.load(b_map, slot, column, step * b_tile.depth, tiles.rank, of_all[1], outer=of_b)
     return producer
@@ -108,8 +108,8 @@ def produce(
 
 def consume(
     k: Builder,
-    spec: RingSpec,
-    tiles: Tiles,
+    spec: ConsumerSpec,
+    tiles: TileScheduler,
     consumer: Consumer,
     a: OperandTile,
     b: OperandTile,
@@ -117,9 +117,9 @@ def consume(
     number: Value,
     prepare: Callable[..., Any] | None = None,
 ) -> None:
-    """Multiply what comes, and hand 64 rows of sums to `store`; the threads of warpgroup `number` call it.
+    """Multiply the k-blocks of the ring, and call `store` with 64 rows of sums; for the threads of consumer `number`.
 
-    What `prepare` returns, which is called before anything of a tile is multiplied, is `store`'s last argument.
+    `prepare` is called before the mainloop of a tile; what it returns is the last argument of `store`.
     """
     queue = Queue(k)
     sums = queue.accumulator(spec.tile_n, FORMS[spec.type].sums[0])
@@ -155,7 +155,7 @@ def consume(
 
         multiply_next(fragments, is_first=True)
         with k.loop():
-            # In turn, for what is multiplied must not be written.
+            # Two sets of fragments in turn: a wgmma in flight still reads the other one.
             for own in (fragments[1:], fragments) if num_parts == 1 else (fragments,):
                 left.set(left - 1)
                 k.break_if(left == 0)
@@ -190,4 +190,4 @@ def consume(
         store(totals or sums, row + first_row, column, outer, *prepared)
 
 
-__all__ = ["RingSpec", "builder_of", "consume", "divide", "produce"]
+__all__ = ["ConsumerSpec", "builder_of", "consume", "divide", "produce"]

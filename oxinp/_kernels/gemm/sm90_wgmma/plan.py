@@ -1,8 +1,8 @@
-"""Products on Hopper's tensor cores: how `gemm` is cut for a problem, and what is copied so that it can read operands.
+"""Plans of products by the wgmma kernels: the config of a problem, copies of operands that TMA or wgmma cannot read.
 
-The copy engine reads matrices whose rows begin at multiples of 16 bytes, and the tensor cores multiply what is not of
-16 bits only where it runs along K. An operand that is neither is copied once, padded with zeros. Results may lie
-anywhere. Where there are few tiles, blocks take chunks of K, and a reduction joins them.
+TMA reads matrices whose lines begin at multiples of 16 bytes, and wgmma multiplies other types than 16-bit ones only
+K-major. An operand that is neither is copied once, padded with zeros. C may lie anywhere. Where there are few tiles, K
+is split: serially or over a cluster in the kernel, or in parallel, with a reduction after it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,21 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.epilogue import MAX_LENGTH, bind, length
-from oxinp._kernels.gemm.operand import Source, Stack
+from oxinp._kernels.gemm.operand import Source, StridedBatch
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.cost import MAX_CHUNKS, Cut, Problem, Side, candidates
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.cost import MAX_SPLIT_K, CostOperand, CostProblem, WgmmaConfig, candidates
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import TILE_M
+from oxinp._kernels.gemm.sm90_wgmma.sharing import SHARINGS
+from oxinp._kernels.gemm.sm90_wgmma.spec import OUTS, TILES_N, WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.split_k import split_ranges
+from oxinp._kernels.gemm.sm90_wgmma.store import (
+    BulkColumns16,
+    BulkColumns32,
+    BulkRows,
+    DirectColumns,
+    DirectRows,
+    RolledRows,
+)
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, touched_nbytes
 from oxinp._kernels.reduce import plan as reduce
@@ -30,41 +41,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.gemm.epilogue import Epilogue, Finish
+    from oxinp._kernels.gemm.epilogue import Epilogue, EpilogueSpec
+    from oxinp._kernels.gemm.sm90_wgmma.store import Store
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
 ARCHITECTURE = (9, 0)
-# What is multiplied as what: the bytes of bools are 0 or 1.
+# Types of operands, and as what they are multiplied: the bytes of bools are 0 or 1.
 MULTIPLIED: dict[Type, Type] = {f16: f16, bf16: bf16, f32: f32, i8: i8, u8: u8, pred: u8}
-MIN_CHUNK_NBYTES = 512  # of K
+MIN_SPLIT_NBYTES = 512  # of K per range
 BARRIERS_NBYTES = 1024
-MAX_ROLLED_LENGTH = 128  # of epilogues in instructions: they are compiled for 16 or 32 sums
-MIN_COPIED = 1 << 22  # products from which copies are worth their launches
+MAX_ROLLED_LENGTH = 128  # instructions of a rolled epilogue, which is compiled for 16 or 32 sums
+MIN_COPIED = 1 << 22  # multiply-adds from which copies of operands are worth their launches
 
 
-def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None = None) -> Plan | None:
-    """Launches of C = A @ B in C order; None where others are to be asked.
+def plan(a: Source, b: Source, out: Type, device: Device, epilogue: Epilogue | None = None) -> Plan | None:
+    """Return the plan of C = A @ B in C order; None if the family does not multiply these, or is not faster.
 
     Parameters
     ----------
     a, b : Source
         Of one type, a key of `MULTIPLIED`.
     out : Type
-        Of C; with a finish, of the product as it would be without: sums are the same.
+        Of C; with an epilogue, of the product as it would be without it: the sums are the same.
     device : Device
-    finish : Finish, optional
-        What becomes of the sums, and of which type C is. Its inputs are ``"in2"`` and so on. Strides of its arrays
-        are those along matrices, if there are several, rows and columns. None where the product would be cut along K.
+    epilogue : Epilogue, optional
+        Its inputs are ``"in2"`` and so on; strides of its arrays are those along the batch, if there is one, rows and
+        columns. The plan is a single launch, or None where the product needs a parallel split-K.
     """
     type_ = MULTIPLIED.get(a.type)
-    if device.cc != ARCHITECTURE or type_ is None or out not in wgmma_kernel.OUTS[type_]:
+    if device.cc != ARCHITECTURE or type_ is None or out not in OUTS[type_]:
         return None
     m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
     depth, count = a.run if a.major == "k" else a.lines, a.num_c
     sources = [x._replace(type=type_) for x in (a, b)]
     copied = [not source.is_readable for source in sources]
-    # What is multiplied as tf32 also comes through registers, where the product is turned.
+    # An A along M comes through registers where f32 is multiplied as tf32: then C is computed as its transpose.
     if type_ is f32 and copied == [False, True] and sources[1].is_reachable and n * out.nbytes % ALIGN == 0:
         copied = [False, False]
     if any(copied) and count * m * n * depth < MIN_COPIED:
@@ -78,9 +90,9 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
             sources[i] = source.copied()
             pointers[i] = scratch.take(sources[i].num_matrices * sources[i].lines * sources[i].pitch * type_.nbytes)
             steps += _copies(source, sources[i], pointers[i], device)
-    readable = Product(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, finish)
-    if finish is not None and (
-        any(x.is_complex for x in finish.types(readable.acc)) or not readable.is_legal(readable.choose())
+    readable = WgmmaProduct(type_, out, (sources[0], sources[1]), (m, n, depth, count), device, epilogue)
+    if epilogue is not None and (
+        any(x.is_complex for x in epilogue.types(readable.acc)) or not readable.is_legal(readable.choose())
     ):
         return None
     steps += readable.steps((Argument("out0"), pointers[0], pointers[1]), scratch)
@@ -88,7 +100,7 @@ def plan(a: Source, b: Source, out: Type, device: Device, finish: Finish | None 
 
 
 def _copies(source: Source, copy: Source, to: Argument, device: Device) -> Iterator[Step]:
-    """Yield the launches that copy an operand, and write zeros behind its lines."""
+    """Yield the launches that copy an operand, and pad its lines with zeros."""
     type_ = source.type
     strides = (source.pitch, 1) if source.major == copy.major else (1, source.pitch)
     batch, moves = source.batch or (copy.num_matrices,), source.moves or (source.distance,)
@@ -122,8 +134,8 @@ def _add(k: Builder, a: Value, b: Value) -> Value:
     return a + b
 
 
-class Product:
-    """A product of operands that can be read.
+class WgmmaProduct:
+    """A product of operands that TMA and wgmma can read.
 
     Parameters
     ----------
@@ -132,7 +144,7 @@ class Product:
     sources : tuple of Source
     shape : (m, n, depth, count)
     device : Device
-    finish : Finish, optional
+    epilogue : Epilogue, optional
     """
 
     def __init__(
@@ -142,97 +154,104 @@ class Product:
         sources: tuple[Source, Source],
         shape: tuple[int, int, int, int],
         device: Device,
-        finish: Finish | None = None,
+        epilogue: Epilogue | None = None,
     ) -> None:
         self.type, self.out, self.sources, self.device = type_, out, sources, device
         self.acc = FORMS[type_].sums[0]
         self.m, self.n, self.depth, self.count = shape
-        self.finish = finish
+        self.epilogue = epilogue
         self.written = out  # the type of C
         self.length = 0  # of the epilogue
-        self._epilogues: dict[bool, tuple[Epilogue | None, tuple[int, ...]]] = {}  # by whether the product is turned
-        if finish is not None:
-            self.length = length(finish, self.acc)
-            self.written = finish.types(self.acc)[finish.result]
+        self._bound: dict[bool, tuple[EpilogueSpec | None, tuple[int, ...]]] = {}  # by whether C is transposed
+        if epilogue is not None:
+            self.length = length(epilogue, self.acc)
+            self.written = epilogue.types(self.acc)[epilogue.result]
 
     def is_bulk(self, out: Type) -> bool:
-        """Whether rows of C begin where bulk copies write."""
+        """Whether rows of C of a type begin at multiples of 16 bytes."""
         return self.n * out.nbytes % ALIGN == 0
 
-    def epilogue(self, cut: Cut) -> tuple[Epilogue | None, tuple[int, ...]]:
-        """What a cut's kernel makes of its sums, and its parameters; rows of what is turned are columns of C."""
-        if self.finish is None:
+    def bound_epilogue(self, config: WgmmaConfig) -> tuple[EpilogueSpec | None, tuple[int, ...]]:
+        """Return the Spec of the epilogue for a config, and its constants; of the transpose, rows are columns of C."""
+        if self.epilogue is None:
             return None, ()
-        if cut.is_turned not in self._epilogues:
-            strides = [x.strides for x in self.finish.arrays]
-            if cut.is_turned:
+        if config.is_transposed not in self._bound:
+            strides = [x.strides for x in self.epilogue.arrays]
+            if config.is_transposed:
                 strides = [(*outer, column, row) for *outer, row, column in strides]
-            is_paired = self.is_bulk(self.written) and not cut.is_turned
-            self._epilogues[cut.is_turned] = bind(self.finish, strides, is_paired=is_paired)
-        return self._epilogues[cut.is_turned]
+            is_paired = self.is_bulk(self.written) and not config.is_transposed
+            self._bound[config.is_transposed] = bind(self.epilogue, strides, is_paired=is_paired)
+        return self._bound[config.is_transposed]
 
-    def spec(self, cut: Cut) -> GemmSpec:
-        """The kernel of a cut."""
-        is_cut = cut.num_chunks > 1 and not cut.is_relayed
-        out = self.acc if is_cut else self.written
-        a, b = reversed(self.sources) if cut.is_turned else self.sources
-        spec = GemmSpec(
+    def spec(self, config: WgmmaConfig) -> WgmmaSpec:
+        """Return the kernel's Spec of a config; raises ValueError where there is none."""
+        is_parallel_split_k = config.split_k > 1 and not config.is_serial_split_k
+        out = self.acc if is_parallel_split_k else self.written
+        a, b = reversed(self.sources) if config.is_transposed else self.sources
+        sharing = SHARINGS.get((config.cluster, config.shared))
+        if sharing is None:
+            raise ValueError(f"the blocks of a cluster of {config.cluster} do not share {config.shared!r}")
+        return WgmmaSpec(
             self.type,
             out,
             a.major,
             b.major,
-            cut.tile_n,
-            cut.num_stages,
-            cut.cluster,
-            is_sliced=self.count > 1 or is_cut,
-            # As good as chains of f32 multiply-adds.
+            config.tile_n,
+            config.num_stages,
+            sharing,
+            self.store(config, out, is_through_registers=self.type is f32 and a.major != "k"),
+            self.bound_epilogue(config)[0],
+            is_batched=self.count > 1 or is_parallel_split_k,
+            # So that sums are as good as chains of f32 multiply-adds.
             is_promoted=self.out is f32 and self.type.nbytes == f16.nbytes,
-            shared=cut.shared,
-            epilogue=self.epilogue(cut)[0],
-            is_by_columns=cut.is_turned,
-            is_in_runs=cut.is_relayed,
+            is_serial_split_k=config.is_serial_split_k,
         )
-        is_bulk = self.is_bulk(out)
-        if not cut.is_turned:
-            is_bulk &= cut.tile_n * out.nbytes % SWIZZLE_NBYTES == 0
-        elif not spec.is_through_registers:
-            is_bulk &= out.nbytes == f16.nbytes
-        return spec._replace(is_bulk=is_bulk, is_rolled=self.length > MAX_LENGTH)
 
-    def is_legal(self, cut: Cut) -> bool:
-        """Whether there is a kernel that fits the device."""
-        spec = self.spec(cut)
-        most = max(1, min(MAX_CHUNKS, self.depth * self.type.nbytes // MIN_CHUNK_NBYTES))
-        if not 1 <= cut.num_chunks <= most:
+    def store(self, config: WgmmaConfig, out: Type, *, is_through_registers: bool) -> type[Store]:
+        """Return how C is stored: in bulk where its alignment allows it, rolled where the epilogue is long."""
+        is_bulk = self.is_bulk(out)
+        if config.is_transposed:
+            if is_through_registers:
+                return BulkColumns32 if is_bulk else DirectColumns
+            return BulkColumns16 if is_bulk and out.nbytes == f16.nbytes else DirectColumns
+        if not is_bulk or config.tile_n * out.nbytes % SWIZZLE_NBYTES:
+            return DirectRows
+        return RolledRows if self.length > MAX_LENGTH else BulkRows
+
+    def is_legal(self, config: WgmmaConfig) -> bool:
+        """Whether there is a kernel for a config, and it fits the device."""
+        most = max(1, min(MAX_SPLIT_K, self.depth * self.type.nbytes // MIN_SPLIT_NBYTES))
+        if not 1 <= config.split_k <= most:
             return False
-        if self.finish is not None and cut.num_chunks > 1 and not cut.is_relayed:
-            return False
-        if self.length > MAX_ROLLED_LENGTH:
+        if self.epilogue is not None and config.split_k > 1 and not config.is_serial_split_k:
             return False
         try:
+            spec = self.spec(config)
             spec.check()
         except ValueError:
+            return False
+        if self.length > (MAX_ROLLED_LENGTH if spec.store is RolledRows else MAX_LENGTH):
             return False
         if spec.shared_nbytes + BARRIERS_NBYTES > self.device.max_shared_nbytes:
             return False
         num_k = -(-self.depth // spec.depth)
-        m, n = (self.n, self.m) if cut.is_turned else (self.m, self.n)
-        beside, above = spec.parts
-        num_tiles = -(-m // (wgmma_kernel.TILE_M * above)) * -(-n // (cut.tile_n * beside)) * self.count
-        if cut.is_relayed:  # a run per block: nobody waits for one that has not begun
-            return num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
-        chunk = -(-num_k // cut.num_chunks)
-        is_halved = cut.shared != "c" or (
-            num_k - (-(-num_k // chunk) - 1) * chunk > 1  # the last chunk has halves, too
-            # In one wave: nothing is multiplied while sums meet.
-            and num_tiles * cut.num_chunks * cut.cluster <= self.device.num_sms
+        m, n = (self.n, self.m) if config.is_transposed else (self.m, self.n)
+        beside, above = spec.multicast
+        num_tiles = -(-m // (TILE_M * above)) * -(-n // (config.tile_n * beside)) * self.count
+        if config.is_serial_split_k:  # a range per block, so that no block waits for one that has not begun
+            return num_tiles * config.split_k * config.cluster <= self.device.num_sms
+        num_ranges, length = split_ranges(num_k, config.split_k)
+        is_halved = config.shared != "c" or (
+            num_k - (num_ranges - 1) * length > 1  # the last range can be halved, too
+            # In one wave: a cluster multiplies nothing while it adds up its sums.
+            and num_tiles * config.split_k * config.cluster <= self.device.num_sms
         )
-        return is_halved and (cut.num_chunks == 1 or self.out in (self.acc, f16, bf16))
+        return is_halved and (config.split_k == 1 or self.out in (self.acc, f16, bf16))
 
-    def candidates(self) -> Iterator[tuple[float, Cut]]:
-        """Yield what may be chosen, with the seconds that the model expects."""
+    def candidates(self) -> Iterator[tuple[float, WgmmaConfig]]:
+        """Yield the legal configs of the cost model, with the seconds that it expects."""
         a, b = (
-            Side(
+            CostOperand(
                 extent,
                 x.num_matrices * x.lines * x.run * self.type.nbytes,
                 1 if x.major == "k" else SWIZZLE_NBYTES // self.type.nbytes,
@@ -243,55 +262,57 @@ class Product:
         size = self.count * self.m * self.n
         depth_nbytes = self.depth * self.type.nbytes
         is_bulk = self.is_bulk(self.written) and self.written.nbytes == f16.nbytes
-        problem = Problem(a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk)
+        problem = CostProblem(
+            a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk
+        )
         is_through_registers = self.type is f32 and self.sources[1].major == "mn"
-        for seconds, cut in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
-            if self.is_legal(cut):
-                yield seconds, cut
+        for seconds, config in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
+            if self.is_legal(config):
+                yield seconds, config
 
-    def choose(self) -> Cut:
-        """The cut that was measured to be best near this problem, or that the model expects to take the least time.
+    def choose(self) -> WgmmaConfig:
+        """Return the config that was measured to be best near this problem, or that the cost model prefers.
 
-        With a finish that of the product without, which need not be legal here.
+        With an epilogue it is that of the product without it, which need not be legal here.
         """
-        if self.finish is not None:
+        if self.epilogue is not None:
             shape = (self.m, self.n, self.depth, self.count)
-            return Product(self.type, self.out, self.sources, shape, self.device).choose()
+            return WgmmaProduct(self.type, self.out, self.sources, shape, self.device).choose()
         key = (self.type.name, self.out.name)
         layout = (self.sources[0].major, self.sources[1].major)
         shape = (self.count, self.m, self.n, self.depth)
         choice = Choice(
-            "matmul/hopper", key, layout, shape, Cut, self.is_legal, lambda: self.ranked()[0], self.worth_trying
+            "matmul/wgmma", key, layout, shape, WgmmaConfig, self.is_legal, lambda: self.ranked()[0], self.worth_trying
         )
-        cut: Cut = decide(choice, self.device)
-        return cut
+        config: WgmmaConfig = decide(choice, self.device)
+        return config
 
-    def ranked(self) -> list[Cut]:
-        """What may be chosen, the most promising first."""
-        return [cut for _, cut in sorted(self.candidates())]
+    def ranked(self) -> list[WgmmaConfig]:
+        """Return the legal configs of the cost model, the fastest first."""
+        return [config for _, config in sorted(self.candidates())]
 
-    def worth_trying(self) -> Iterator[Cut]:
-        """Yield these, then every other cut there is."""
+    def worth_trying(self) -> Iterator[WgmmaConfig]:
+        """Yield those, then every other legal config."""
         yield from self.ranked()
-        chunks = [*((1 << i, False) for i in range(MAX_CHUNKS.bit_length())), (2, True), (3, True), (4, True)]
-        sizes = product(wgmma_kernel.TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), chunks, "bac", (False, True))
-        for tile_n, num_stages, cluster, (num_chunks, is_relayed), shared, is_turned in sizes:
-            cut = Cut(tile_n, num_stages, cluster, num_chunks, shared, is_turned, is_relayed)
-            if self.is_legal(cut) and (cut.cluster > 1 or cut.shared == "b"):
-                yield cut
+        splits = [*((1 << i, False) for i in range(MAX_SPLIT_K.bit_length())), (2, True), (3, True), (4, True)]
+        sizes = product(TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), splits, "bac", (False, True))
+        for tile_n, num_stages, cluster, (split_k, is_serial_split_k), shared, is_transposed in sizes:
+            config = WgmmaConfig(tile_n, num_stages, cluster, split_k, shared, is_transposed, is_serial_split_k)
+            if self.is_legal(config):
+                yield config
 
     def steps(self, pointers: tuple[Argument, Argument, Argument], scratch: Scratch) -> Iterator[Step]:
-        """Yield the launches, by the addresses of C, A and B."""
-        cut = self.choose()
-        spec = self.spec(cut)
-        stack = None
+        """Yield the launches, given where C, A and B lie."""
+        config = self.choose()
+        spec = self.spec(config)
+        batch = None
         a, b = self.sources
         m, n, (c, *operands), nbytes = self.m, self.n, pointers, self.type.nbytes
-        if cut.is_turned:
+        if config.is_transposed:
             a, b, m, n, operands = b, a, n, m, operands[::-1]
-        if spec.is_sliced:
-            num_chunks = 1 if cut.is_relayed else cut.num_chunks
-            stack = Stack(self.count, a.distance * nbytes, b.distance * nbytes, num_chunks)
+        if spec.is_batched:
+            split_k = 1 if config.is_serial_split_k else config.split_k
+            batch = StridedBatch(self.count, a.distance * nbytes, b.distance * nbytes, split_k)
         strides = (self.n * spec.out.nbytes, a.pitch * nbytes, b.pitch * nbytes)
         product = wgmma_kernel.plan(
             spec,
@@ -300,32 +321,32 @@ class Product:
             self.depth,
             self.device.num_sms,
             strides,
-            stack,
-            self.epilogue(cut)[1],
-            cut.num_chunks,
+            batch,
+            self.bound_epilogue(config)[1],
+            config.split_k,
         )
-        is_cut = cut.num_chunks > 1 and not cut.is_relayed
-        num_slices = stack.num_slices(-(-self.depth // spec.depth)) if stack is not None else 1
-        partial = scratch.take(num_slices * self.m * self.n * self.acc.nbytes) if is_cut else c
+        is_parallel_split_k = config.split_k > 1 and not config.is_serial_split_k
+        num_slices = batch.num_slices(-(-self.depth // spec.depth)) if batch is not None else 1
+        partial = scratch.take(num_slices * self.m * self.n * self.acc.nbytes) if is_parallel_split_k else c
         read = sum(x.num_matrices * x.lines * x.run for x in (a, b)) * nbytes
-        if self.finish is not None:
-            shape = (self.count, self.m, self.n) if spec.is_sliced else (self.m, self.n)
-            read += touched_nbytes(shape, self.finish.arrays)
-        written = self.count * (cut.num_chunks if is_cut else 1) * self.m * self.n * spec.out.nbytes
+        if self.epilogue is not None:
+            shape = (self.count, self.m, self.n) if spec.is_batched else (self.m, self.n)
+            read += touched_nbytes(shape, self.epilogue.arrays)
+        written = self.count * (config.split_k if is_parallel_split_k else 1) * self.m * self.n * spec.out.nbytes
         work = Work(2 * self.count * self.m * self.n * self.depth, read + written)
         sums = scratch.take(product.scratch_nbytes)
         yield from product.with_work(work).on(out0=partial, in0=operands[0], in1=operands[1], scratch=sums)
-        if is_cut:
+        if is_parallel_split_k:
             yield from self.joined(num_slices // self.count, partial, c, scratch)
 
-    def joined(self, num_chunks: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
-        """Yield the launches that sum up the chunks of every matrix."""
+    def joined(self, split_k: int, partial: Argument, c: Argument, scratch: Scratch) -> Iterator[Step]:
+        """Yield the launches that sum up the partial products of every matrix."""
         size = self.m * self.n
-        inputs = (Operand(self.acc, (num_chunks * size, size, 1)),)
+        inputs = (Operand(self.acc, (split_k * size, size, 1)),)
         output = Operand(self.out, (size, 1))
-        shape = (self.count, num_chunks, size)
+        shape = (self.count, split_k, size)
         joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
         yield from joined.on(out0=c, in0=partial, scratch=scratch.take(joined.scratch_nbytes))
 
 
-__all__ = ["ARCHITECTURE", "MULTIPLIED", "Cut", "Product", "plan"]
+__all__ = ["ARCHITECTURE", "MULTIPLIED", "WgmmaConfig", "WgmmaProduct", "plan"]

@@ -1,4 +1,4 @@
-"""Which tiles of C a block of the kernels for Hopper works on, in which order, and over which part of K."""
+"""The tile scheduler of persistent kernels on Hopper: tiles of C per block, their order, and their k-blocks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
 
 TILE_M = 128  # rows of C per tile
 NUM_CONSUMERS = 2
-ROWS = TILE_M // NUM_CONSUMERS  # of C that one consumer owns
-DEPTH_NBYTES = 128  # of K per tile
-STEPS = 4  # wgmmas along that
-SUPERTILE = 16  # tiles along M that are worked on together
+ROWS = TILE_M // NUM_CONSUMERS  # of a tile that one consumer owns
+DEPTH_NBYTES = 128  # of a k-block
+STEPS = 4  # wgmmas along a k-block
+SUPERTILE = 16  # tiles along M that concurrent blocks work on
 
 
-class Tiles:
+class TileScheduler:
     """The tiles of C, `height` rows and `width` columns each, and this block's share of them.
+
+    A slice is one matrix of a batch, or one range of K of it, with a partial product of its own.
 
     Attributes
     ----------
     num_slices : Value or None
-        How many such C there are, one after the other; None for one.
+        None where there is no batch.
     rank : Value
         This block's in its cluster.
     """
@@ -38,37 +40,37 @@ class Tiles:
         cluster: int,
         width: int,
         *,
-        is_sliced: bool = False,
+        is_batched: bool = False,
         shared: str = "b",
         band: int = SUPERTILE,
         height: int = TILE_M,
     ) -> None:
         self.builder, self.cluster, self.width, self.band, self.height = k, cluster, width, band, height
-        # Those of a cluster, else they are side by side; or it has one tile, and each block half of K.
+        # Tiles of a cluster lie one above the other, else side by side; or it has one tile, each block half of K.
         self.are_stacked, self.are_halved = shared == "b", shared == "c"
         self.num_m, self.num_n, self.num_k = (k.scalar(name, u32) for name in ("num_m", "num_n", "num_k"))
         self.num_slices: Value | None = None
-        if is_sliced:
-            self.num_slices, self.num_chunks, self.chunk, self.a_moves, self.b_moves = (
+        if is_batched:
+            self.num_slices, self.split_k, self.chunk, self.a_moves, self.b_moves = (
                 k.scalar(name, u32) for name in ("num_slices", "num_chunks", "chunk", "a_moves", "b_moves")
             )
         self.rank = k.special("cluster_ctarank") if cluster > 1 else k.const(0, u32)
 
     @contextmanager
     def each(self) -> Iterator[tuple[Value, Value]]:
-        """Run the block for this block's tiles of the only slice: (first row, first column)."""
+        """Run what is inside for this block's tiles, without a batch: (first row, first column)."""
         with self.each_sliced() as (_, row, column):
             yield row, column
 
     @contextmanager
     def each_sliced(self) -> Iterator[tuple[Value | None, Value, Value]]:
-        """Run the block for this block's tiles: (number of the slice, if there are some, first row, first column)."""
+        """Run what is inside for this block's tiles: (slice, None without a batch; first row; first column)."""
         first, total, stride = self.share()
         with self.builder.range(first, total, stride) as tile:
             yield self.place(tile)
 
     def share(self) -> tuple[Value, Value, Value]:
-        """Numbers of this block's tiles: the first one, one behind the last, the step; a cluster's count as one."""
+        """Return the numbers of this block's tiles, as a range: first, end, step; a cluster's tiles count as one."""
         k, cluster = self.builder, self.cluster
         per_m, per_n = (1, 1) if self.are_halved else (cluster, 1) if self.are_stacked else (1, cluster)
         self._height = self.band // per_m
@@ -80,7 +82,7 @@ class Tiles:
         return first, self._per_slice if self.num_slices is None else self._per_slice * self.num_slices, stride
 
     def place(self, tile: Value) -> tuple[Value | None, Value, Value]:
-        """Number of the slice, first row and first column of a tile of this block's."""
+        """Return slice, first row and first column of a tile of this block."""
         k, cluster, num_m, height = self.builder, self.cluster, self._num_m, self._height
         number = None if self.num_slices is None else tile / self._per_slice
         of_slice = tile if number is None else tile - number * self._per_slice
@@ -99,11 +101,11 @@ class Tiles:
         return number, m * self.height, n * self.width
 
     def depth_range(self, number: Value | None) -> tuple[Value, Value]:
-        """Tiles of K that this block has of a slice: the first one, and the one behind the last."""
+        """Return the first k-block that this block computes of a slice, and the one behind its last."""
         k = self.builder
         first, end = k.const(0, u32), self.num_k
         if number is not None:
-            first = number % self.num_chunks * self.chunk
+            first = number % self.split_k * self.chunk
             end = k.min(first + self.chunk, self.num_k)
         if not self.are_halved:
             return first, end
@@ -111,16 +113,16 @@ class Tiles:
         return k.where(self.rank == 0, first, middle), k.where(self.rank == 0, middle, end)
 
     def starts(self, number: Value | None, row: Value, column: Value) -> tuple[Value, Value]:
-        """Where the lines of A and of B begin that belong to a row and a column of a slice."""
+        """Return the lines of A and of B that belong to a row and a column of a slice."""
         del number
         return row, column
 
     def matrices(self, number: Value | None) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """What stands before the rows and columns of A's and B's tiles in a slice."""
+        """Return the outer TMA coordinates of A and of B of a slice: none without a batch."""
         if number is None:
             return (), ()
-        matrix = number / self.num_chunks
+        matrix = number / self.split_k
         return (matrix * self.a_moves,), (matrix * self.b_moves,)
 
 
-__all__ = ["DEPTH_NBYTES", "NUM_CONSUMERS", "ROWS", "STEPS", "SUPERTILE", "TILE_M", "Tiles"]
+__all__ = ["DEPTH_NBYTES", "NUM_CONSUMERS", "ROWS", "STEPS", "SUPERTILE", "TILE_M", "TileScheduler"]

@@ -14,7 +14,7 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.fp16x2.convert import padded
-from oxinp._kernels.gemm.fp16x2.kernel import DEPTH, SplitGemmSpec
+from oxinp._kernels.gemm.fp16x2.kernel import DEPTH, Fp16x2Spec
 from oxinp._kernels.gemm.operand import Matrices, Source
 from oxinp._kernels.plan import ALIGNMENT, Plan
 from oxinp._ptx.types import c64, f32, from_dtype
@@ -27,7 +27,7 @@ DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBY
 SHAPES = {np.float32: (23, 37, 1030), np.complex64: (23, 19, 515)}
 TYPES = pytest.mark.parametrize("dtype", SHAPES, ids=lambda dtype: dtype.__name__)
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
-SPECS = [SplitGemmSpec(*majors, pairs, type_) for type_ in (f32, c64) for majors in MAJORS for pairs in (True, False)]
+SPECS = [Fp16x2Spec(*majors, pairs, type_) for type_ in (f32, c64) for majors in MAJORS for pairs in (True, False)]
 
 
 def scales(x, axis):
@@ -49,8 +49,8 @@ class Fp16x2Plan(GuardedPlan):
     def __init__(self, a, b, majors, alignment=256):
         super().__init__(machine(), a, b, majors, alignment)
 
-    def planned(self, native):
-        return fp16x2.plan(*self.sources, native, DEVICE)
+    def planned(self, fallback):
+        return fp16x2.plan(*self.sources, fallback, DEVICE)
 
     def halves(self):
         """Hi and lo of A, then of B, as they lie, padding and all: parts one after the other along M or N."""
@@ -230,7 +230,7 @@ H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBY
 @pytest.mark.parametrize("type_", [f32, c64], ids=str)
 def test_workspace_is_that_of_the_operands(type_):
     matrices = Matrices(type_, (4096, 1), 256)
-    plan = select.plan_split((4096, 4096), 4096, matrices, matrices, H200)
+    plan = select.plan_fp16x2((4096, 4096), 4096, matrices, matrices, H200)
     assert plan.scratch_nbytes <= 2 * 4096**2 * type_.nbytes * 1.001
 
 
@@ -247,4 +247,4 @@ def test_others_stay_native(shape, depth, cc):
     batch = (0,) * (len(shape) - 2)
     a, b = Matrices(f32, (*batch, depth, 1), 256), Matrices(f32, (*batch, shape[-1], 1), 256)
     device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
-    assert select.plan_split(shape, depth, a, b, device) is None
+    assert select.plan_fp16x2(shape, depth, a, b, device) is None

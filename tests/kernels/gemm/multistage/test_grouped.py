@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm.multistage import grouped
-from oxinp._kernels.gemm.multistage.grouped import Group, Problem
+from oxinp._kernels.gemm.multistage.grouped import Group, GroupedProblem
 from oxinp._ptx.types import c64, f16, f32, f64, i64
 from tests.kernels.blas3.test_plan import check_assembled
 from tests.kernels.machine import execute, machine
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
-SHAPES = [(40, 70, 20), (1, 1, 1), (100, 33, 130), (64, 64, 64), (5, 200, 7)]
+MMA_SHAPES = [(40, 70, 20), (1, 1, 1), (100, 33, 130), (64, 64, 64), (5, 200, 7)]
 
 
 def draw(rng, dtype, *shape):
@@ -28,11 +28,11 @@ def draw(rng, dtype, *shape):
 def test_every_problem(type_, acc, majors, count):
     here, rng = machine(), np.random.default_rng(count)
     problems, operands, held = [], [], []
-    for m, n, depth in SHAPES[:count]:
+    for m, n, depth in MMA_SHAPES[:count]:
         a, b = draw(rng, type_.dtype, m, depth), draw(rng, type_.dtype, depth, n)
         stored = [np.ascontiguousarray(x) for x in (a if majors[0] == "k" else a.T, b if majors[1] == "mn" else b.T)]
         addresses = [here.upload(x) for x in (np.zeros((m, n), type_.dtype), *stored)]
-        problems.append(Problem(*addresses, (m, n, depth), (n, *[x.shape[1] for x in stored])))
+        problems.append(GroupedProblem(*addresses, (m, n, depth), (n, *[x.shape[1] for x in stored])))
         operands.append((a, b))
         held += addresses
     plan, table = grouped.plan(Group(type_, acc, type_, *majors), problems, DEVICE)
@@ -53,14 +53,14 @@ def test_every_problem(type_, acc, majors, count):
 
 
 def test_long_problems_come_first_and_work_is_counted():
-    problems = [Problem(0, 0, 0, shape, (shape[1], shape[2], shape[1])) for shape in SHAPES]
+    problems = [GroupedProblem(0, 0, 0, shape, (shape[1], shape[2], shape[1])) for shape in MMA_SHAPES]
     plan, table = grouped.plan(Group(f32, f32, f32), problems, DEVICE)
-    assert table[:, 5].tolist() == sorted((shape[2] for shape in SHAPES), reverse=True)
-    assert plan.launch.work.flops == sum(2 * m * n * depth for m, n, depth in SHAPES)
+    assert table[:, 5].tolist() == sorted((shape[2] for shape in MMA_SHAPES), reverse=True)
+    assert plan.launch.work.flops == sum(2 * m * n * depth for m, n, depth in MMA_SHAPES)
     assert table[0, -1] == 0
 
 
 @pytest.mark.parametrize(("type_", "acc"), [(f64, f64), (f32, f32), (f16, f32), (c64, c64)], ids=str)
 def test_assembles_without_spills(type_, acc, request, tmp_path):
-    problems = [Problem(0, 0, 0, (256, 256, 256), (256, 256, 256))]
+    problems = [GroupedProblem(0, 0, 0, (256, 256, 256), (256, 256, 256))]
     check_assembled(grouped.plan(Group(type_, acc, type_), problems, DEVICE).plan.launch.kernel, request, tmp_path)

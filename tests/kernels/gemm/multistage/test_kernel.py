@@ -11,15 +11,15 @@ from asv_benchmarks.kernels import multistage as program
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.cost import tilings_of
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.cost import measured_tiles
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
 from tests.kernels.machine import REQUIRE_GPU, execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
-def spec(type_, acc, unit, a="k", b="mn", copy=(0, 0), batch=0, split=False, tile=(64, 64, 16, 32), depth=16, stages=3):
-    return AnyGemmSpec(type_, acc, acc if split else type_, a, b, *copy, unit, *tile, depth, stages, batch, split)
+def spec(type_, acc, mma, a="k", b="mn", copy=(0, 0), batch=0, split=False, tile=(64, 64, 16, 32), depth=16, stages=3):
+    return MultistageSpec(type_, acc, acc if split else type_, a, b, *copy, mma, *tile, depth, stages, batch, split)
 
 
 class Device(NamedTuple):
@@ -33,8 +33,8 @@ class Device(NamedTuple):
 
 TENSOR = (64, 64, 32, 32)
 SPECS = [
-    *(spec(f64, f64, "tensor_sm80", a, b, (8, 8), tile=TENSOR) for a in ("k", "mn") for b in ("k", "mn")),
-    spec(f64, f64, "tensor_sm80", "k", "mn", (16, 8), tile=(64, 32, 32, 16), depth=32),
+    *(spec(f64, f64, "dmma_sm80", a, b, (8, 8), tile=TENSOR) for a in ("k", "mn") for b in ("k", "mn")),
+    spec(f64, f64, "dmma_sm80", "k", "mn", (16, 8), tile=(64, 32, 32, 16), depth=32),
     spec(f32, f32, "fma", "k", "mn", (4, 16)),
     spec(f32, f32, "fma", "mn", "k", (16, 4), stages=2),
     spec(f64, f64, "fma", "k", "k", (8, 8)),
@@ -43,11 +43,11 @@ SPECS = [
     spec(f32, f32, "fma", "k", "k", (16, 16), tile=(64, 64, 64, 64), stages=2),
     spec(f32, f32, "fma", "mn", "mn", (16, 16), tile=(64, 64, 32, 64), depth=8),
     spec(c64, c64, "fma", "k", "k", (16, 16), tile=(64, 64, 32, 32), depth=8),
-    spec(c128, c128, "tensor_sm80", "k", "mn", (16, 16), tile=TENSOR, depth=8),
-    spec(c128, c128, "tensor_sm80", "mn", "k", (16, 16), tile=TENSOR, depth=8),
+    spec(c128, c128, "dmma_sm80", "k", "mn", (16, 16), tile=TENSOR, depth=8),
+    spec(c128, c128, "dmma_sm80", "mn", "k", (16, 16), tile=TENSOR, depth=8),
     spec(f16, f32, "fma"),
-    spec(f16, f32, "tensor_halves", tile=TENSOR),
-    spec(f16, f32, "tensor_halves", "mn", "k", (4, 8), tile=TENSOR, depth=32),
+    spec(f16, f32, "hmma", tile=TENSOR),
+    spec(f16, f32, "hmma", "mn", "k", (4, 8), tile=TENSOR, depth=32),
     spec(i8, i8, "fma", "k", "k"),
     spec(u8, u8, "fma", "mn", "mn"),
     spec(pred, i32, "fma", "k", "mn"),
@@ -56,7 +56,7 @@ SPECS = [
     spec(u64, u64, "fma", "mn", "mn", (16, 16)),
 ]
 SPECS += [
-    replace(spec(type_, type_, "fma", *majors, copy, tile=tile, depth=8), is_turned=True)
+    replace(spec(type_, type_, "fma", *majors, copy, tile=tile, depth=8), is_smem_transposed=True)
     for type_, majors, copy, tile in (
         (f32, ("k", "k"), (16, 4), (64, 64, 64, 64)),
         (f32, ("k", "mn"), (0, 16), (64, 64, 16, 32)),
@@ -66,13 +66,13 @@ SPECS += [
         (u32, ("k", "k"), (4, 4), (64, 64, 16, 32)),
     )
 ]
-SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
+MMA_SHAPES = [(1, 1, 1), (64, 64, 16), (67, 76, 44), (130, 40, 100)]
 
 
 def name_of(x):
     return (
-        f"{x.unit}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}{'-turned' * x.is_turned}"
-        if isinstance(x, AnyGemmSpec)
+        f"{x.mma}-{x.type}-{x.a_major}{x.b_major}-{x.tile_m}x{x.tile_n}{'-transposed' * x.is_smem_transposed}"
+        if isinstance(x, MultistageSpec)
         else str(x)
     )
 
@@ -97,7 +97,7 @@ def padded(array):
     return wide
 
 
-def product(spec, a, b, num_chunks=1):
+def product(spec, a, b, split_k=1):
     """What the kernel makes of A (..., M, K) and B (..., K, N)."""
     here = machine()
     *batch, m, depth = a.shape
@@ -106,18 +106,18 @@ def product(spec, a, b, num_chunks=1):
         padded(x if is_straight else x.swapaxes(-1, -2))
         for x, is_straight in ((a, spec.a_major == "k"), (b, spec.b_major == "mn"))
     ]
-    c = np.zeros((num_chunks, *batch, m, n), spec.out.dtype)
+    c = np.zeros((split_k, *batch, m, n), spec.out.dtype)
     addresses = [here.upload(x) for x in (c, *held)]
     batch_strides = [(x[0].size,) if batch else () for x in (c[0], *held)]
     plan = multistage.plan(
-        spec, (m, n, depth), (n, held[0].shape[-1], held[1].shape[-1]), tuple(batch), tuple(batch_strides), num_chunks
+        spec, (m, n, depth), (n, held[0].shape[-1], held[1].shape[-1]), tuple(batch), tuple(batch_strides), split_k
     )
     # Partial results are looked at instead of being joined.
     execute(here, plan, addresses[:1], addresses[1:], addresses[0])
     result = here.download(addresses[0], c.nbytes).view(c.dtype).reshape(c.shape)
     for address in addresses:
         here.free(address)
-    return result if spec.is_split else result[0]
+    return result if spec.is_split_k else result[0]
 
 
 def check(spec, result, a, b):
@@ -130,7 +130,7 @@ def check(spec, result, a, b):
     assert (np.abs(result - exact) <= eps * (np.abs(a).astype(np.longdouble) @ np.abs(b))).all()
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", MMA_SHAPES, ids=str)
 @pytest.mark.parametrize("spec", SPECS, ids=name_of)
 def test_against_higher_precision(spec, shape):
     m, n, depth = shape
@@ -159,7 +159,7 @@ def test_promotion_adds_parts_of_depth(type_):
 def test_chunks_of_depth_leave_partial_results():
     chosen = spec(i64, i64, "fma", "k", "mn", (8, 8), split=True)
     a, b = draw(chosen, 33, 100), draw(chosen, 100, 40)
-    parts = product(chosen, a, b, num_chunks=3)
+    parts = product(chosen, a, b, split_k=3)
     np.testing.assert_array_equal(parts.sum(axis=0), a @ b)
     np.testing.assert_array_equal(parts[0], a[:, :48] @ b[:48])
 
@@ -167,16 +167,16 @@ def test_chunks_of_depth_leave_partial_results():
 @pytest.mark.hopper
 @pytest.mark.parametrize("spec", [spec for spec, _ in program.TIMED], ids=name_of)
 def test_tensor_cores_against_higher_precision(spec):
-    for m, n, depth in [*SHAPES, (300, 270, 1001)]:
+    for m, n, depth in [*MMA_SHAPES, (300, 270, 1001)]:
         a, b = draw(spec, m, depth), draw(spec, depth, n)
         check(spec, product(spec, a, b), a, b)
 
 
 @pytest.mark.skipif(REQUIRE_GPU, reason="the instruction is run by the hardware there")
 @pytest.mark.parametrize("type_", [f64, c128], ids=str)
-@pytest.mark.parametrize("unit", ["tensor", "tensor_shallow"])
-def test_hoppers_instruction_on_the_emulator(type_, unit):
-    chosen = spec(type_, type_, unit, "k", "mn", (16, 16), tile=TENSOR, depth=8)
+@pytest.mark.parametrize("mma", ["dmma", "dmma_k4"])
+def test_hoppers_instruction_on_the_emulator(type_, mma):
+    chosen = spec(type_, type_, mma, "k", "mn", (16, 16), tile=TENSOR, depth=8)
     a, b = draw(chosen, 70, 40), draw(chosen, 40, 66)
     check(chosen, product(chosen, a, b), a, b)
 
@@ -186,10 +186,10 @@ PLANNED = [
     planned
     for type_, acc in ((f64, f64), (f32, f32), (c64, c64), (c128, c128), (f16, f32))
     for majors in (("k", "mn"), ("k", "k"))
-    for tiling in tilings_of(type_, acc, H200)[1]
+    for measured in measured_tiles(type_, acc, H200)[1]
     for side in (64, 1024, 4096)
     for planned in [
-        select._spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), H200).in_tiles(tiling.cut())
+        select._spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), H200).with_config(measured.config())
     ]
     if tile_config.is_legal(planned, H200)
 ]
@@ -201,9 +201,9 @@ TIMED = [spec for spec, _ in program.TIMED]
 def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
     for side in (32, 64, 96):
         problem = (count, side, side, side)
-        cut = select._cut(select._spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200)
-        small = [tiling.cut() for tiling in tilings_of(type_, type_, H200)[1] if tiling.max_side]
-        assert (cut in small) == (count > 1 and side <= 64)
+        config = select._config(select._spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200)
+        small = [measured.config() for measured in measured_tiles(type_, type_, H200)[1] if measured.max_side]
+        assert (config in small) == (count > 1 and side <= 64)
 
 
 @pytest.mark.parametrize("spec", dict.fromkeys([*SPECS, *TIMED, *sampled(PLANNED)]), ids=name_of)

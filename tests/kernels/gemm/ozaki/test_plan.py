@@ -18,7 +18,7 @@ from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki import plan as ozaki
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.ozaki.moduli import COUNTS, MODULI, reconstruction
 from oxinp._kernels.plan import Plan
 from oxinp._ptx.types import c128, f64
@@ -42,16 +42,16 @@ class OzakiPlan(GuardedPlan):
         self.workspace_nbytes, self.num_products = workspace_nbytes, 0
         super().__init__(Emulated(), a, b, majors, a.itemsize)
 
-    def planned(self, native):
-        return ozaki.plan(*self.sources, native, DEVICE, self.workspace_nbytes)
+    def planned(self, fallback):
+        return ozaki.plan(*self.sources, fallback, DEVICE, self.workspace_nbytes)
 
     def multiply(self, step):
         c, count, a, b = step.arguments
         m, a_lines, b_lines = step.constants[3:]
-        num_parts = 3 if self.dtype.kind == "c" else 1
-        is_added = step.kernel.name.endswith("_added")
-        for number in range(self.read(count, np.int32, ()) * num_parts):
-            p = MODULI[number // num_parts]
+        planes_per_modulus = 3 if self.dtype.kind == "c" else 1
+        is_accumulated = step.kernel.name.endswith("_added")
+        for number in range(self.read(count, np.int32, ()) * planes_per_modulus):
+            p = MODULI[number // planes_per_modulus]
             planes = []
             for x, lines in ((a, a_lines), (b, b_lines)):
                 pitch = x.map.shape[1]
@@ -59,7 +59,7 @@ class OzakiPlan(GuardedPlan):
                 planes.append(self.read(place, np.int8, (lines, pitch)))
             result = multiply(planes[0][:m], planes[1], b_lines, p)
             place = c._replace(offset=c.offset + number * m * b_lines)
-            if is_added:
+            if is_accumulated:
                 result = ((self.read(place, np.uint8, result.shape).astype(int) + result) % p).astype(np.uint8)
             self.here.write(self.buffers[c.buffer] + place.offset, result)
             self.num_products += 1
@@ -112,18 +112,18 @@ def test_every_layout_gives_the_same_bits(planned, majors, dtype):
 
 # What there is room for, C being 100 x 70 and K 300: all of C and most of K, then less; how many products that makes.
 ROOMS = {
-    "chunks": ((100, 70, 256), 2, ("k", "mn")),
-    "small chunks": ((100, 70, 128), 3, ("mn", "k")),
+    "ranges of K": ((100, 70, 256), 2, ("k", "mn")),
+    "small ranges of K": ((100, 70, 128), 3, ("mn", "k")),
     "blocks": ((64, 70, 384), 2, ("k", "k")),
-    "blocks and chunks": ((64, 64, 256), 2 * 2 * 2, ("mn", "mn")),
+    "blocks and ranges of K": ((64, 64, 256), 2 * 2 * 2, ("mn", "mn")),
 }
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("room", ROOMS)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
-    cut, num_products, majors = ROOMS[room]
-    monkeypatch.setattr(ozaki_cost, "fitting", lambda *_: ozaki_cost.Cut(*cut))
+    config, num_products, majors = ROOMS[room]
+    monkeypatch.setattr(ozaki_cost, "best_block_sizes", lambda *_: ozaki_cost.BlockSizes(*config))
     a, b = draw(CASES[0], np.random.default_rng(5), 100, 70, 300, dtype)
     parts = planned(a, b, majors)
     monkeypatch.undo()
@@ -302,40 +302,40 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
     ]
     plan = ozaki.plan(*sources, Plan(()), DEVICE, workspace_nbytes)
     assert plan.scratch_nbytes <= workspace_nbytes
-    cut = ozaki_cost.fitting(type_, m, n, depth, workspace_nbytes)
-    assert cut.chunk <= ozaki_kernel.MAX_DEPTH
+    config = ozaki_cost.best_block_sizes(type_, m, n, depth, workspace_nbytes)
+    assert config.chunk <= ozaki_kernel.MAX_DEPTH
     # The planes take most of it, unless all of them fit.
-    planes = 16 * (3 if type_.is_complex else 1) * sum(cut.sizes)
-    is_whole = cut[:2] == (m, n) and cut.chunk in (residues.padded(depth), ozaki_kernel.MAX_DEPTH)
+    planes = 16 * (3 if type_.is_complex else 1) * sum(config.sizes)
+    is_whole = config[:2] == (m, n) and config.chunk in (residues.padded(depth), ozaki_kernel.MAX_DEPTH)
     assert is_whole or planes >= workspace_nbytes // 3
 
 
 @pytest.mark.parametrize(
-    ("shape", "workspace_nbytes", "cut"),
+    ("shape", "workspace_nbytes", "config"),
     [
         ((8192, 8192, 8192), 4 << 30, (8192, 8192, 8192)),
         ((2048, 2048, 131072), 4 << 30, (2048, 2048, 43776)),
         ((2048, 2048, 131072), 8 << 30, (2048, 2048, 65536)),
     ],
 )
-def test_depth_is_cut_first(shape, workspace_nbytes, cut):
-    assert ozaki_cost.fitting(f64, *shape, workspace_nbytes) == cut
+def test_depth_is_cut_first(shape, workspace_nbytes, config):
+    assert ozaki_cost.best_block_sizes(f64, *shape, workspace_nbytes) == config
 
 
 def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
     gains = [ozaki_cost.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)]
     assert gains == sorted(gains, reverse=True)
-    assert gains[1] > select.MIN_RESIDUE_GAIN > gains[2] > gains[3] == 0
+    assert gains[1] > select.MIN_OZAKI_GAIN > gains[2] > gains[3] == 0
 
 
 @pytest.mark.hopper
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_against_twice_the_precision(case, monkeypatch):
-    monkeypatch.setattr(select, "MIN_RESIDUE_GAIN", 0)
+    monkeypatch.setattr(select, "MIN_OZAKI_GAIN", 0)
     assert program.check(machine().backend, case, (False, True), np.random.default_rng(8), None)
 
 
-SPECS = [ResidueGemmSpec(num_parts=parts, is_added=added) for parts in (1, 3) for added in (False, True)]
+SPECS = [OzakiSpec(planes_per_modulus=parts, is_accumulated=added) for parts in (1, 3) for added in (False, True)]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)

@@ -13,9 +13,9 @@ from oxinp._kernels.gemm.operand import Matrices, contiguous
 from oxinp._kernels.gemm.select import plan_steps
 from oxinp._kernels.gemm.sm90_mma import bf16x3, bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
-from oxinp._kernels.gemm.sm90_mma.bf16x3 import Side
-from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import Chains
-from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Operand
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+from oxinp._kernels.gemm.sm90_mma.spec import WGMMA_TILE_M, WGMMA_TILE_N, WGMMA_WARP_M, MmaSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
 from oxinp._ptx.memory import Pointer
@@ -27,16 +27,16 @@ from tests.kernels.gemm.sm90_mma.test_kernel import boxes, fill, run
 from tests.ptx.assembler import assemble
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
-BY_WARPGROUPS = NativeSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_in_parts=True, is_by_warpgroups=True)
-SMALL = NativeSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_in_parts=True)
-COMPLEX = SMALL._replace(tile_n=64, is_complex=True)
+BY_WARPGROUPS = MmaSpec(f32, "k", "mn", 64, 128, 16, 64, 4, 1, is_bf16x3=True, is_wgmma=True)
+SMALL_TERMS = MmaSpec(f32, tile_m=32, tile_n=32, warp_m=32, warp_n=32, is_bf16x3=True)
+COMPLEX = SMALL_TERMS._replace(tile_n=64, is_complex=True)
 
 
 def block_kernel(spec):
     """A product of one tile of K, of operands stored box by box beside their own way."""
     k = Builder("one_block", block=spec.block, target="sm_90")
     c, a_boxes, b_boxes = (k.pointer(name, f32, "w" if name == "c" else "r") for name in ("c", "a_boxes", "b_boxes"))
-    chains = Chains(k, spec)
+    chains = FixupChains(k, spec)
     m, n = (k.scalar(name, u32) for name in "mn")
     tiles = []
     for major, extent, depth, source in (
@@ -50,7 +50,7 @@ def block_kernel(spec):
     warp = k.shfl_idx(k.warp, 0)
     with k.when(warp > 0):
         group, place = mma_kernel.place_of(k, spec, warp - 1)
-        own = bf16x3.PartsWarp(k, spec, tuple(tiles), place, group, chains)
+        own = bf16x3.Bf16x3Consumer(k, spec, tuple(tiles), place, group, chains)
         own.reset()
         buffer = Buffer(k.const(0, u32))
         own.begin(buffer)
@@ -97,7 +97,7 @@ def chain(a, b):
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_products_are_as_exact_as_multiply_adds(majors, groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 62, 60, 32)
-    spec = NativeSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups, is_in_parts=True)
+    spec = MmaSpec(f32, *majors, 64, 64, 32, 64, num_k_groups=groups, is_bf16x3=True)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
@@ -105,13 +105,13 @@ def test_products_are_as_exact_as_multiply_adds(majors, groups):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_complex_products_are_as_exact_as_multiply_adds(groups):
     a, b = draw(CASES[0], np.random.default_rng(3), 31, 30, 16, np.complex64)
-    spec = COMPLEX._replace(num_groups=groups)
+    spec = COMPLEX._replace(num_k_groups=groups)
     reference = Reference(a, b)
     assert reference.error(product(spec, a, b)) <= reference.error(chain(a, b))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("spec", [SMALL, COMPLEX], ids=["real", "complex"])
+@pytest.mark.parametrize("spec", [SMALL_TERMS, COMPLEX], ids=["real", "complex"])
 def test_numbers_of_every_sort(case, spec):
     n, depth, dtype = (31, 16, np.complex64) if spec.is_complex else (31, 32, np.float32)
     a, b = draw(case, np.random.default_rng(3), 32, n, depth, dtype)
@@ -125,7 +125,7 @@ def test_complex_elements_are_computed_one_by_one(is_paired):
     m, n, depth = 8, 6 if is_paired else 5, 7
     spec = BY_WARPGROUPS._replace(is_complex=True, is_paired=is_paired)
     k = Builder("complex_chains", block=32, target="sm_90")
-    c, chains = k.pointer("c", f32, "w"), Chains(k, spec)
+    c, chains = k.pointer("c", f32, "w"), FixupChains(k, spec)
     row, column = k.tid / 4, k.tid % 4 * 4
     with k.when(column < 2 * n):
         for i, value in enumerate(chains.multiply(row, column, k.const(2 * n, u32))):
@@ -145,10 +145,10 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
     depth = 16 if is_complex else 32
     k = Builder("parts_of_b", block=256, target="sm_90")
     to, source = k.pointer("to", u32, "w"), k.pointer("source", f32, "r")
-    tile = OperandTile(k, f32, bf16x3_wgmma.TILE_N, depth, major, 2)
-    fill(k, tile.address(k.const(1, u32)), source, bf16x3_wgmma.TILE_N * depth // 32, SWIZZLE_NBYTES)
+    tile = OperandTile(k, f32, WGMMA_TILE_N, depth, major, 2)
+    fill(k, tile.address(k.const(1, u32)), source, WGMMA_TILE_N * depth // 32, SWIZZLE_NBYTES)
     k.barrier()
-    own = bf16x3_wgmma.PartsOfB(k, tile, k.shfl_idx(k.warp, 0), is_complex=is_complex)
+    own = bf16x3_wgmma.SplitB(k, tile, k.shfl_idx(k.warp, 0), is_complex=is_complex)
     own.write(k.const(1, u32), k.const(2, u32))
     k.barrier()
     num_words = own.num_tiles * own.parts.nbytes // 4
@@ -159,12 +159,12 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
         )  # of lines along K, beside the third part
         with k.when(~is_unused if major == "k" else i >= 0):
             to[i] = written[i]
-    b = np.random.default_rng(3).standard_normal((bf16x3_wgmma.TILE_N, depth)).astype(np.float32)
+    b = np.random.default_rng(3).standard_normal((WGMMA_TILE_N, depth)).astype(np.float32)
     stored = np.ascontiguousarray(b if major == "k" else b.T.reshape(depth, -1, 32).transpose(1, 0, 2))
     words = run(k.build(), [np.zeros(num_words, np.uint32), stored], ())
     if is_complex:
-        turned = np.stack([-b[1::2], b[::2]], axis=1).reshape(b.shape)
-        b = np.stack([b, turned], axis=2).reshape(len(b), -1)
+        transposed = np.stack([-b[1::2], b[::2]], axis=1).reshape(b.shape)
+        b = np.stack([b, transposed], axis=2).reshape(len(b), -1)
     # Rows of 128 bytes, of their chunks of 8 the one with number c at c ^ (row % 8); of N, boxes of 64.
     chunks = words.view(np.uint16).reshape(own.num_tiles, -1, 8, 8)
     row, chunk = np.ogrid[: chunks.shape[1], :8]
@@ -182,17 +182,17 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
 def test_lanes_load_fragments_of_a(major):
     k = Builder("fragments_of_a", block=128, target="sm_90")
     to, source = k.pointer("to", f32, "w"), k.pointer("source", f32, "r")
-    tile = OperandTile(k, f32, bf16x3_wgmma.TILE_M, 32, major, 1)
-    fill(k, tile.address(k.const(0, u32)), source, bf16x3_wgmma.TILE_M, SWIZZLE_NBYTES)
+    tile = OperandTile(k, f32, WGMMA_TILE_M, 32, major, 1)
+    fill(k, tile.address(k.const(0, u32)), source, WGMMA_TILE_M, SWIZZLE_NBYTES)
     k.barrier()
-    first = k.shfl_idx(k.warp, 0) * bf16x3_wgmma.HEIGHT
-    own = Side(k, tile, first, 16) if major == "k" else bf16x3_wgmma.TurnedSide(k, tile, first)
+    first = k.shfl_idx(k.warp, 0) * WGMMA_WARP_M
+    own = Bf16x3Operand(k, tile, first, 16) if major == "k" else bf16x3_wgmma.TransposedBf16x3Operand(k, tile, first)
     for step in range(2):
         for eight, pairs in enumerate(own.load(Buffer(k.const(0, u32)), step)):
             line = to.at((first + own.line(eight, k.lane >> 2)) * 32)
             for half, pair in enumerate(pairs):
                 line.at(2 * (k.lane & 3)).store(16 * step + 8 * half, list(pair))
-    a = np.random.default_rng(3).standard_normal((bf16x3_wgmma.TILE_M, 32)).astype(np.float32)
+    a = np.random.default_rng(3).standard_normal((WGMMA_TILE_M, 32)).astype(np.float32)
     np.testing.assert_array_equal(run(k.build(), [np.zeros_like(a), boxes(a, major)], ()), a)
 
 
@@ -206,9 +206,9 @@ def planned(shape, depth, setting="auto", type=f32):
     return plan_steps(shape, depth, *operands, type, H200, setting, 1 << 30)
 
 
-@pytest.mark.parametrize("is_sliced", [False, True])
-def test_complex_products_assemble_without_spills(is_sliced, tmp_path):
-    spec = BY_WARPGROUPS._replace(is_complex=True, is_sliced=is_sliced, is_paired=not is_sliced)
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_complex_products_assemble_without_spills(is_batched, tmp_path):
+    spec = BY_WARPGROUPS._replace(is_complex=True, is_batched=is_batched, is_paired=not is_batched)
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in assemble(
         [mma_kernel.make(spec)], tmp_path
     )

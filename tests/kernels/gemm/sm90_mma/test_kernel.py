@@ -14,18 +14,19 @@ import pytest
 from asv_benchmarks.kernels import sm90_mma as program
 from asv_benchmarks.kernels.multistage import draw
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
-from oxinp._kernels.gemm.fp16x2.kernel import SplitGemmSpec
-from oxinp._kernels.gemm.operand import Matrices, Stack, contiguous
+from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
+from oxinp._kernels.gemm.operand import Matrices, StridedBatch, contiguous
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
-from oxinp._kernels.gemm.ozaki.kernel import ResidueGemmSpec
+from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.select import plan_steps
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.sm90_mma import stacked
-from oxinp._kernels.gemm.sm90_mma.spec import NativeSpec
-from oxinp._kernels.gemm.sm90_mma.stacked import SmallSpec
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+from oxinp._kernels.gemm.sm90_mma.stacked import StackedSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkRows, DirectRows
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
@@ -39,15 +40,15 @@ from tests.ptx.assembler import assemble, sampled
 
 MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 SHIPPED = [
-    NativeSpec(
+    MmaSpec(
         f32 if type is c64 else type,
         *majors,
-        *tiling.cut,
+        *option.config,
         is_complex=type is c64,
-        promotion=sm90_mma.PROMOTION if type is f32 and not tiling.cut.is_in_parts else 0,
+        promotion=sm90_mma.PROMOTION if type is f32 and not option.config.is_bf16x3 else 0,
     ).fitted(1 << 12)
-    for type, tilings in sm90_mma.TILINGS.items()
-    for tiling in tilings
+    for type, options in sm90_mma.MEASURED.items()
+    for option in options
     for majors in MAJORS
 ]
 
@@ -150,23 +151,23 @@ def check(spec, m, n):
 
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_f64(majors):
-    check(NativeSpec(f64, *majors, 64, 48, 32, 48), 62, 46)
+    check(MmaSpec(f64, *majors, 64, 48, 32, 48), 62, 46)
 
 
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_c128(majors):
-    check(NativeSpec(c128, *majors, 32, 24, 16, 24), 31, 21)
+    check(MmaSpec(c128, *majors, 32, 24, 16, 24), 31, 21)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_f32(majors, groups):
-    check(NativeSpec(f32, *majors, 64, 64, 32, 64, num_groups=groups), 62, 60)
+    check(MmaSpec(f32, *majors, 64, 64, 32, 64, num_k_groups=groups), 62, 60)
 
 
 @pytest.mark.parametrize("type", [f32, f64])
 def test_rows_of_odd_length_are_stored_one_by_one(type):
-    check(NativeSpec(type, "k", "mn", 32, 32, 32, 32, is_paired=False), 32, 31)
+    check(MmaSpec(type, "k", "mn", 32, 32, 32, 32, is_paired=False), 32, 31)
 
 
 @pytest.mark.parametrize(("m", "n"), [(32, 32), (5, 12)])
@@ -194,7 +195,7 @@ def name_of(spec):
 
 @pytest.mark.parametrize("spec", sampled(dict.fromkeys(ALL_SPECS)), ids=name_of)
 def test_kernels_assemble_without_spills(spec, tmp_path):
-    kernel = (stacked if isinstance(spec, SmallSpec) else mma_kernel).make(spec)
+    kernel = (stacked if isinstance(spec, StackedSpec) else mma_kernel).make(spec)
     log = assemble([kernel], tmp_path)
     spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
     assert spills == [("0", "0", "0")]
@@ -204,11 +205,11 @@ def test_kernels_assemble_without_spills(spec, tmp_path):
 @pytest.mark.parametrize(
     ("family", "spec"),
     [
-        *[(mma_kernel, NativeSpec(type, "k", "mn", *sm90_mma.TILINGS[type][0].cut)) for type in (f64, c128, f32)],
-        *[(wgmma_kernel, GemmSpec(f16, f16, tile_n=128, is_bulk=is_bulk)) for is_bulk in (False, True)],
-        (ozaki_kernel, ResidueGemmSpec(is_added=True)),
-        (stacked, SmallSpec()),
-        (fp16x2_kernel, SplitGemmSpec("k", "mn", has_pairs=True)),
+        *[(mma_kernel, MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)) for type in (f64, c128, f32)],
+        *[(wgmma_kernel, WgmmaSpec(f16, f16, tile_n=128, store=store)) for store in (DirectRows, BulkRows)],
+        (ozaki_kernel, OzakiSpec(is_accumulated=True)),
+        (stacked, StackedSpec()),
+        (fp16x2_kernel, Fp16x2Spec("k", "mn", has_pairs=True)),
     ],
     ids=lambda x: getattr(x, "name", ""),
 )
@@ -220,18 +221,18 @@ def test_what_reads_or_writes_waits_for_the_kernel_before(family, spec):
 
 
 @pytest.mark.parametrize(("type", "depth", "length"), [(f64, 1024, 8), (f64, 1000, 1), (f64, 600, 2), (c128, 72, 1)])
-def test_rounds_are_as_long_as_k_allows(type, depth, length):
-    spec = NativeSpec(type, "k", "mn", *sm90_mma.TILINGS[type][0].cut)
-    assert spec.fitted(depth).round_length == length
-    with pytest.raises(ValueError, match="whole rounds"):
-        mma_kernel.plan(spec._replace(round_length=8), (64, 64, 520), 132, (1024, 1024))
-    sliced, stack = spec._replace(round_length=8, is_sliced=True), Stack(1, 0, 0, num_chunks=3)
-    with pytest.raises(ValueError, match="whole rounds"):
-        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), stack)
+def test_k_blocks_are_unrolled_as_far_as_k_allows(type, depth, length):
+    spec = MmaSpec(type, "k", "mn", *sm90_mma.MEASURED[type][0].config)
+    assert spec.fitted(depth).unroll_k == length
+    with pytest.raises(ValueError, match="no multiple of the unrolled"):
+        mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
+    sliced, batch = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
+    with pytest.raises(ValueError, match="no multiple of the unrolled"):
+        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), batch)
 
 
-def test_rounds_of_what_takes_long_to_compile_are_of_one_buffer():
-    assert NativeSpec(c128, "k", "k", 64, 64, 64, 64).fitted(1024).round_length == 1
+def test_k_blocks_are_not_unrolled_if_that_takes_long_to_compile():
+    assert MmaSpec(c128, "k", "k", 64, 64, 64, 64).fitted(1024).unroll_k == 1
 
 
 H200 = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)

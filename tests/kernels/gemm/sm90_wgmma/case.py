@@ -23,7 +23,7 @@ class GemmCase:
         The product of the operands as the kernel sees them.
     bound : numpy.ndarray, float64
         Largest allowed distance from it.
-    is_by_columns : bool
+    is_column_major : bool
         Whether it is the transpose that goes to `c`.
     """
 
@@ -33,7 +33,7 @@ class GemmCase:
     shape: tuple[int, int, int]
     exact: np.ndarray
     bound: np.ndarray
-    is_by_columns: bool = False
+    is_column_major: bool = False
 
     @property
     def pitches(self):
@@ -48,11 +48,11 @@ class GemmCase:
         AssertionError
             Something was written beside the result.
         """
-        n = self.shape[0 if self.is_by_columns else 1]
+        n = self.shape[0 if self.is_column_major else 1]
         beside = to_float64(result[:, n:], out)
         assert (np.isnan(beside) if out.is_float else beside == FILL).all(), "written beyond the last column"
         got = to_float64(result[:, :n], out)
-        error = np.abs((got.T if self.is_by_columns else got) - self.exact) / self.bound
+        error = np.abs((got.T if self.is_column_major else got) - self.exact) / self.bound
         return float(np.where(np.isnan(error), np.inf, error).max())
 
 
@@ -136,15 +136,15 @@ def draw(spec, m, n, depth, rng, rows=None):
     num_steps = -(-depth // DEPTH_PER_STEP[spec.type.name])
     # With totals, of those since the last addition.
     num_cut = min(num_steps, 4) if getattr(spec, "is_promoted", False) else num_steps
-    cut = num_cut * CUT.get(spec.type.name, 2.0**-21) + num_steps * 2.0**-23
-    bound = cut * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
+    config = num_cut * CUT.get(spec.type.name, 2.0**-21) + num_steps * 2.0**-23
+    bound = config * (np.abs(x) @ np.abs(y)) + HALF_ULP[spec.out.name] * 1.01 * np.abs(exact)
     return _case(spec, a, b, (m, n, depth), exact, bound)
 
 
 def _case(spec, a, b, shape, exact, bound):
     m, n, _ = shape
-    is_by_columns = getattr(spec, "is_by_columns", False)
+    is_column_major = hasattr(spec, "store") and spec.store.is_column_major
     a = padded(a if spec.a_major == "k" else a.T, spec.type)
     b = padded(b if spec.b_major == "mn" else b.T, spec.type)
-    c = blank(*((n, m) if is_by_columns else (m, n)), spec.out)
-    return GemmCase(a, b, c, shape, exact, bound, is_by_columns)
+    c = blank(*((n, m) if is_column_major else (m, n)), spec.out)
+    return GemmCase(a, b, c, shape, exact, bound, is_column_major)

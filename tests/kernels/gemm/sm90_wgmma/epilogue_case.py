@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.ufunc.table import UFUNCS
-from oxinp._kernels.gemm.epilogue import Finish
+from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import Type, f16, f32, i8, i32
@@ -64,7 +64,7 @@ class Recipe(NamedTuple):
         """The type of C."""
         return self.steps[-1][1]
 
-    def finish(self, m, n, count=1):
+    def epilogue(self, m, n, count=1):
         """What is asked of the kernel, of matrices of C that follow each other."""
         batch = (m * n,) if count > 1 else ()
         inputs = [Operand(type, self.strides(kind, n, batch)) for type, kind in self.arrays]
@@ -73,7 +73,7 @@ class Recipe(NamedTuple):
             Instr(converted(type) if name == "cast" else lowering(name, type), type, arguments)
             for name, type, arguments in self.steps
         ]
-        return Finish(tuple(inputs), tuple(instrs), len(inputs) + len(instrs))
+        return Epilogue(tuple(inputs), tuple(instrs), len(inputs) + len(instrs))
 
     def strides(self, kind, n, batch):
         still = (0,) * len(batch)

@@ -16,9 +16,11 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, bind
 from oxinp._kernels.gemm.sm90_wgmma import epilogue_rows
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.epilogue import Direct, Finisher
-from oxinp._kernels.gemm.sm90_wgmma.epilogue_rows import RowFinisher, RowsTile
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.epilogue import DirectTile, FragmentEpilogue
+from oxinp._kernels.gemm.sm90_wgmma.epilogue_rows import RowEpilogue, RowsTile
+from oxinp._kernels.gemm.sm90_wgmma.sharing import Single
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkColumns16, BulkRows, DirectRows, RolledRows
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder, tile
 from oxinp._ptx.memory import Pointer
@@ -73,36 +75,36 @@ def stored(recipe, sums, held, corner, extents, way):
     """
     here, out = Emulated(), recipe.written
     m, n = extents
-    finish = recipe.finish(m, n, 2)
-    strides = [x.strides for x in finish.arrays]
+    epilogue = recipe.epilogue(m, n, 2)
+    strides = [x.strides for x in epilogue.arrays]
     if way == "columns":
         strides = [(matrix, column, row) for matrix, row, column in strides]
-    epilogue, constants = bind(finish, strides, is_paired=way in {"bulk", "rolled"})
+    spec, constants = bind(epilogue, strides, is_paired=way in {"bulk", "rolled"})
     k = Builder("store", block=128)
     c = k.pointer("c", out, "w")
     source = k.pointer("sums", f32 if sums.dtype == np.float32 else i32, "r")
-    bound = BoundEpilogue(k, epilogue)
+    bound = BoundEpilogue(k, spec)
     own = tuple(k.scalar(name, u32) for name in ("m", "n"))
     row, column = (k.scalar(name, u32) for name in ("row", "column"))
     outer = (k.const(1, u32),)
-    finisher = (
-        RowFinisher(bound, out, own)
+    tile_epilogue = (
+        RowEpilogue(bound, out, own)
         if way == "rolled"
-        else Finisher(bound, out, own[::-1] if way == "columns" else own, k.tid, 1 + (way == "bulk"))
+        else FragmentEpilogue(bound, out, own[::-1] if way == "columns" else own, k.tid, 1 + (way == "bulk"))
     )
     if way == "columns":
         row, column = column, row
-    finish = finisher.at(row, column, outer)
+    visitor = tile_epilogue.at(row, column, outer)
     accumulator = Sums(k, source, sums.shape[1], k.tid)
     if way == "direct":
-        Direct(k, own, k.tid).store(c, accumulator, row, column, outer, finish)
+        DirectTile(k, own, k.tid).store(c, accumulator, row, column, outer, visitor)
     elif way == "columns":
         width = sums.shape[1]
         engine = CopyEngine(k, c, own, ColumnsTile.columns_box(out, width)[0])
-        ColumnsTile(k, out, width, 1, k.const(0, u32), k.tid).store(engine, accumulator, row, column, outer, finish)
+        ColumnsTile(k, out, width, 1, k.const(0, u32), k.tid).store(engine, accumulator, row, column, outer, visitor)
     else:
         result = (RowsTile if way == "rolled" else ResultTile)(k, out, 1, k.const(0, u32), k.tid)
-        result.store(CopyEngine(k, c, own), accumulator, row, column, outer, finish)
+        result.store(CopyEngine(k, c, own), accumulator, row, column, outer, visitor)
     addresses = [here.upload(x) for x in (np.zeros((2, m, n), out.dtype), sums, *held)]
     scalars = [type.dtype.type(value).item() for type, value in recipe.scalars]
     here.launch(Launch(k.build(), (1, 1, 1), (), (*constants, m, n, *corner)), [*addresses, *scalars])
@@ -168,29 +170,30 @@ def test_products_with_epilogues(name):
         assert error is None or error <= RECIPES[name].ulp, shape
 
 
-def kernel_of(name, *, is_bulk=True, **fields):
+def kernel_of(name, *, store=BulkRows, **fields):
     """The kernel of a recipe in the tiles of a Spec."""
     recipe = RECIPES[name]
-    finish = recipe.finish(512, 512)
-    is_turned = fields.get("is_by_columns", False)
-    strides = [x.strides[::-1] if is_turned else x.strides for x in finish.arrays]
-    epilogue, _ = bind(finish, strides, is_paired=is_bulk and not is_turned)
-    return wgmma_kernel.make(
-        GemmSpec(recipe.type, recipe.written, b_major="k", epilogue=epilogue, is_bulk=is_bulk)._replace(**fields)
-    )
+    epilogue = recipe.epilogue(512, 512)
+    strides = [x.strides[::-1] if store.is_column_major else x.strides for x in epilogue.arrays]
+    bound, _ = bind(epilogue, strides, is_paired=store in {BulkRows, RolledRows})
+    spec = WgmmaSpec(recipe.type, recipe.written, b_major="k", epilogue=bound, store=store)
+    return wgmma_kernel.make(spec._replace(**fields))
 
 
 KERNELS = [
     *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh", "tanh of halves"}],
     ("in f32", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
-    ("bias and relu", {"is_bulk": False, "tile_n": 192}),
-    ("bytes that wrap around", {"is_bulk": False, "tile_n": 128, "num_stages": 6, "is_sliced": True}),
-    ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_sliced": True}),
-    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "is_rolled": True}),
-    ("tanh of halves", {"is_rolled": True}),
-    ("bias and relu", {"a_major": "mn", "tile_n": 160, "num_stages": 5, "is_by_columns": True, "is_in_runs": True}),
-    ("alpha and beta", {"a_major": "mn", "tile_n": 256, "cluster": 1, "is_by_columns": True}),
-    ("alpha, beta and bias along columns", {"is_rolled": True, "is_sliced": True}),
+    ("bias and relu", {"store": DirectRows, "tile_n": 192}),
+    ("bytes that wrap around", {"store": DirectRows, "tile_n": 128, "num_stages": 6, "is_batched": True}),
+    ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_batched": True}),
+    ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "store": RolledRows}),
+    ("tanh of halves", {"store": RolledRows}),
+    (
+        "bias and relu",
+        {"a_major": "mn", "tile_n": 160, "num_stages": 5, "store": BulkColumns16, "is_serial_split_k": True},
+    ),
+    ("alpha and beta", {"a_major": "mn", "tile_n": 256, "sharing": Single, "store": BulkColumns16}),
+    ("alpha, beta and bias along columns", {"store": RolledRows, "is_batched": True}),
 ]
 
 
@@ -206,7 +209,7 @@ def test_kernels_assemble_cleanly(name, fields, tmp_path):
 def test_sums_are_those_of_the_product_without(name, shape):
     recipe, backend = RECIPES[name], SimpleNamespace(capability=H200)
     m, n, _, count = shape
-    plan = program.planned(backend, recipe.type, recipe.out, shape, recipe.finish(m, n, count))
+    plan = program.planned(backend, recipe.type, recipe.out, shape, recipe.epilogue(m, n, count))
     if "tanh" in name and n % 8:  # long, and not stored in bulk
         assert plan is None
         return
@@ -221,10 +224,10 @@ def test_sums_are_those_of_the_product_without(name, shape):
     assert finished.work.nbytes - plain.work.nbytes == read + resized
 
 
-def test_turned_products_in_runs_are_finished():
+def test_transposed_products_in_serial_split_k_have_epilogues():
     recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
     shape = (300, 3000, 5000, 1)
-    (step,) = program.planned(backend, f16, f16, shape, recipe.finish(300, 3000)).steps
+    (step,) = program.planned(backend, f16, f16, shape, recipe.epilogue(300, 3000)).steps
     assert step.kernel.name.endswith("_columns_finished_runs")
     assert [argument.buffer for argument in step.arguments] == ["out0", "in1", "in0", "scratch", "flags", "in2", "in3"]
     assert step.constants[-2:] == (3000, 300)  # rows of what is turned are columns of C
@@ -234,11 +237,11 @@ def test_where_there_is_no_epilogue():
     recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
     deep = (64, 64, 1 << 16, 1)  # cut along K
     assert len(program.planned(backend, f16, f16, deep).steps) > 1
-    assert program.planned(backend, f16, f16, deep, recipe.finish(64, 64)) is None
-    assert program.planned(backend, i64, i64, (512, 512, 1024, 1), RECIPES["bytes"].finish(512, 512)) is None
+    assert program.planned(backend, f16, f16, deep, recipe.epilogue(64, 64)) is None
+    assert program.planned(backend, i64, i64, (512, 512, 1024, 1), RECIPES["bytes"].epilogue(512, 512)) is None
     a, b = (select.Matrices(f16, (8000, 4000, *strides), 256) for strides in ((80, 1), (1, 80)))
-    finish = recipe.finish(40, 24)
-    uneven = finish.along([(7, 1000, 0, 1)])  # the bias's matrices do not follow each other
-    even = finish.along([(48, 24, 0, 1)])
-    plans = [select.plan_hopper((3, 2, 40, 24), 80, a, b, f16, H200, each) for each in (even, uneven)]
+    epilogue = recipe.epilogue(40, 24)
+    uneven = epilogue.along([(7, 1000, 0, 1)])  # the bias's matrices do not follow each other
+    even = epilogue.along([(48, 24, 0, 1)])
+    plans = [select.plan_wgmma((3, 2, 40, 24), 80, a, b, f16, H200, each) for each in (even, uneven)]
     assert [plan is None for plan in plans] == [False, True]

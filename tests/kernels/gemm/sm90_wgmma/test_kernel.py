@@ -11,18 +11,21 @@ import pytest
 
 from asv_benchmarks.kernels import sm90_wgmma as program
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
-from oxinp._kernels.gemm.sm90_wgmma.kernel import GemmSpec
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import TILE_M
+from oxinp._kernels.gemm.sm90_wgmma.sharing import ClusterSplitK, Single
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import BulkColumns16, BulkColumns32, DirectRows
 from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, u8
 from tests.kernels.gemm.sm90_wgmma.case import draw
 from tests.kernels.machine import execute, machine
 from tests.ptx.assembler import assemble, sampled
 
 
-def halves(type, out, a_major, b_major, *tiling):
+def halves(type, out, a_major, b_major, *measured):
     """A Spec of `multistage` on tensor cores."""
-    return AnyGemmSpec(type, f32, out, a_major, b_major, 16, 16, "tensor_halves", *tiling)
+    return MultistageSpec(type, f32, out, a_major, b_major, 16, 16, "hmma", *measured)
 
 
 MMA_SPECS = [
@@ -37,16 +40,16 @@ SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520
 WGMMA_SPECS = [
     *program.CHECKED_SPECS,
     *[spec for spec, _ in program.TIMED],
-    GemmSpec(f16, f16, is_sliced=True),
-    GemmSpec(bf16, f32, tile_n=128, num_stages=6, is_bulk=False),
-    GemmSpec(u8, i32, b_major="k", tile_n=192, is_sliced=True, is_bulk=False),
+    WgmmaSpec(f16, f16, is_batched=True),
+    WgmmaSpec(bf16, f32, tile_n=128, num_stages=6, store=DirectRows),
+    WgmmaSpec(u8, i32, b_major="k", tile_n=192, is_batched=True, store=DirectRows),
 ]
 H200_SHARED_NBYTES = 227 * 1024
 H200_SMS = 132
 
 
 def name_of(spec):
-    if isinstance(spec, AnyGemmSpec):
+    if isinstance(spec, MultistageSpec):
         return f"{spec.type}-{spec.out}-{spec.a_major}{spec.b_major}-{spec.tile_m}x{spec.tile_n}"
     return spec.name
 
@@ -127,10 +130,10 @@ def test_the_clean_check_notices(said):
 @pytest.mark.parametrize(
     ("spec", "waits"),
     [
-        (GemmSpec(f16, f16, tile_n=64, cluster=1), ["0"]),
-        (GemmSpec(bf16, bf16, b_major="k", tile_n=192), ["0", "1", "1"]),
-        (GemmSpec(bf16, bf16), ["1"] * 4),
-        (GemmSpec(bf16, f32), ["1"] * 8),
+        (WgmmaSpec(f16, f16, tile_n=64, sharing=Single), ["0"]),
+        (WgmmaSpec(bf16, bf16, b_major="k", tile_n=192), ["0", "1", "1"]),
+        (WgmmaSpec(bf16, bf16), ["1"] * 4),
+        (WgmmaSpec(bf16, f32), ["1"] * 8),
     ],
     ids=str,
 )
@@ -144,17 +147,17 @@ def test_no_box_is_written_while_it_is_copied_out(spec, waits):
 @pytest.mark.parametrize("spec", program.CHECKED_SPECS, ids=name_of)
 def test_plan_covers_the_result(spec, shape):
     m, n, depth = shape = tuple(x * (2 if spec.type.nbytes == 1 else 1) for x in shape)
-    if spec.shared == "c" and depth <= spec.depth:
+    if spec.sharing is ClusterSplitK and depth <= spec.depth:
         with pytest.raises(ValueError, match="halves"):
             wgmma_kernel.plan(spec, *shape, H200_SMS)
         return
     strides = tuple(-(-columns * 4 // 16) * 16 for columns in (n, max(m, depth), max(n, depth)))
     launch = wgmma_kernel.plan(spec, *shape, H200_SMS, strides).launch
     num_m, num_n, num_k = launch.constants[:3]
-    beside, above = spec.parts
+    beside, above = spec.multicast
     assert num_m % above == num_n % beside == launch.grid[0] % spec.cluster == 0
     assert launch.grid[0] <= H200_SMS
-    assert (num_m - above) * wgmma_kernel.TILE_M < m <= num_m * wgmma_kernel.TILE_M
+    assert (num_m - above) * TILE_M < m <= num_m * TILE_M
     assert (num_n - beside) * spec.tile_n < n <= num_n * spec.tile_n
     assert (num_k - 1) * spec.depth < depth <= num_k * spec.depth
     # The bytes the barriers wait for are those of the boxes.
@@ -175,23 +178,24 @@ def map_registers(ptx):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: wgmma_kernel.make(GemmSpec(f64, f64)), "multiplies"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, f16)), "multiplies"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, tile_n=100)), "tile_n"),
-        (lambda: wgmma_kernel.make(GemmSpec(i8, i8, "k", "k", 64)), "tile_n"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, cluster=3)), "cluster"),
-        (lambda: wgmma_kernel.make(GemmSpec(bf16, bf16, shared="d")), "shares"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, is_promoted=True)), "registers"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, is_bulk=False)), "directly"),
-        (lambda: wgmma_kernel.make(GemmSpec(i8, i32)), "K-major only"),
-        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, b_major="mn")), "K-major only"),
-        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, a_major="mn", b_major="k")), "by columns"),
-        (lambda: wgmma_kernel.make(GemmSpec(f32, f32, "mn", "k", 112, is_by_columns=True)), "through registers"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, b_major="k", is_by_columns=True)), "directly"),
-        (lambda: wgmma_kernel.make(GemmSpec(f16, f32, cluster=1, shared="c")), "cluster"),
-        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
-        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 8, 9, 8, 132, (32, 16, 32)), "multiples of 16"),
-        (lambda: wgmma_kernel.plan(GemmSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f64, f64)), "multiplies"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(bf16, f16)), "multiplies"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(bf16, bf16, tile_n=100)), "tile_n"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(i8, i8, "k", "k", 64)), "tile_n"),
+        (
+            lambda: wgmma_kernel.make(WgmmaSpec(bf16, bf16, sharing=ClusterSplitK, is_serial_split_k=True)),
+            "serially, not both",
+        ),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, is_promoted=True)), "totals"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, store=DirectRows)), "directly"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(i8, i32)), "K-major only"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f32, f32, b_major="mn")), "K-major only"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f32, f32, a_major="mn", b_major="k")), "columns of f32"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f32, f32, "mn", "k", 112, store=BulkColumns32)), "through registers"),
+        (lambda: wgmma_kernel.make(WgmmaSpec(f16, f32, b_major="k", store=BulkColumns16)), "directly"),
+        (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 8, 9, 8, 132), "multiples of 16"),
+        (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 8, 9, 8, 132, (32, 16, 32)), "multiples of 16"),
+        (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
     ],
 )
 def test_what_cannot_be_is_refused(make, message):

@@ -16,7 +16,9 @@ from oxinp._kernels.gemm import int_limbs, select
 from oxinp._kernels.gemm.operand import Source
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
-from oxinp._kernels.gemm.sm90_wgmma.plan import Cut
+from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaConfig
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import TILE_M
+from oxinp._kernels.gemm.sm90_wgmma.spec import OUTS
 from oxinp._kernels.plan import Argument, Scratch
 from oxinp._ptx import Builder
 from oxinp._ptx.tile import OperandTile
@@ -95,7 +97,7 @@ def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, m
     rng = np.random.default_rng(3)
     stored = (rng.standard_normal((count, a.lines, a.run)) * 50).astype(dtype)
     unit = 16 // dtype.itemsize
-    out = wgmma_kernel.OUTS[sm90_wgmma.MULTIPLIED[type]][0]
+    out = OUTS[sm90_wgmma.MULTIPLIED[type]][0]
     b = source("in1", type, "k", 64, depth, pitch=-(-depth // unit) * unit, count=count, moves=False)
     b = b._replace(run=b.pitch) if depth % unit else b
     plan = sm90_wgmma.plan(a, b, out, H200)
@@ -121,7 +123,7 @@ def test_stacks_in_another_order_are_copied(monkeypatch):
     # Matrices (i, :, j, :) in the order of i, then j; those of B for all i.
     a = select.Matrices(f16, (20 * 48, 24, 48, 1), 256)
     b = select.Matrices(f16, (0, 24 * 16, 16, 1), 256)
-    plan = select.plan_hopper((3, 2, 20, 16), 24, a, b, f16, H200)
+    plan = select.plan_wgmma((3, 2, 20, 16), 24, a, b, f16, H200)
     step = product_of(plan)
     of_a, of_b = operands_of(step, step.arguments)
     left = run(plan, NOTHING, stored, np.arange(2 * 24 * 16, dtype=np.float16))[0].view(np.float16)
@@ -137,10 +139,10 @@ def test_chunks_are_summed_up():
     plan = sm90_wgmma.plan(source("in0", f16, "k", m, depth), source("in1", f16, "mn", n, depth), f16, H200)
     step = product_of(plan)
     assert step.arguments[0].buffer == "scratch"
-    num_chunks = step.constants[4]
-    assert num_chunks > 1
+    split_k = step.constants[4]
+    assert split_k > 1
     here = machine()
-    partial = np.random.default_rng(4).standard_normal((num_chunks, m, n)).astype(np.float32)
+    partial = np.random.default_rng(4).standard_normal((split_k, m, n)).astype(np.float32)
     scratch = np.zeros(plan.scratch_nbytes, np.uint8)
     scratch[: partial.nbytes] = partial.view(np.uint8).ravel()
     addresses = [here.upload(np.zeros((m, n), np.float16)), here.upload(scratch)]
@@ -197,12 +199,12 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
             source(name, type, "mn" if major == "m" else "k", extent, depth, pitch=8192, count=count)
             for name, major, extent in zip(("in0", "in1"), majors, (m, n), strict=True)
         ]
-        product = sm90_wgmma.Product(type, out, tuple(operands), shape, H200)
+        product = sm90_wgmma.WgmmaProduct(type, out, tuple(operands), shape, H200)
         for sizes in draw.sample(every, 2000):
-            cut = Cut(*sizes)
-            if product.is_legal(cut):
+            config = WgmmaConfig(*sizes)
+            if product.is_legal(config):
                 num_legal += 1
-                monkeypatch.setattr(product, "choose", lambda cut=cut: cut)
+                monkeypatch.setattr(product, "choose", lambda config=config: config)
                 pointers = (Argument("out0"), Argument("in0"), Argument("in1"))
                 assert any(step.kernel.target == "sm_90a" for step in product.steps(pointers, Scratch()))
     assert num_legal > 20
@@ -211,10 +213,10 @@ def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
 def checked(spec):
     """Tiles as the kernel makes them."""
     k = Builder("tiles", block=384, target="sm_90a")
-    extents, majors = (wgmma_kernel.TILE_M, spec.tile_n), (spec.a_major, spec.b_major)
+    extents, majors = (TILE_M, spec.tile_n), (spec.a_major, spec.b_major)
     return [
-        OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, parts)
-        for extent, major, parts in zip(extents, majors, spec.parts, strict=True)
+        OperandTile(k, spec.type, extent, spec.depth, major, spec.num_stages, multicast)
+        for extent, major, multicast in zip(extents, majors, spec.multicast, strict=True)
     ]
 
 
@@ -232,15 +234,15 @@ def test_what_was_measured_is_chosen():
 
     def tuned(choice):
         asked.append(choice)
-        return {"tile_n": 64, "num_stages": 5, "cluster": 1, "num_chunks": 1}
+        return {"tile_n": 64, "num_stages": 5, "cluster": 1, "split_k": 1}
 
     device = type(H200)(**{**vars(H200), "tuned": tuned})
     a, b = source("in0", f16, "k", 256, 256), source("in1", f16, "mn", 256, 256)
     assert "128x64_s5_c1" in product_of(sm90_wgmma.plan(a, b, f16, device)).kernel.name
     (choice,) = asked
     assert choice.shape == (1, 256, 256, 256)
-    assert not choice.is_legal(Cut(256, 9, 1))
-    assert not choice.is_legal(Cut(100, 2, 1))
+    assert not choice.is_legal(WgmmaConfig(256, 9, 1))
+    assert not choice.is_legal(WgmmaConfig(100, 2, 1))
     assert all(map(choice.is_legal, choice.candidates()))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, TILE_M
-from oxinp._kernels.gemm.sm90_wgmma.split_k import Relay, Runs, parts_of
+from oxinp._kernels.gemm.sm90_wgmma.split_k import SerialSplitK, SplitKScheduler, split_ranges
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, i64, u32
 from oxinp._ptx.wgmma import WARPGROUP
@@ -25,14 +25,14 @@ class Sums:
         self.registers = [k.var(0, f32) for _ in range(REGISTERS)]
 
 
-def kernel_of(*, is_sliced):
+def kernel_of(*, is_batched):
     """For every step of K a thread adds the step's number plus its own, times `scale` if the step is the first."""
     k = Builder("runs", block=NUM_CONSUMERS * WARPGROUP)
     out, left = k.pointer("out", f32, "w"), k.pointer("left", f32)
     flags, scale = k.pointer("flags", u32), k.scalar("scale", f32)
-    tiles = Runs(k, 1, WIDTH, is_sliced=is_sliced, shared="b")
+    tiles = SplitKScheduler(k, 1, WIDTH, is_batched=is_batched, shared="b")
     warpgroup, thread = k.tid >> 7, k.tid & (WARPGROUP - 1)
-    relay = Relay(k, tiles, left, flags, warpgroup, thread)
+    relay = SerialSplitK(k, tiles, left, flags, warpgroup, thread)
     sums = Sums(k)
     with tiles.each_sliced() as (number, row, column):
         for register in sums.registers:
@@ -57,14 +57,14 @@ def kernel_of(*, is_sliced):
 def run(num_m, num_n, num_k, num_parts, blocks, *, num_slices=1, scale=1.0):
     """What every thread stored of every tile, and the flags after."""
     num_tiles = num_m * num_n * num_slices
-    num_parts, length = parts_of(num_k, num_parts)
+    num_parts, length = split_ranges(num_k, num_parts)
     num_runs = num_tiles * num_parts
     out = np.full((num_tiles, NUM_CONSUMERS * WARPGROUP, REGISTERS), np.nan, np.float32)
     left = np.full((num_runs, TILE_M * WIDTH), np.nan, np.float32)
     flags = np.zeros(NUM_CONSUMERS * num_runs, np.uint32)
     slices = () if num_slices == 1 else (num_slices, 1, num_k, 1, 1)
     launch(
-        kernel_of(is_sliced=num_slices > 1),
+        kernel_of(is_batched=num_slices > 1),
         out,
         left,
         flags,
@@ -104,14 +104,14 @@ def test_every_step_is_added_once(num_m, num_n, num_k, num_parts, blocks):
 def test_sums_are_added_in_the_order_of_k():
     # Of the parts of a tile the first one is so large that the order of additions shows.
     own = (np.arange(NUM_CONSUMERS * WARPGROUP)[:, None] + np.arange(REGISTERS)).astype(np.float32)
-    parts = []
+    multicast = []
     for part in range(4):
         total = np.zeros_like(own)
         for step in range(3 * part, 3 * part + 3):
             total = total + np.float32((step + 1) * (BIG if step == 0 else 1)) + own
-        parts.append(total)
-    want = ((parts[0] + parts[1]) + parts[2]) + parts[3]
-    assert not np.array_equal(want, parts[0] + (parts[1] + (parts[2] + parts[3])))
+        multicast.append(total)
+    want = ((multicast[0] + multicast[1]) + multicast[2]) + multicast[3]
+    assert not np.array_equal(want, multicast[0] + (multicast[1] + (multicast[2] + multicast[3])))
     for blocks in (1, 3, 8):
         out, _ = run(1, 2, 12, 4, blocks, scale=BIG)
         np.testing.assert_array_equal(out, np.broadcast_to(want, out.shape))
@@ -120,6 +120,6 @@ def test_sums_are_added_in_the_order_of_k():
 @pytest.mark.parametrize("num_k", [1, 2, 4, 63, 172])
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 4, 7])
 def test_all_parts_have_steps(num_k, num_parts):
-    num, length = parts_of(num_k, num_parts)
+    num, length = split_ranges(num_k, num_parts)
     assert num <= num_parts
     assert (num - 1) * length < num_k <= num * length

@@ -8,6 +8,7 @@ import pytest
 
 import oxinp
 from oxinp._core.host import fallback
+from oxinp.random import _api
 from tests.comparator import assert_same
 
 CALLS = (
@@ -76,13 +77,12 @@ def test_the_global_state_is_numpys():
 
 def test_every_out_is_written_back():
     """A parameter called out that stands in a signature must be found where it is passed by position."""
-    module = __import__("oxinp._api.random", fromlist=["_MUTATES"])
     for kind in (np.random.Generator, np.random.RandomState):
         for name in dir(kind):
             method = getattr(kind, name)
             if name.startswith("_") or not callable(method) or "out=" not in (method.__doc__ or "").split("\n\n")[0]:
                 continue
-            entries = module._MUTATES.get(f"{kind.__name__}.{name}")
+            entries = _api._MUTATES.get(f"{kind.__name__}.{name}")
             assert entries is not None, name
             stated = [parameter.strip() for parameter in method.__doc__.split("(", 1)[1].split(")")[0].split(",")]
             if "*" in stated:

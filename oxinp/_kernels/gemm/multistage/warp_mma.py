@@ -1,7 +1,7 @@
-"""What multiplies the tiles of `multistage`: fused multiply-adds of any type, or the tensor cores' f64 and halves.
+"""Warp MMA of the multistage kernels: multiply-adds of any type; tensor cores for f64 (DMMA) and 16-bit floats (HMMA).
 
-A unit is made for a warp's part of C. It reads the operands' tiles from shared memory, `STEP` of K at a time, and holds
-the sums in registers.
+A `WarpMma` is made for a warp's tile of C. It reads the operands' tiles from shared memory, a step of K at a time, and
+holds the accumulators in registers.
 """
 
 from __future__ import annotations
@@ -9,77 +9,68 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oxinp._kernels.gemm.multistage.spec import MMA_SHAPES, WARP
 from oxinp._ptx.mma import load_matrices, multiply, multiply_f64
 from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from oxinp._kernels.gemm.multistage.kernel import AnyGemmSpec
     from oxinp._kernels.gemm.multistage.panel import Panel
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value, Var
 
 Row = tuple[Any, list[tuple[Any, list[Any]]]]
-WARP = 32
-VECTOR_NBYTES, MAX_VECTOR = 16, 4  # of a lane's loads
+VECTOR_NBYTES, MAX_VECTOR = 16, 4  # bytes and elements of a lane's loads, at most
 
 
-class Unit(Protocol):
-    """A warp's part of C.
+class WarpMma(Protocol):
+    """A warp's tile of C, and the instructions that add products to it.
 
     Attributes
     ----------
-    target : str
-        PTX target that it needs.
     height, width, step : int
-        Rows and columns of C that one instruction of the warp computes, and how far along K.
+        See `MmaShape`.
     """
 
-    target: str
     height: int
     width: int
     step: int
 
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by, so that the lanes read different banks."""
-
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
-        """Elements of the operands that a lane holds at a time, about."""
+    def num_held(cls, spec: MultistageSpec) -> int:
+        """Return about how many elements of the operands a lane holds at a time."""
 
     def begin(self, stage: Value) -> None:
-        """Prepare for the tiles in a buffer of the ring, the first ones."""
+        """Prepare for the first k-block, which is in this buffer of the ring."""
 
     def multiply(self, stage: Var, advance: Callable[[], None]) -> None:
-        """Add the products of the tiles in a buffer of the ring.
+        """Add the products of the k-block in a buffer of the ring.
 
-        `advance` waits for the next tiles and lets `stage` be theirs; it is called when nothing more of the present
-        ones will be read.
+        `advance` waits for the next k-block and sets `stage` to its buffer; it is called once this one has been read.
         """
 
     def promote(self) -> None:
-        """Add the sums to the totals, and begin anew; only if the Spec says so."""
+        """Add the accumulators to the totals, and clear them; only if the Spec has a promotion."""
 
     def rows(self) -> Iterator[Row]:
-        """Yield what a lane holds of a row of C: the row, and columns with values from there on, from the warp's.
+        """Yield what a lane holds of each row of C: the row and (first column, values), relative to the warp's tile.
 
-        If there are totals, those; they are what a lane added itself.
+        With a promotion, the values are the totals.
         """
 
 
 class _Side:
-    """What a lane holds of one operand of `FmaUnit`: `count` of M or N, from vectors along its contiguous axis.
+    """A lane's fragment of one operand of `FmaWarpMma`: `count` of M or N, by vectors along the tile's contiguous axis.
 
     Attributes
     ----------
     along_depth : int
-        Of K per vector, 1 where vectors go along M or N.
+        Elements of K per vector; 1 where vectors go along M or N.
     groups : list of (int, int)
-        Of M or N: how far from the lane's first one each vector begins, and how many it has.
+        Per vector along M or N: its distance from the lane's first element, and its length.
     """
 
     def __init__(self, k: Builder, panel: Panel, start: Value, lane: Value, lanes: int, count: int, depth: int) -> None:
@@ -94,7 +85,7 @@ class _Side:
         self.place = panel.place(start + self.first, k.const(0, u32))
 
     def load(self, memory: Pointer, step: int, width: int) -> list[tuple[Value, ...]]:
-        """What `width` steps of K from `step` on need: by M or N, then by K."""
+        """Return the elements of `width` steps of K from `step` on: by M or N, then by K."""
         panel = self.panel
         if panel.is_k_major:
             return [memory.at(panel.offset(extent, step)).load(0, width) for extent, _ in self.groups]
@@ -109,16 +100,15 @@ class _Side:
         return list(zip(*steps, strict=True))
 
 
-class FmaUnit:
-    """Multiply-adds: lanes as 4 x 8, each with vectors of rows and of columns.
+class FmaWarpMma:
+    """Multiply-adds by lanes as 4 x 8, each with vectors of rows and of columns.
 
-    Lanes next to each other share their rows, those two apart their columns: the loads of half a warp are one.
+    Neighbouring lanes share their rows, lanes two apart their columns: half a warp loads from shared memory at once.
     """
 
-    target = "sm_80"
-    height, width, step = 4, 8, 1
+    height, width, step = MMA_SHAPES["fma"][1:4]
 
-    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+    def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec = k, spec
         num_rows, num_columns = spec.warp_m // self.height, spec.warp_n // self.width
         lane_row, lane_column = (k.lane >> 1) & 3, (k.lane & 1) | (k.lane >> 3 << 1)
@@ -128,7 +118,7 @@ class FmaUnit:
         self.sums = [[k.var(start) for _ in range(num_columns)] for _ in range(num_rows)]
         self.depth = max(self.a.along_depth, self.b.along_depth)
         self.vector = VECTOR_NBYTES // spec.acc.nbytes
-        # Where totals lie, if there are any, and the sums that belong there.
+        # With a promotion: places of the totals in shared memory, with the accumulators that are added there.
         self.totals: list[tuple[Pointer, list[Var]]] = []
         if spec.promotion:
             memory = k.dynamic_shared(spec.acc, (spec.tile_m * spec.tile_n,), align=VECTOR_NBYTES)
@@ -137,26 +127,20 @@ class FmaUnit:
             for i in range(0, len(flat), width):
                 self.totals.append((memory.at(k.tid * width + i * spec.num_threads), flat[i : i + width]))
 
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by."""
-        del type, major
-        return VECTOR_NBYTES
-
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
-        """Elements of the operands that a lane holds at a time, about."""
+    def num_held(cls, spec: MultistageSpec) -> int:
+        """Return about how many elements of the operands a lane holds at a time."""
         return spec.warp_m // cls.height + spec.warp_n // cls.width
 
     def begin(self, stage: Value) -> None:
-        """Begin with totals of zero."""
+        """Clear the totals."""
         del stage
         zero = self.k.const(0, self.spec.acc)
         for place, sums in self.totals:
             place.store(0, [zero] * len(sums))
 
     def promote(self) -> None:
-        """Add the sums to the totals, and begin anew."""
+        """Add the accumulators to the totals, and clear them."""
         zero = self.k.const(0, self.spec.acc)
         for place, sums in self.totals:
             place.store(0, [total + own for total, own in zip(place.load(0, len(sums)), sums, strict=True)])
@@ -164,7 +148,7 @@ class FmaUnit:
                 own.set(zero)
 
     def multiply(self, stage: Var, advance: Callable[[], None]) -> None:
-        """Add the products of the tiles in a buffer of the ring."""
+        """Add the products of the k-block in a buffer of the ring."""
         k, acc = self.k, self.spec.acc
         left, right = (side.place.at(stage * side.panel.size) for side in (self.a, self.b))
         for start in range(0, self.spec.depth, self.depth):
@@ -172,14 +156,14 @@ class FmaUnit:
             for step in range(self.depth):
                 rows, columns = ([k.cast(line[step], acc) for line in side] for side in (x, y))
                 for i, (value, line) in enumerate(zip(rows, self.sums, strict=True)):
-                    # There and back: what was read last is read first again.
+                    # Back and forth: the column that was used last is used first again.
                     pairs = list(zip(columns, line, strict=True))
                     for other, total in reversed(pairs) if i % 2 else pairs:
                         total.set(multiply_add(k, value, other, total))
         advance()
 
     def rows(self) -> Iterator[Row]:
-        """Yield what a lane holds of each row."""
+        """Yield what a lane holds of each row of C."""
         for place, sums in self.totals:
             for own, total in zip(sums, place.load(0, len(sums)), strict=True):
                 own.set(total)
@@ -203,16 +187,15 @@ def multiply_add(k: Builder, a: Value, b: Value, c: Value) -> Value:
     return value
 
 
-class TensorUnit:
-    """Tensor cores' f64, 16 x 8 x 8; lane l holds rows l / 4 and columns 2 (l % 4).
+class DmmaWarpMma:
+    """DMMA m16n8k8; lane l holds row l / 4 and columns 2 (l % 4) of every 8 x 8.
 
-    Complex numbers are multiplied as four products of their parts.
+    A complex product is four real products of the parts.
     """
 
-    height, width, step = 16, 8, 8
-    target = "sm_90"
+    height, width, step = MMA_SHAPES["dmma"][1:4]
 
-    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+    def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         self.k, self.spec, self.panels = k, spec, (a, b)
         self.high, self.low = k.lane >> 2, k.lane & 3
         self.places = a.place(row + self.high, self.low), b.place(column + self.high, self.low)
@@ -221,19 +204,14 @@ class TensorUnit:
         num_sums = self.height * 8 // 32
         self.sums = [[[k.var(start) for _ in range(num_sums)] for _ in range(num_columns)] for _ in range(num_rows)]
 
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by: loads of a half or (16 bytes) a quarter of a warp fill all banks."""
-        return 4 * type.nbytes if major == "k" else 32
-
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
-        """Elements of the operands that a lane holds at a time, some more where both run along K: as seen."""
+    def num_held(cls, spec: MultistageSpec) -> int:
+        """Return about how many elements of the operands a lane holds; more, as seen, where both are K-major."""
         held = (spec.warp_m * cls.width + spec.warp_n * cls.height) // WARP
         return held + (spec.warp_n // 16 if spec.a_major == spec.b_major == "k" else 0)
 
     def fragments(self, stage: Value, step: int) -> tuple[list[list[Value]], list[list[Value]]]:
-        """What the lane feeds in for one step: of A by rows, of B by columns."""
+        """Return the fragments of one step: of A by rows, of B by columns."""
         a, b = self.panels
         left, right = (place.at(stage * panel.size) for place, panel in zip(self.places, self.panels, strict=True))
         halves = [(8 * i, 4 * j) for j in range(self.step // 4) for i in range(self.height // 8)]
@@ -251,7 +229,7 @@ class TensorUnit:
         self.held = [[[self.k.var(value) for value in line] for line in side] for side in self.fragments(stage, 0)]
 
     def multiply(self, stage: Var, advance: Callable[[], None]) -> None:
-        """Add the products of the tiles in a buffer of the ring; fragments are loaded a step ahead."""
+        """Add the products of the k-block in a buffer of the ring; fragments are loaded a step ahead."""
         here = stage.get()
         following: Any = [[[var.get() for var in line] for line in side] for side in self.held]
         for step in range(0, self.spec.depth, self.step):
@@ -274,11 +252,11 @@ class TensorUnit:
                     variable.set(value)
 
     def product(self, left: list[Value], right: list[Value], totals: list[Var]) -> Sequence[Value]:
-        """The sums with one more product."""
+        """Return the accumulators with one more product."""
         return multiply_f64(self.k, left, right, totals)
 
     def rows(self) -> Iterator[Row]:
-        """Yield what a lane holds of each row."""
+        """Yield what a lane holds of each row of C."""
         for i, line in enumerate(self.sums):
             for half in range(self.height // 8):
                 cells = [
@@ -289,46 +267,38 @@ class TensorUnit:
 
 
 def _terms(left: list[Value]) -> list[tuple[list[Value], int, int]]:
-    """Real products that make one: factors, part of the other operand, part of the sums."""
+    """The real products of which a complex one consists: left factors, part of the right operand, part of the sums."""
     if not left[0].type.is_complex:
         return [(left, 0, 0)]
     real, imag = ([value.parts[part] for value in left] for part in range(2))
     return [(real, 0, 0), (real, 1, 1), ([-value for value in imag], 1, 0), (imag, 0, 1)]
 
 
-class ShallowTensorUnit(TensorUnit):
-    """The tensor cores' f64, 16 x 8 x 4: half as many registers for what is multiplied."""
+class DmmaK4WarpMma(DmmaWarpMma):
+    """DMMA m16n8k4: fragments take half as many registers."""
 
-    step = 4
+    step = MMA_SHAPES["dmma_k4"].step
 
     @classmethod
-    def num_held(cls, spec: AnyGemmSpec) -> int:
-        """Elements of the operands that a lane holds at a time."""
+    def num_held(cls, spec: MultistageSpec) -> int:
+        """Return about how many elements of the operands a lane holds."""
         return super().num_held(spec) // 2
 
 
-class SmallTensorUnit(TensorUnit):
-    """The tensor cores' f64 of sm_80, 8 x 8 x 4."""
+class DmmaSm80WarpMma(DmmaWarpMma):
+    """DMMA m8n8k4, which sm_80 has."""
 
-    height, width, step = 8, 8, 4
-    target = "sm_80"
+    height, width, step = MMA_SHAPES["dmma_sm80"][1:4]
 
 
-class HalfTensorUnit(TensorUnit):
-    """The tensor cores' halves with f32 sums, 16 x 8 x 16, from ldmatrix, which takes 16 columns of C at a time."""
+class HmmaWarpMma(DmmaWarpMma):
+    """HMMA m16n8k16 of f16 or bf16 with f32 accumulators; fragments come by ldmatrix, 16 columns at a time."""
 
-    height, width, step = 16, 16, 16
-    target = "sm_80"
+    height, width, step = MMA_SHAPES["hmma"][1:4]
 
-    @staticmethod
-    def pad_nbytes(type: Type, major: str) -> int:
-        """What rows of tiles are padded by: the 16-byte rows of a matrix then lie on different banks."""
-        del type, major
-        return 16
-
-    def __init__(self, k: Builder, spec: AnyGemmSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
+    def __init__(self, k: Builder, spec: MultistageSpec, a: Panel, b: Panel, row: Value, column: Value) -> None:
         super().__init__(k, spec, a, b, row, column)
-        # The row of a matrix that this lane names; lanes 8 to 15 name those below in A, those further along K in B.
+        # The ldmatrix row whose address this lane gives; lanes 8 to 15: further down in A, further along K in B.
         nearby, middle, far = k.lane & 7, (k.lane >> 3 & 1) * 8, (k.lane >> 4) * 8
         self.places = (
             a.place(row + middle + nearby, far) if a.is_k_major else a.place(row + middle, far + nearby),
@@ -336,7 +306,7 @@ class HalfTensorUnit(TensorUnit):
         )
 
     def fragments(self, stage: Value, step: int) -> tuple[list[list[Value]], list[list[Value]]]:
-        """What the lane feeds in for one step: of A by rows, of B by columns."""
+        """Return the fragments of one step: of A by rows, of B by columns."""
         counts = self.spec.warp_m // 16, self.spec.warp_n // 16
         x, y = (
             [
@@ -354,14 +324,14 @@ class HalfTensorUnit(TensorUnit):
         return x, [words[start : start + 2] for words in y for start in (0, 2)]
 
     def product(self, left: list[Value], right: list[Value], totals: list[Var]) -> Sequence[Value]:
-        """The sums with one more product."""
+        """Return the accumulators with one more product."""
         return multiply(self.k, self.spec.type, left, right, totals)
 
 
-UNITS: dict[str, Any] = {
-    "fma": FmaUnit,
-    "tensor": TensorUnit,
-    "tensor_shallow": ShallowTensorUnit,
-    "tensor_sm80": SmallTensorUnit,
-    "tensor_halves": HalfTensorUnit,
+WARP_MMAS: dict[str, Any] = {
+    "fma": FmaWarpMma,
+    "dmma": DmmaWarpMma,
+    "dmma_k4": DmmaK4WarpMma,
+    "dmma_sm80": DmmaSm80WarpMma,
+    "hmma": HmmaWarpMma,
 }

@@ -1,0 +1,40 @@
+"""Programs that run every time, whatever the seed: each gave something else than NumPy once."""
+
+from tests.fuzz.program import Program, Statement
+
+_CODE = {
+    "a sum of negative zeros, which begins at +0.0": """
+a1 = np.array([[-0.0, -0.0]])
+a2 = np.array([[1.0], [1.0]])
+a3 = np.tensordot(a1, a2, 1)
+a4 = np.tensordot(np.array([-0.0]), np.array([1.0]), 1)
+""",
+    "an input that is a view of the output, and nothing to write": """
+a1 = np.zeros((3,), '?')
+np.less(a1, a1, out=(a1[None],), where=0)
+""",
+    "a complex square, whose products are rounded in NumPy's order": """
+a1 = (np.arange(5, dtype='f4') / 3 + 1j * np.arange(5, dtype='f4') / 7).astype('c8')
+a2 = np.hstack([a1, a1])[::-1]
+a3 = a2 * a2
+""",
+    "a view read before and after a write through another one": """
+a1 = np.arange(12.0).reshape(3, 4)
+a2 = a1[::-1, 1:] * 2
+a3 = a1.T
+a1[1:] += a1[:-1]
+a3[0] = a2[0].sum()
+a4 = a3 + a1.T
+""",
+    "an array written while sums of it are pending": """
+a1 = np.arange(40, dtype='i4').reshape(5, 8)
+a2 = a1.sum(0)
+a1[a1 % 3 == 0] = 7
+a3 = a1.sum(0) - a2
+np.add(a1, 1, out=a1)
+""",
+}
+PROGRAMS = tuple(
+    Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)
+    for origin, code in _CODE.items()
+)

@@ -1,0 +1,142 @@
+"""The race detector finds what a search through all earlier accesses finds, and nothing else."""
+
+import numpy as np
+import pytest
+
+from oxinp._ptx.races import Epochs, Tracker
+
+NUM_BLOCKS = 3
+LANES_PER_BLOCK = 32
+NUM_LANES = NUM_BLOCKS * LANES_PER_BLOCK
+CAPACITY = 4096
+BLOCK_STRIDE = 1024  # of shared memory
+
+
+class Search:
+    """Every access there was, by byte: two lanes conflict unless a synchronisation came between."""
+
+    def __init__(self):
+        self.accesses = []  # (first byte, bytes, lane, is_write, time)
+        self.now = self.grid = 0
+        self.block = [0] * NUM_BLOCKS
+
+    def synchronize(self, blocks):
+        self.now += 1
+        for block in blocks:
+            self.block[block] = self.now
+
+    def fence(self):
+        self.now += 1
+        self.grid = self.now
+
+    def is_conflict(self, start, nbytes, lane, is_write):
+        for other_start, other_nbytes, other, other_writes, time in self.accesses:
+            if other == lane or not (is_write or other_writes):
+                continue
+            if other_start >= start + nbytes or start >= other_start + other_nbytes:
+                continue
+            block = lane // LANES_PER_BLOCK
+            same_block = other // LANES_PER_BLOCK == block
+            if time >= (max(self.block[block], self.grid) if same_block else self.grid):
+                return True
+        return False
+
+    def conflicts(self, offsets, nbytes, lanes, is_write):
+        """Tell whether an instruction conflicts, with earlier ones or between its own lanes."""
+        found = any(self.is_conflict(o, nbytes, lane, is_write) for o, lane in zip(offsets, lanes, strict=True))
+        return found or (is_write and len(set(offsets)) < len(offsets))
+
+    def note(self, offsets, nbytes, lanes, is_write):
+        self.accesses += [(o, nbytes, lane, is_write, self.now) for o, lane in zip(offsets, lanes, strict=True)]
+
+
+def access(rng, is_shared):
+    """Offsets, width and lanes of a random instruction: contiguous, strided, scattered, or one element for all."""
+    first = int(rng.integers(NUM_LANES - 1))
+    lanes = np.arange(first, int(rng.integers(first + 1, NUM_LANES + 1)), dtype=np.int64)
+    if rng.random() < 0.3:
+        lanes = lanes[rng.random(len(lanes)) < 0.6] if len(lanes) > 4 else lanes
+    if not len(lanes):
+        lanes = np.array([first], np.int64)
+    nbytes = int(rng.choice([1, 2, 4, 8, 16], p=[0.1, 0.1, 0.4, 0.3, 0.1]))
+    kind = rng.choice(["own", "shifted", "strided", "scattered", "one"], p=[0.45, 0.2, 0.15, 0.1, 0.1])
+    base = int(rng.integers(4)) * 512
+    room = 512 // nbytes if is_shared else CAPACITY // nbytes
+    if kind == "own":
+        elements = lanes
+    elif kind == "shifted":
+        elements = lanes + int(rng.integers(-3, 4))
+    elif kind == "strided":
+        elements = (lanes * int(rng.integers(2, 5))) ^ int(rng.integers(4))
+    elif kind == "one":
+        elements = np.full(len(lanes), int(rng.integers(room)))
+    else:
+        elements = rng.integers(room, size=len(lanes))
+    offsets = np.abs(elements) % room * nbytes
+    if is_shared:  # a part for each block
+        offsets = offsets % 512 + lanes // LANES_PER_BLOCK * BLOCK_STRIDE + base % 1024 // 2
+    return offsets.astype(np.int64), nbytes, lanes
+
+
+def bounds(offsets, nbytes, is_shared):
+    inside = offsets % BLOCK_STRIDE if is_shared else offsets
+    return int(inside.min()), int(inside.max()) + nbytes
+
+
+def is_contiguous(offsets, nbytes):
+    return bool((np.diff(offsets) == nbytes).all())
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["global", "shared"])
+@pytest.mark.parametrize("seed", range(50))
+def test_as_a_search(seed, is_shared):
+    rng = np.random.default_rng(seed)
+    tracker, search = Tracker(CAPACITY, is_shared=is_shared), Search()
+    epochs = Epochs(1 + seed, NUM_BLOCKS, LANES_PER_BLOCK)
+    for _ in range(60):
+        what = rng.random()
+        if what < 0.25:
+            blocks = range(NUM_BLOCKS) if rng.random() < 0.7 else [int(rng.integers(NUM_BLOCKS))]
+            search.synchronize(blocks)
+            epochs.synchronize_blocks(np.array(blocks))
+        elif what < 0.35:
+            search.fence()
+            epochs.synchronize_grid()
+        else:
+            offsets, nbytes, lanes = access(rng, is_shared)
+            is_write = bool(rng.random() < 0.4)
+            instruction = offsets.tolist(), nbytes, lanes.tolist(), is_write
+            expected = search.conflicts(*instruction)
+            if expected and rng.random() < 0.9:
+                continue  # the first conflict is the end: most are left out, so that much comes before
+            search.note(*instruction)
+            given = offsets[:1] if not is_write and len(set(offsets.tolist())) == 1 else offsets
+            conflict = tracker.note(
+                epochs,
+                given,
+                nbytes,
+                lanes,
+                bounds(offsets, nbytes, is_shared),
+                is_write=is_write,
+                is_contiguous=len(given) == len(lanes) and is_contiguous(offsets, nbytes),
+            )
+            assert (conflict is not None) == expected
+            if expected:
+                return
+
+
+def test_tags_of_all_noted_ranges_once_there_are_too_many(monkeypatch):
+    monkeypatch.setattr("oxinp._ptx.races._MAX_NOTED", 4 * NUM_LANES)
+    tracker, epochs, lanes = Tracker(CAPACITY), Epochs(1, NUM_BLOCKS, LANES_PER_BLOCK), np.arange(NUM_LANES)
+
+    def note(start, *, is_write, lanes=lanes):
+        offsets = start + 4 * np.arange(len(lanes))
+        bounds = int(offsets[0]), int(offsets[-1]) + 4
+        return tracker.note(epochs, offsets, 4, lanes, bounds, is_write=is_write, is_contiguous=True)
+
+    for i in range(9):
+        assert note(512 * (i % 3), is_write=False) is None
+    assert note(2048, is_write=True) is None
+    conflict = note(512, is_write=True, lanes=np.arange(5, 6))
+    assert conflict.kind == "write after read"
+    assert (conflict.offset, conflict.lane, conflict.other) == (512, 5, 0)
