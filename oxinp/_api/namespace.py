@@ -13,7 +13,6 @@ from oxinp._api import (  # noqa: F401
     coverage,
     creation,
     indexing,
-    linalg,
     linear_algebra,
     logic,
     manipulation,

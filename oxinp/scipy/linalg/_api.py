@@ -30,9 +30,9 @@ def solve_triangular(
     """See `scipy.linalg.solve_triangular`."""
     if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)) or trans not in _TRANS:
         raise Unsupported("a subclass, or what SciPy refuses")
-    arrays = [as_ours(x) for x in (a, b)]
+    arrays = as_ours(a), as_ours(b)
     if check_finite:
         for x in arrays:
             if x._layout.dtype.kind in "fc" and x._layout.size and not bool(reduce(ALL, UFUNC_OBJECTS["isfinite"](x))):
                 raise ValueError("array must not contain infs or NaNs")
-    return _solve_triangular(*arrays, Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
+    return _solve_triangular(arrays[0], arrays[1], Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
