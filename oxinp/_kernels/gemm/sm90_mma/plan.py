@@ -7,6 +7,7 @@ its tiles, are left to `multistage`, which takes anything.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import SIDE, StackedSpec
 from oxinp._kernels.plan import Plan, Work
-from oxinp._ptx.tma import ALIGN
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, c128, f32, f64
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.operand import Source
+    from oxinp._ptx.types import Type
 
 ARCHITECTURE = (9, 0)
 # Of the multiprocessors, how many tiles have to be for: of f64 and c128, in parts, and where they are many.
@@ -37,6 +39,7 @@ MIN_PARTS_EXTENT, MIN_PARTS_PRODUCTS, MAX_PARTS_WAVES = 128, 1 << 24, 2  # of f3
 CHUNKED = {f32: (0.14e12, 3e-6), f64: (0.17e12, 3.5e-6), c128: (0.045e12, 3.5e-6)}
 MIN_WARPS = 8  # small matrices per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
+MAX_KEPT = 4096  # Specs that are kept, of all products
 
 
 # Of f32, sums begin anew after so much of K; where C is more than a wave of tiles of this side, tiles of `multistage`
@@ -162,6 +165,37 @@ def _plan_small(a: Source, b: Source, shape: tuple[int, int, int], device: Devic
     return plan.with_work(_work(a, b, shape))
 
 
+class _Structure(NamedTuple):
+    """What the kernels of a product have in common; fields as in `MmaSpec`."""
+
+    type: Type
+    a_major: str
+    b_major: str
+    promotion: int
+    is_complex: bool
+    is_batched: bool
+    is_paired: bool
+
+
+@lru_cache(MAX_KEPT)
+def _spec(structure: _Structure, config: MmaConfig, num_rounds: int) -> MmaSpec:
+    """The kernel of a cut, for so many rounds of a ring, which it is whole multiples of."""
+    type_, a_major, b_major, promotion, *flags = structure
+    spec = MmaSpec(type_, a_major, b_major, *config, 0 if config.is_bf16x3 else promotion, *flags)
+    return spec.fitted(num_rounds * spec.depth)
+
+
+@lru_cache(MAX_KEPT)
+def _fits(spec: MmaSpec, max_shared_nbytes: int) -> bool:
+    """Whether there is such a kernel, and a multiprocessor has room for its blocks."""
+    try:
+        spec.check()
+    except ValueError:
+        return False
+    nbytes = spec.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
+    return nbytes <= max_shared_nbytes + RESERVED_NBYTES
+
+
 class _Product:
     """A product of matrices, or of stacks of such; of complex ones as of reals, see `MmaSpec`."""
 
@@ -179,11 +213,22 @@ class _Product:
         self.in_bf16x3, self.is_complex = in_bf16x3, is_complex
         self.type = a.type
         self.count = a.num_c
+        self.tile_depth = SWIZZLE_NBYTES // a.type.nbytes
+        self.structure = _Structure(
+            a.type,
+            a.major,
+            b.major,
+            PROMOTION if a.type is f32 and shape[2] > PROMOTION else 0,
+            is_complex,
+            a.num_c > 1,
+            shape[1] * a.type.nbytes % ALIGN == 0,
+        )
 
     def plan(self) -> Plan | None:
         """The launch; None where there are few tiles, or all of it takes next to no time."""
         a, b = self.sources
-        if not self.ranked():
+        ranked = self.ranked()
+        if not ranked:
             return None
         choice = Choice(
             "matmul/mma",
@@ -192,7 +237,7 @@ class _Product:
             (self.count, *self.shape),
             MmaConfig,
             self.is_legal,
-            lambda: self.ranked()[0],
+            lambda: ranked[0],
             self.candidates,
         )
         config: MmaConfig = decide(choice, self.device)
@@ -206,30 +251,13 @@ class _Product:
 
     def spec(self, config: MmaConfig) -> MmaSpec:
         """The kernel of a cut."""
-        a, b = self.sources
-        spec = MmaSpec(
-            self.type,
-            a.major,
-            b.major,
-            *config,
-            promotion=PROMOTION if self.type is f32 and not config.is_bf16x3 and self.shape[2] > PROMOTION else 0,
-            is_complex=self.is_complex,
-            is_batched=self.count > 1,
-            is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
-        )
-        return spec.fitted(self.shape[2])
+        # Rounds of the ring are all that depends on K.
+        num_rounds = math.gcd(-(-self.shape[2] // self.tile_depth), config.num_stages)
+        return _spec(self.structure, config, num_rounds)
 
     def is_legal(self, config: MmaConfig) -> bool:
         """Whether there is a kernel that fits the device, and may be used."""
-        if config.is_bf16x3 is not self.in_bf16x3:
-            return False
-        spec = self.spec(config)
-        try:
-            spec.check()
-        except ValueError:
-            return False
-        nbytes = config.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
-        return nbytes <= self.device.max_shared_nbytes + RESERVED_NBYTES
+        return config.is_bf16x3 is self.in_bf16x3 and _fits(self.spec(config), self.device.max_shared_nbytes)
 
     def is_worth(self, config: MmaConfig) -> bool:
         """Whether a product is one of those for which tilings like this were found to be faster than others."""
@@ -259,9 +287,16 @@ class _Product:
     def ranked(self) -> list[MmaConfig]:
         """What the model knows, the most promising first."""
         options = MEASURED[c64 if self.is_complex else self.type]
-        legal = [option for option in options if self.is_worth(option.config) and self.is_legal(option.config)]
-        legal = [x for x in legal if self.is_busy_stack(x.config) or self.seconds(x) <= self.seconds_of_chunks()]
-        return [option.config for option in sorted(legal, key=lambda x: (not self.is_meant(x.config), self.seconds(x)))]
+        most = self.seconds_of_chunks()
+        ways = []
+        for i, option in enumerate(options):
+            config = option.config
+            if not self.is_worth(config) or not self.is_legal(config):
+                continue
+            seconds = self.seconds(option)
+            if seconds <= most or self.is_busy_stack(config):
+                ways.append((not self.is_meant(config), seconds, i))
+        return [options[i].config for *_, i in sorted(ways)]
 
     def is_busy_stack(self, config: MmaConfig) -> bool:
         """Whether matrices of a stack have tiles enough: `multistage` does not cut such along K."""
