@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.operand import Source
     from oxinp._kernels.plan import Plan
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
@@ -169,31 +170,18 @@ def plan_steps(
     if epilogue is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
         return plan_wgmma(shape, depth, a, b, out, device, epilogue) if is_multiplied else None
-    faster = None
-    if a.type in (f64, c128):
-        faster = None if setting == "native" else plan_ozaki(shape, depth, a, b, device, workspace_nbytes)
-    elif a.type in (f32, c64) and setting == "auto":
-        faster = plan_bf16x3(shape, depth, a, b, device) or plan_fp16x2(shape, depth, a, b, device)
-    elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
+    if a.type not in (f64, c128, f32, c64) or (a.type is f32 and setting == "tf32"):
         return plan_wgmma(shape, depth, a, b, out, device)
-    if faster is not None or device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
-        return faster
-    (left, right), _ = sources(shape, depth, a, b)
-    return sm90_mma.plan(left, right, device)
-
-
-def plan_bf16x3(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
-    """Return the plan of an f32 or c64 product in bf16x3 by warp MMA, for small matrices; None if it is not faster.
-
-    Parameters
-    ----------
-    shape, depth, a, b, device
-        As for `plan`.
-    """
     if device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
         return None
-    (left, right), _ = sources(shape, depth, a, b)
-    return sm90_mma.plan(left, right, device, in_bf16x3=True)
+    seen = sources(shape, depth, a, b)[0]
+    faster = None
+    if a.type in (f64, c128):
+        if setting != "native":
+            faster = plan_ozaki(shape, depth, a, b, device, workspace_nbytes, seen)
+    elif setting == "auto":
+        faster = sm90_mma.plan(*seen, device, in_bf16x3=True) or plan_fp16x2(shape, depth, a, b, device, seen)
+    return faster or sm90_mma.plan(*seen, device)
 
 
 def plan_wgmma(
@@ -223,13 +211,22 @@ def plan_wgmma(
     return sm90_wgmma.plan(left, right, out, device, epilogue)
 
 
-def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
+def plan_fp16x2(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    device: Device,
+    seen: tuple[Source, Source] | None = None,
+) -> Plan | None:
     """Return the plan of an f32 or c64 product by fp16x2; None if it is not faster.
 
     Parameters
     ----------
     shape, depth, a, b, device
         As for `plan`.
+    seen : tuple of Source, optional
+        A and B as TMA sees them, where that is known.
     """
     *batch, m, n = shape
     if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
@@ -237,7 +234,7 @@ def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, de
     parts = len(a.type.parts)
     if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
         return None
-    left, right = sources(shape, depth, a, b)[0]
+    left, right = seen or sources(shape, depth, a, b)[0]
     is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
@@ -245,7 +242,13 @@ def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, de
 
 
 def plan_ozaki(
-    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    device: Device,
+    workspace_nbytes: int = 4 << 30,
+    seen: tuple[Source, Source] | None = None,
 ) -> Plan | None:
     """Return the plan of an f64 or c128 product by the Ozaki scheme; None if it is not faster.
 
@@ -255,13 +258,15 @@ def plan_ozaki(
         As for `plan`.
     workspace_nbytes : int
         Largest workspace.
+    seen : tuple of Source, optional
+        As for `plan_fp16x2`.
     """
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
         return None
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
-    left, right = sources(shape, depth, a, b)[0]
+    left, right = seen or sources(shape, depth, a, b)[0]
     is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None

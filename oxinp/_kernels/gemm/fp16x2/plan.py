@@ -37,7 +37,7 @@ from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.convert import ConvertSpec, largest, padded
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.problem import Instr, Operand, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.operand import Source
+    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of real K, from which the guard proves what it says; of M and N, from which the passes pay
@@ -73,6 +74,18 @@ def _zero(k: Builder) -> Value:
 _MAGNITUDE = Instr(largest, i32, (0,))
 _ZERO = Instr(_zero, i64, ())
 _LARGEST = ReduceOp("largest", i32, 0, _larger)
+
+
+@functools.cache
+def _maximum(type_: Type) -> reduce.Reduction:
+    """The largest magnitudes."""
+    return reduce.Reduction([(type_, True)], (_MAGNITUDE,), 1, _LARGEST, i32)
+
+
+@functools.cache
+def _zeros() -> elementwise.Elementwise:
+    """The counts, before any is taken."""
+    return elementwise.Elementwise((), (_ZERO,), [(0, i64)])
 
 
 def plan(a: Source, b: Source, native: Plan, device: Device) -> Plan:
@@ -118,16 +131,14 @@ class _Passes:
         """The reduction along K."""
         source = self.source
         operand, output = Operand(source.type, (source.pitch, 1), source.alignment), Operand(i32, (1,), ALIGNMENT)
-        shape = source.lines, source.run
-        return reduce.plan(shape, (0,), (operand,), (_MAGNITUDE,), 1, _LARGEST, output, self.device)
+        return _maximum(source.type).plan((source.lines, source.run), (0,), (operand,), output, self.device)
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         source, x = self.source, Argument(self.source.buffer)
         if self.reduction is not None:
             yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.halves[0])
-            zeros = Output(0, Operand(i64, (1,), ALIGNMENT))
-            yield from elementwise.plan((source.extent,), (), (_ZERO,), (zeros,), self.device).on(out0=self.counts)
+            yield from _zeros().plan_flat(source.extent, (ALIGNMENT,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
         spec = ConvertSpec(source.type, source.major == "k", is_vector)
         high, low = self.halves

@@ -171,8 +171,8 @@ class _Structure(NamedTuple):
     type: Type
     a_major: str
     b_major: str
-    promotion: int
     is_complex: bool
+    promotion: int
     is_batched: bool
     is_paired: bool
 
@@ -180,8 +180,8 @@ class _Structure(NamedTuple):
 @lru_cache(MAX_KEPT)
 def _spec(structure: _Structure, config: MmaConfig, num_rounds: int) -> MmaSpec:
     """The kernel of a cut, for so many rounds of a ring, which it is whole multiples of."""
-    type_, a_major, b_major, promotion, *flags = structure
-    spec = MmaSpec(type_, a_major, b_major, *config, 0 if config.is_bf16x3 else promotion, *flags)
+    type_, a_major, b_major, is_complex, promotion, *flags = structure
+    spec = MmaSpec(type_, a_major, b_major, *config, is_complex, 0 if config.is_bf16x3 else promotion, *flags)
     return spec.fitted(num_rounds * spec.depth)
 
 
@@ -218,8 +218,8 @@ class _Product:
             a.type,
             a.major,
             b.major,
-            PROMOTION if a.type is f32 and shape[2] > PROMOTION else 0,
             is_complex,
+            PROMOTION if a.type is f32 and shape[2] > PROMOTION else 0,
             a.num_c > 1,
             shape[1] * a.type.nbytes % ALIGN == 0,
         )
