@@ -135,8 +135,7 @@ class Chain(Frozen):
         """
         values: list[int] = []
         for (loops, is_shifted), strides, shift in zip(self.moves, nest.strides, nest.shifts, strict=True):
-            for loop in loops:
-                values.append(strides[loop])
+            values.extend([strides[loop] for loop in loops])
             if is_shifted:
                 values.append(shift)
         return tuple(values)
