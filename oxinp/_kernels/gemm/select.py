@@ -172,16 +172,18 @@ def plan_steps(
         return plan_wgmma(shape, depth, a, b, out, device, epilogue) if is_multiplied else None
     if a.type not in (f64, c128, f32, c64) or (a.type is f32 and setting == "tf32"):
         return plan_wgmma(shape, depth, a, b, out, device)
-    if device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
-        return None
-    seen = sources(shape, depth, a, b)[0]
+    is_here = device.cc == sm90_mma.ARCHITECTURE and a.type is b.type
+    seen = sources(shape, depth, a, b)[0] if is_here else None
     faster = None
     if a.type in (f64, c128):
         if setting != "native":
             faster = plan_ozaki(shape, depth, a, b, device, workspace_nbytes, seen)
     elif setting == "auto":
-        faster = sm90_mma.plan(*seen, device, in_bf16x3=True) or plan_fp16x2(shape, depth, a, b, device, seen)
-    return faster or sm90_mma.plan(*seen, device)
+        faster = sm90_mma.plan(*seen, device, in_bf16x3=True) if seen is not None else None
+        faster = faster or plan_fp16x2(shape, depth, a, b, device, seen)
+    if faster is not None or seen is None:
+        return faster
+    return sm90_mma.plan(*seen, device)
 
 
 def plan_wgmma(
