@@ -23,6 +23,7 @@ from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce import columns, rows
 from oxinp._kernels.reduce.columns import ColumnsSpec
+from oxinp._kernels.reduce.loops import MIN_COLUMNS, Loops, column_loop, cut, fold, without
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._ptx.types import i32, pred, u64
 
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
 BLOCKS_PER_SM = 8  # blocks that a split aims at
-MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
-MIN_FOLDED = 1 << 16  # elements from which few columns are worth folding
-MAX_FOLDED = 512  # columns that rows are folded to
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
 MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
 UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
@@ -63,24 +61,6 @@ class Pass(NamedTuple):
     constants: tuple[int, ...]
     num_chunks: int
     chunk_length: int
-
-
-class Loops(NamedTuple):
-    """The loops of a reduction, collapsed, kept and reduced ones apart.
-
-    Operands are the input arrays, the indices, and in `kept` then the output and the scratch.
-    """
-
-    kept: Nest
-    reduced: Nest
-
-    def nest(self, *, kept_innermost: bool) -> Nest:
-        """The inputs' nest: the reduced loops inside the kept ones, or before the last of them."""
-        kept, reduced = self
-        cut = len(kept.shape) - kept_innermost
-        strides = [a[:cut] + b + a[cut:] for a, b in zip(kept.strides, reduced.strides, strict=False)]
-        shifts = [a + b for a, b in zip(kept.shifts, reduced.shifts, strict=False)]
-        return Nest(kept.shape[:cut] + reduced.shape + kept.shape[cut:], tuple(strides), tuple(shifts))
 
 
 class Line(NamedTuple):
@@ -146,7 +126,7 @@ class Reduction(Planner):
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
     ) -> Plan:
         """Return the plan for input arrays of a shape, reduced over some axes into an output; see `plan`."""
-        kept_shape = _without(shape, axes)
+        kept_shape = without(shape, axes)
         if 0 in kept_shape:
             return Plan(())
         if 0 in shape:
@@ -177,17 +157,17 @@ class Reduction(Planner):
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
     ) -> list[Pass]:
         """Return the one or two passes of a reduction of at least one element to at least one result."""
-        partial_shape = kept_shape = _without(shape, axes)
+        partial_shape = kept_shape = without(shape, axes)
         partial_axes: tuple[int, ...] = (0,)
         first = None
-        fold = _fold(shape, arrays) if axes == (0,) and len(shape) == 2 and not self.op.wants_index else 1
-        if fold > 1:
+        num_folded = fold(shape, arrays) if axes == (0,) and len(shape) == 2 and not self.op.wants_index else 1
+        if num_folded > 1:
             length, width = shape
-            partial_shape, partial_axes = (fold, width), (0, 1)
-            moved = (fold * width, width, 1)
+            partial_shape, partial_axes = (num_folded, width), (0, 1)
+            moved = (num_folded * width, width, 1)
             folded = [x.replace(strides=moved) if any(x.strides) else x for x in arrays]
             target = output.replace(strides=(width, 1))
-            first = self._pass((length // fold, fold, width), (0,), folded, target, num_sms)
+            first = self._pass((length // num_folded, num_folded, width), (0,), folded, target, num_sms)
         if first is None or first.num_chunks == 1:
             partial_shape, partial_axes = kept_shape, (0,)
             first = self._pass(shape, axes, arrays, output, num_sms)
@@ -206,13 +186,13 @@ class Reduction(Planner):
             if x.strides != dense:
                 break
         else:
-            cut = _cut(shape, axes)
-            if cut is not None and output.strides == contiguous_strides(_without(shape, axes)):
-                found = self._contiguous(*cut, arrays)
+            parts = cut(shape, axes)
+            if parts is not None and output.strides == contiguous_strides(without(shape, axes)):
+                found = self._contiguous(*parts, arrays)
                 if found is not None:
-                    return self._columns(*found, num_sms) if cut[2] else self._rows(*found, num_sms)
+                    return self._columns(*found, num_sms) if parts[2] else self._rows(*found, num_sms)
         loops = self._collapse(shape, axes, arrays, output)
-        loop = _column_loop(loops, arrays)
+        loop = column_loop(loops, arrays)
         if loop is None:
             return self._rows(loops, self._line(loops, arrays, kept_innermost=False), num_sms)
         kept = loops.kept
@@ -435,21 +415,6 @@ def choose(
     return reduction.choose(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
 
 
-def _without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The extents of what is kept."""
-    return tuple([n for d, n in enumerate(shape) if d not in axes]) if len(axes) < len(shape) else ()
-
-
-def _cut(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, bool] | None:
-    """Elements that are kept and that are reduced, and whether these are the first axes; None where neither end is."""
-    ndim, count = len(shape), len(axes)
-    if axes == tuple(range(ndim - count, ndim)):
-        return math.prod(shape[: ndim - count]), math.prod(shape[ndim - count :]), False
-    if axes == tuple(range(count)):
-        return math.prod(shape[count:]), math.prod(shape[:count]), True
-    return None
-
-
 def _measured(first: Pass, num_kept: int, size: int, device: Device) -> Pass:
     """The pass with what was measured to be best near this problem."""
     spec = first.spec
@@ -461,39 +426,6 @@ def _measured(first: Pass, num_kept: int, size: int, device: Device) -> Pass:
     most = max(spec.unroll, spec.op.batch // spec.vector)
     measured = unrolled(spec, f"reduce/{family}", key, layout, (num_kept, size // num_kept), most, device)
     return first._replace(spec=measured)
-
-
-def _fold(shape: tuple[int, ...], arrays: Sequence[Operand]) -> int:
-    """How many rows of a few columns to lay side by side, as columns of their own that the second pass joins.
-
-    Lanes along a few columns would be few, and lanes along rows read every line of memory once per column.
-    """
-    length, width = shape
-    if not 1 < width < MIN_COLUMNS or length * width < MIN_FOLDED:
-        return 1
-    if any(x.strides not in {(width, 1), (0, 0)} for x in arrays):
-        return 1
-    counts = range(MAX_FOLDED // width, MIN_COLUMNS // width, -1)
-    return next((count for count in counts if length % count == 0), 1)
-
-
-def _column_loop(loops: Loops, arrays: Sequence[Operand]) -> int | None:
-    """The kept loop that lanes go along; None where they go along the reduced ones."""
-    kept, reduced = loops
-    votes = dict.fromkeys(range(len(kept.shape)), 0)
-    against = 0
-    for i, array in enumerate(arrays):
-        along_kept = {abs(step): loop for loop, step in enumerate(kept.strides[i]) if step and kept.shape[loop] > 1}
-        along_reduced = [abs(step) for step, n in zip(reduced.strides[i], reduced.shape, strict=True) if step and n > 1]
-        nearest = min(along_kept, default=None)
-        if nearest is not None and nearest < min(along_reduced, default=nearest + 1):
-            votes[along_kept[nearest]] += array.type.nbytes
-        else:
-            against += array.type.nbytes
-    best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
-    if votes[best] > against and kept.shape[best] >= MIN_COLUMNS:
-        return best
-    return None
 
 
 def _power_of_two(count: int) -> int:

@@ -10,7 +10,7 @@ from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.choice import Device
+    from oxinp._kernels.choice import Device, Limits
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_SPLIT_K = 16  # ranges of K that one reduction sums up
@@ -95,7 +95,7 @@ _FMA = {
 }
 
 
-def measured_tiles(type: Type, acc: Type, device: Device) -> tuple[str, tuple[MeasuredTile, ...]]:
+def measured_tiles(type: Type, acc: Type, device: Limits) -> tuple[str, tuple[MeasuredTile, ...]]:
     """Return the warp MMA for types of operands and accumulators, and its tiles with measured rates."""
     is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:

@@ -125,8 +125,9 @@ def _zero(type_: Type) -> Instr:
 
 
 @cache
-def _sum(type_: Type) -> ReduceOp:
-    return ReduceOp("sum", type_, 0, _add)
+def _sum(acc: Type, out: Type) -> reduce.Reduction:
+    """The sum of partial products."""
+    return reduce.Reduction([(acc, True)], (), 0, ReduceOp("sum", acc, 0, _add), out)
 
 
 def _add(k: Builder, a: Value, b: Value) -> Value:
@@ -343,7 +344,7 @@ class WgmmaProduct:
         inputs = (Operand(self.acc, (split_k * size, size, 1)),)
         output = Operand(self.out, (size, 1))
         shape = (self.count, split_k, size)
-        joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
+        joined = _sum(self.acc, self.out).plan(shape, (1,), inputs, output, self.device)
         yield from joined.on(out0=c, in0=partial, scratch=scratch.take(joined.scratch_nbytes))
 
 
