@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,9 @@ else:
         {"__slots__": (), **operator_methods(), **product_methods(), **reduction_methods()},
     )
 
+_SHAPES_ARE_FIXED = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+"""Whether NumPy warns where an array's shape is set."""
+
 
 class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     """An n-dimensional array; see `numpy.ndarray`.
@@ -117,6 +121,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     @shape.setter
     def shape(self, new: Any) -> None:
+        if _SHAPES_ARE_FIXED:
+            warnings.warn(
+                "Setting the shape on a NumPy array has been deprecated in NumPy 2.5.\nAs an alternative, you can "
+                "create a new view using np.reshape (with copy=False if needed).",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         target = shape.resolve_shape(self._layout.size, new)
         try:
             reshaped = shape.reshape(self, target, copy_wanted=False)

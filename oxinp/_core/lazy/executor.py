@@ -50,6 +50,8 @@ class Executable:
     """
 
     __slots__ = (
+        "_following",
+        "_rest",
         "allocate",
         "arguments",
         "arrays_only",
@@ -82,6 +84,8 @@ class Executable:
         self.is_single = not plan.steps or (type(launch) is Launch and launch.arguments == natural)
         self.arrays_only = self.is_single and all(kind is None for kind in kinds)
         self.steps: list[_Step] = []
+        self._following: Plan | None = None  # what was planned last for words that were read, and its steps
+        self._rest: list[_Step] = []
         self.flags = 0
         self.launch: Any = _skip
         if not self.is_single:
@@ -146,19 +150,17 @@ class Executable:
         nowhere = [0] * len(self.sizes)
         words = _run(self.steps, (*nowhere, scratch.ptr, self.flags, *arguments))
         buffers = [self.allocate(nbytes) for nbytes in sizes_of(words)]
-        places = _places(len(self.sizes), [1] * len(arguments))
-        rest = [_compiled(step, places) for step in self.plan.then(words).steps]
-        _run(rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
+        following = self.plan.then(words)
+        if following is not self._following:
+            places = _places(len(self.sizes), [1] * len(arguments))
+            self._rest, self._following = [_compiled(step, places) for step in following.steps], following
+        _run(self._rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
         return buffers, words
 
-    def _run_steps(self, *addresses: Any) -> None:
+    def _run_steps(self, *values: Any) -> None:
         count = len(self.sizes)
-        scratch = self.allocate(self.scratch_nbytes) if self.scratch_nbytes else None
-        self.run_with(addresses[:count], 0 if scratch is None else scratch.ptr, addresses[count:])
-
-    def run_with(self, addresses: Sequence[int], scratch: int, arguments: Sequence[Any]) -> None:
-        """Enqueue where outputs and workspace are there."""
-        values = (*addresses, scratch, self.flags, *arguments)
+        scratch = self.allocate(self.scratch_nbytes) if self.scratch_nbytes else None  # held while steps are queued
+        values = (*values[:count], 0 if scratch is None else scratch.ptr, self.flags, *values[count:])
         for step in self.steps:
             step(values)
 
