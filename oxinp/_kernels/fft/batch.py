@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
 MIN_SEGMENT = 32
 MIN_BLOCK, BLOCK = 64, 256  # threads at which transforms share a block: few ones, which are spread, and many
-REGISTERS_OF_CONVOLUTION = 16  # beside those of one transform
+MAX_STAGED = 16  # numbers of a thread that leave registers for their addresses
+REGISTERS_BESIDE = 16  # of convolutions, and where elements come by way of shared memory
 
 
 class Loop(NamedTuple):
@@ -187,7 +188,7 @@ class Batch(Frozen):
         found = cut(self.length, nbytes)
         assert found is not None, f"no pass of length {self.length}"
         radices, threads = found.radices, found.threads
-        is_staged = len(radices) == 1 and loads == stores == ROWS and self.length > 1 and self._is_plain()
+        is_staged = len(radices) == 1 and loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns = columns_of(
@@ -214,7 +215,7 @@ class Batch(Frozen):
             max(*reaches, num_blocks, tiles * columns, self.valid.number if self.valid else 0, self.whole)
             >= MAX_INDEX_32
         )
-        needed = registers(found.held, nbytes) + (REGISTERS_OF_CONVOLUTION if self.chirp else 0)
+        needed = registers(found.held, nbytes) + (REGISTERS_BESIDE if self.chirp or is_staged else 0)
         spec = BlockSpec(
             self.type,
             self.source_type,

@@ -48,6 +48,7 @@ ROWS, COLUMNS = "rows", "columns"
 BY_COLUMN, BY_LOOP = "column", "loop"
 SPLIT, MERGE = "split", "merge"
 WARP = 32
+AT_ONCE = 8  # loads of a thread on their way to shared memory
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
 
 
@@ -151,6 +152,8 @@ def make(spec: BlockSpec) -> Kernel:
 def _name(spec: BlockSpec) -> str:
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}"
+    if spec.is_staged:
+        return f"fft_staged_{spec.length}"
     return f"fft_{spec.chirp}_by_{spec.length}" if spec.chirp else f"fft_{spec.length}"
 
 
@@ -250,13 +253,17 @@ class Block:
         for i in range(spec.length):
             element = k.tid + i * spec.columns if i else k.tid + 0
             places.append((element % spec.length, Thread(element / spec.length, element)))
-        loaded = []
-        for element, owner in places:
-            moved = k.cast(element, self.index)
-            place = self.origin(owner, self.steps[0]) + (moved if spec.is_unit_source else moved * self.steps[0][-1])
-            loaded.append(self.element(self.source.at(place), None, self.source_sign, is_reused=False))
-        for (element, owner), value in zip(places, loaded, strict=True):
-            self.smem[owner.column * spec.pitch + element] = k.compound(spec.type, *value)
+        for start in range(0, spec.length, AT_ONCE):
+            loaded = []
+            for element, owner in places[start : start + AT_ONCE]:
+                moved = k.cast(element, self.index)
+                place = self.origin(owner, self.steps[0]) + (
+                    moved if spec.is_unit_source else moved * self.steps[0][-1]
+                )
+                value = self.element(self.source.at(place), None, self.source_sign, is_reused=False)
+                loaded.append((owner.column * spec.pitch + element, k.compound(spec.type, *value)))
+            for address, number in loaded:
+                self.smem[address] = number
         k.barrier()
         own = thread.column * spec.pitch
         values = [(value[0], value[1]) for value in (self.smem[own + j].parts for j in range(spec.length))]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
+MAX_RADIX = {8: 31, 16: 23}
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
 HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
@@ -84,7 +85,8 @@ def cut(length: int, nbytes: int) -> Cut | None:
         for threads in _thread_counts(length, radices, nbytes):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
             num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
-            if max(held) > max(MAX_HELD[nbytes], *radices) or num_registers > NUM_REGISTERS:
+            is_wide = max(radices) > MAX_RADIX[nbytes] or max(held) > max(MAX_HELD[nbytes], *radices)
+            if is_wide or num_registers > NUM_REGISTERS:
                 continue
             visits = sum(held) * threads / length
             idle = IDLE_COST * abs(math.log2(max(held) / (HELD_SHORT if length <= SHORT else HELD)))

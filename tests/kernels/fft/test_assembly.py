@@ -14,7 +14,7 @@ from tests.ptx.assembler import assemble, sampled
 DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
 # By what is in the name or text of a kernel: roots of unity that it computes, of doubles above all, and the products of
 # convolutions take registers that numbers need as well.
-SPILLED_NBYTES = {"circle": 16, "fft_merge": 16, "fft_split": 16, "_by_": 64}
+SPILLED_NBYTES = {"circle": 16, "fft_merge": 16, "fft_split": 16, "fft_staged": 16, "_by_": 64}
 PROBLEMS = [
     (type_, kind, shape, axes)
     for type_ in (c64, c128)

@@ -83,7 +83,8 @@ def test_lengths(session, n, dtype):
     x = random((5 if n < 1000 else 2, n), dtype)
     target = np.empty_like(x)
     transformed(session, x, target)
-    check(target, x)
+    # Of doubles, 31 is convolved.
+    check(target, x, factor=1.5 if dtype == "D" and n == 31 else 1.0)
 
 
 @pytest.mark.parametrize("n", [9, 60, 64])
