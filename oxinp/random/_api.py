@@ -222,11 +222,11 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         return self._draw(shape, wanted.itemsize, ask, rejects=rejects)
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
-        """NumPy's own method: with arrays of ours as a fallback, else as what small draws do."""
-        if any(isinstance(x, ndarray) for x in args):
-            return getattr(_GeneratorMethods, name)(self, *args)
-        settle(self)
-        return wrap_host(getattr(_NUMPYS, name)(self, *args))
+        """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""
+        if all(type(x) in _PLAIN or (type(x) is tuple and all(type(n) is int for n in x)) for x in args):
+            settle(self)
+            return wrap_host(getattr(_NUMPYS, name)(self, *args))
+        return getattr(_GeneratorMethods, name)(self, *args)
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.Generator.bytes`."""
@@ -326,6 +326,7 @@ _DERIVED = {
     "triangular": _Derived("uniform", dict.fromkeys(("left", "mode", "right"), _NONE), _triangular),
 }
 _SCALARS = {float, np.float64, np.float32, *_INTEGERS}
+_PLAIN = {type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *_SCALARS}
 
 
 def _derived(name: str, row: _Derived) -> Callable[..., Any]:

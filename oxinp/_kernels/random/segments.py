@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ITEMS = 8
 CAPACITY = BLOCK  # of the list: of 4,096 positions 61 +- 8 are slow for normals, 91 +- 9 for exponentials
-BLOCKS_PER_SM = 5
+BLOCKS_PER_SM, BLOCKS_PER_SM_SLOW = 5, 3  # as many as registers allow: later ones would find nothing left
 SIGMAS = 12  # of what is drawn, for what is expected
 
 
@@ -101,9 +101,10 @@ def plan(
         (tiles,),
     )
     others = inputs(is_shifted + variate.has_table + len(variate.parameters), 4)
+    blocks = BLOCKS_PER_SM if variate.slow is None else BLOCKS_PER_SM_SLOW
     draw = Launch(
         make(spec),
-        (min(tiles, BLOCKS_PER_SM * device.num_sms), 1, 1),
+        (min(tiles, blocks * device.num_sms), 1, 1),
         (out, states, counts, reaches, control, result, *state, *others),
         (size, tiles),
     )
