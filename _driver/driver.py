@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -194,6 +195,8 @@ def start(library: Library) -> Driver:
 
 
 _lock = Lock()
+if hasattr(os, "register_at_fork"):  # a thread that the child has not may hold it
+    os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
 _loaded: Driver | None = None
 
 

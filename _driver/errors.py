@@ -28,7 +28,7 @@ The tree::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # The exceptions, which users meet as `oxinp.cuda.*`; the rest of this module is for the other modules here.
 __all__ = [
@@ -183,8 +183,7 @@ class InternalError(CudaError):
     """The driver failed in a way it does not explain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One CUresult: its number, its name without "CUDA_ERROR_", what is raised, and cause and remedy in sentences."""
 
     code: int

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from _driver.jit import JitOptions
 
@@ -17,8 +16,7 @@ __all__ = ["Linked", "link"]
 _INPUT_PTX = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(NamedTuple):
     """Machine code for one compute capability, and what the compiler said."""
 
     cubin: bytes

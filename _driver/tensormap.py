@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +23,7 @@ _CHUNK_NBYTES = 16
 """Unit of the copy engine: base addresses, strides and rows of a box are multiples of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElementType:
+class ElementType(NamedTuple):
     """A CUtensorMapDataType: its number and its size."""
 
     number: int

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["SETTINGS", "Config", "Setting", "config"]
+__all__ = ["SETTINGS", "Config", "Setting", "before_change", "config"]
+
+before_change: dict[str, list[Callable[[Any], object]]] = {}
+"""What is called with the new value of a setting before it is in force; what that raises leaves the old one."""
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -245,7 +248,10 @@ class Config:
         if row is None:
             known = ", ".join(_ROWS)
             raise AttributeError(f"there is no setting {name!r}; there are {known}")
-        object.__setattr__(self, name, _checked(row, value, name))
+        value = _checked(row, value, name)
+        for prepare in before_change.get(name, ()):
+            prepare(value)
+        object.__setattr__(self, name, value)
         object.__setattr__(self, "version", self.version + 1)
 
     def renew(self) -> None:

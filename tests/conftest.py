@@ -58,9 +58,10 @@ def forget_kernels():
     for name, module in tuple(sys.modules.items()):
         if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
             module.make.cache_clear()
-    expr = sys.modules.get("oxinp._core.expr")
-    for table in () if expr is None else expr._TABLES:
+    expr = sys.modules.get("oxinp._core.lazy.expr")
+    for table in () if expr is None else (*expr._TABLES, expr._STRUCTURES):
         table.clear()
+        table.old.clear()
 
 
 def _devices():
@@ -144,7 +145,7 @@ def stats():
 def one_stream(monkeypatch):
     """Forget that a stream or a device was ever chosen; what the test chooses is forgotten, too."""
     here = importlib.import_module("oxinp._runtime.here")
-    schedule = importlib.import_module("oxinp._core.schedule")
+    schedule = importlib.import_module("oxinp._core.lazy.schedule")
     timeline = importlib.import_module("oxinp._runtime.timeline")
     monkeypatch.setattr(timeline._elsewhere, "uses", None)
     for pool in tuple(timeline.POOLS):  # where each backend takes memory from: whatever changes it is undone

@@ -125,6 +125,28 @@ def test_unique_values_are_sorted():
     assert values == [1.0, 2.0, 3.0]
 
 
+@backs("Classes and objects of `oxinp.scipy`")
+def test_scipys_objects_give_numpys_arrays():
+    seen = []
+    x = np.arange(5.0)
+    spline = np.scipy.interpolate.CubicSpline(x, x**2)
+    assert type(spline(x)) is type(np.scipy.stats.norm.cdf(x)) is numpy.ndarray
+    found = np.scipy.optimize.root(lambda t: (seen.append(type(t)), t - 3)[1], x)
+    assert set(seen) == {numpy.ndarray}
+    assert type(found.x) is np.ndarray
+
+
+@backs("SciPy's sparse arrays multiply")
+def test_sparse_arrays():
+    x = np.arange(3.0)
+    a = np.sparse.csr_array(np.eye(3) * 2)
+    assert type(a @ x) is type(x @ a) is numpy.ndarray
+    assert (x @ a).tolist() == (a * x).toarray().sum(axis=0).tolist() == [0.0, 2.0, 4.0]
+    with pytest.raises(TypeError):
+        a + np.ones((3, 3))
+    assert (a + numpy.asarray(np.ones((3, 3)))).sum() == 15.0
+
+
 @backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`, `memmap`) stay NumPy's")
 def test_numpys_classes(tmp_path):
     x = np.arange(4.0).reshape(2, 2)

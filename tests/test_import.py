@@ -18,10 +18,9 @@ RUNS = 5
 
 TIMED = "import time; start = time.process_time(); import {}; print(1e3 * (time.process_time() - start))"
 INSPECTED = """
-import json, pathlib, sys
+import json, os, sys
 import oxinp
-maps = pathlib.Path("/proc/self/maps")
-libraries = maps.read_text() if maps.exists() else ""
+libraries = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else ""
 print(json.dumps({"modules": sorted(sys.modules), "libcuda": "libcuda" in libraries}))
 """
 
@@ -62,6 +61,46 @@ def test_import_leaves_out(loaded, heavy):
     assert not found
 
 
+# Of the standard library, imported by NumPy in some of its versions.
+@pytest.mark.parametrize("slow", ["pathlib", "urllib.parse", "string", "tempfile", "dataclasses"])
+def test_import_leaves_out_what_numpy_does(loaded, slow):
+    numpys = json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
+    assert slow not in set(loaded["modules"]) - set(numpys["modules"])
+
+
+# The first kernel of a process waits for these as well.
+FIRST_KERNEL = """
+import json, sys
+import numpy
+import oxinp
+before = set(sys.modules)
+import oxinp._runtime.cuda, oxinp._kernels.elementwise
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_the_first_kernel_imports_nothing_slow():
+    imported = json.loads(in_fresh_process(FIRST_KERNEL))
+    assert "oxinp._runtime.loader" in imported
+    assert not {"pathlib", "urllib.parse", "hashlib", "tempfile", "inspect", "dataclasses"} & set(imported)
+
+
 def test_inspection_sees_what_is_loaded(loaded):
     assert "oxinp" in loaded["modules"]
     assert "numpy" in loaded["modules"]
+
+
+@pytest.mark.parametrize(("is_enabled", "is_refused"), [(False, True), (True, False)])
+def test_free_threaded_python_is_refused_in_one_sentence(is_enabled, is_refused):
+    script = f"""
+import sys
+sys._is_gil_enabled = lambda: {is_enabled}
+try:
+    import oxinp
+except ImportError as error:
+    print(error)
+"""
+    said = in_fresh_process(script).strip()
+    assert bool(said) == is_refused
+    assert all(part in said for part in ("PYTHON_GIL=1", "global interpreter lock")) == is_refused
+    assert len(said.splitlines()) == is_refused

@@ -3,7 +3,7 @@
 import numpy  # noqa: ICN001 - `np` is either, in a program
 import pytest
 
-from oxinp._kernels import gemm
+from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from tests.sanitize import programs
 
 LONG = {
@@ -42,7 +42,7 @@ def test_a_wrong_result_is_an_error():
 
 
 def test_families_that_nobody_has_run_are_named():
-    gemm.make.cache_clear()
+    wgmma_kernel.make.cache_clear()
     programs.check(programs.scans)
-    assert programs.reached()["oxinp._kernels.scan_rows"]
-    assert not programs.reached()["oxinp._kernels.gemm"]
+    assert programs.reached()["oxinp._kernels.scan.rows"]
+    assert not programs.reached()["oxinp._kernels.gemm.sm90_wgmma.kernel"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oxinp._core.ufunc_table import UFUNCS
+from oxinp._core.ufunc.table import UFUNCS
 
 Axis = int | tuple[int, ...] | None
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from oxinp._api.fronts import describe
 from oxinp._api.rebound import rebound
-from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import call
-from oxinp._core.ufunc import types
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import types
 
 
 class Indexed:
@@ -106,11 +106,3 @@ def load(*args: Any, **kwargs: Any) -> Any:
 
 
 describe(load, np.load, "load")
-
-
-def unique_values(x: Any, /) -> Any:
-    """See `numpy.unique_values`; sorted, as others have it and NumPy had it before it left the order open."""
-    return call(np.unique, (x,), {"equal_nan": False}, name="unique_values")
-
-
-describe(unique_values, np.unique_values, "unique_values")

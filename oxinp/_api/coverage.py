@@ -1,25 +1,28 @@
 """THE COVERAGE TABLE: one row per public name of NumPy's, saying what oxinp makes of it.
 
+Names in submodules, SciPy's among them, have theirs in `submodule_rows`; the kinds are the same.
+
 ========== ============================================================================================================
 kind       meaning
 ========== ============================================================================================================
 native     has kernels, or makes views and looks at shapes and dtypes, for which no element is read
 composed   made of native operations
-host       NumPy computes on the host; the result is ours, and the call is counted (`oxinp.cuda.stats().fallbacks`)
-own        NumPy's own object, with nothing to compute: constants, dtypes, settings, classes that stay NumPy's
+host       NumPy or SciPy computes on the host; the result is ours, the call is counted (`cuda.stats().fallbacks`)
+own        their own object, with nothing to compute: constants, dtypes, settings, classes that stay theirs
 refused    there, but raises, for a reason
 ========== ============================================================================================================
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.fallback import KEPT, Mutated
-from oxinp._core.gufuncs import GUFUNCS
-from oxinp._core.ufunc_table import UFUNCS
+from oxinp._api.fronts import CALLS_BACK
+from oxinp._core.host.fallback import KEPT, Mutated
+from oxinp._core.ops.gufuncs import GUFUNCS
+from oxinp._core.ufunc.table import UFUNCS
 
 NATIVE = "native"
 COMPOSED = "composed"
@@ -38,7 +41,7 @@ class CoverageRow(NamedTuple):
     mutates : tuple
         The arguments a host function writes to, beside `out` (see `fallback.Mutated`).
     since, until : str
-        The first and the last NumPy version that have it, of those from 2.0 on; "" for until now.
+        The first and the last version that have it, of those that we support; "" for all.
     reason : str
         Why it is refused.
     """
@@ -47,7 +50,7 @@ class CoverageRow(NamedTuple):
     chapter: str
     kind: str
     mutates: tuple[Mutated, ...] = ()
-    since: str = "2.0"
+    since: str = ""
     until: str = ""
     reason: str = ""
 
@@ -68,8 +71,6 @@ def _kind_of_ufunc(name: str) -> str:
     return NATIVE if getattr(np, name, None) in _UFUNCS else HOST
 
 
-# A function of the user's may write to the views that it is called with.
-_CALLS_BACK: tuple[Mutated, ...] = ("*",)
 _OVERWRITE: tuple[Mutated, ...] = (("a", "overwrite_input", True),)
 
 ROWS: tuple[CoverageRow, ...] = (
@@ -106,7 +107,7 @@ ROWS: tuple[CoverageRow, ...] = (
         own="flatiter index_exp ndindex newaxis s_",
     ),
     CoverageRow("fill_diagonal", "indexing", HOST, ("a",)),
-    CoverageRow("mask_indices", "indexing", HOST, _CALLS_BACK),
+    CoverageRow("mask_indices", "indexing", HOST, CALLS_BACK),
     CoverageRow("nditer", "indexing", HOST, (KEPT,)),
     CoverageRow("nested_iters", "indexing", HOST, (KEPT,)),
     CoverageRow("place", "indexing", HOST, ("arr",)),
@@ -152,22 +153,25 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("vecmat", "linear algebra", COMPOSED, since="2.2"),
     *_rows(
         "sorting and searching",
-        native="argmax argmin count_nonzero flatnonzero nanargmax nanargmin nonzero where",
-        host="argpartition argsort lexsort partition searchsorted sort sort_complex",
+        native="argmax argmin argsort count_nonzero flatnonzero lexsort nanargmax nanargmin nonzero searchsorted sort "
+        "where",
+        host="argpartition partition sort_complex",
     ),
     *_rows(
         "statistics",
-        native="mean nanmean nanstd nanvar std var",
-        composed="average corrcoef cov ptp",
-        host="bincount correlate digitize histogram histogram2d histogram_bin_edges histogramdd",
+        native="bincount histogram mean nanmean nanstd nanvar std var",
+        composed="average corrcoef cov digitize ptp",
+        host="correlate histogram2d histogram_bin_edges histogramdd",
     ),
+    CoverageRow("median", "statistics", COMPOSED, _OVERWRITE),
     *[
         CoverageRow(name, "statistics", HOST, _OVERWRITE)
-        for name in ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
+        for name in ("nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
     ],
     *_rows(
         "sets",
-        host="intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+        composed="intersect1d isin setdiff1d union1d unique unique_all unique_counts unique_inverse unique_values",
+        host="setxor1d",
     ),
     CoverageRow("in1d", "sets", HOST, until="2.3"),
     *_rows(
@@ -178,7 +182,7 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     *_rows("windows", host="bartlett blackman hamming hanning kaiser"),
     *[
-        CoverageRow(name, "functional programming", HOST, _CALLS_BACK)
+        CoverageRow(name, "functional programming", HOST, CALLS_BACK)
         for name in ("apply_along_axis", "apply_over_axes", "frompyfunc", "piecewise", "vectorize")
     ],
     *_rows(
@@ -221,6 +225,12 @@ ROWS: tuple[CoverageRow, ...] = (
 _OF_SOME_PLATFORMS = {"complex192", "complex256", "float128", "float96"}
 
 
+def is_in(row: Any, version: str) -> bool:
+    """Whether a version of NumPy (of SciPy, where the row is of something of its) has what a row is of."""
+    release = _release(version)
+    return _release(row.since or "0.0") <= release and (not row.until or release <= _release(row.until))
+
+
 def _release(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int(minor)
@@ -228,56 +238,8 @@ def _release(version: str) -> tuple[int, int]:
 
 def rows(version: str = np.__version__) -> dict[str, CoverageRow]:
     """Return the rows of the names that a NumPy version has, by name."""
-    release = _release(version)
     return {
         row.name: row
         for row in ROWS
-        if _release(row.since) <= release
-        and (not row.until or release <= _release(row.until))
-        and (row.name not in _OF_SOME_PLATFORMS or hasattr(np, row.name))
+        if is_in(row, version) and (row.name not in _OF_SOME_PLATFORMS or hasattr(np, row.name))
     }
-
-
-def page() -> str:
-    """Return docs/coverage.md: the table as it is."""
-    counts = {kind: len([row for row in ROWS if row.kind == kind]) for kind in KINDS}
-    lines = [
-        "# What is covered, and how",
-        "",
-        "Every public name of NumPy's is there. This page is written from the table in `oxinp/_api/coverage.py` by",
-        "`python docs/coverage_page.py`.",
-        "",
-        "| kind | names | meaning |",
-        "|---|---|---|",
-        *[f"| {kind} | {counts[kind]} | {meaning} |" for kind, meaning in _meanings().items()],
-        "",
-        "Whatever the kind, NumPy computes small arrays, and what a native function has no kernel for (a dtype, a",
-        "keyword); the latter is counted.",
-    ]
-    for chapter in dict.fromkeys(row.chapter for row in ROWS):
-        lines += ["", f"## {chapter.capitalize()}", ""]
-        for kind in KINDS:
-            named = sorted(
-                (row for row in ROWS if row.chapter == chapter and row.kind == kind), key=lambda row: row.name
-            )
-            if named:
-                lines.append(f"* {kind}: {', '.join(map(_described, named))}")
-    return "\n".join(lines) + "\n"
-
-
-def _meanings() -> dict[str, str]:
-    """Read the meanings of the kinds off this module's own table."""
-    table = (__doc__ or "").split("\n")
-    found = {}
-    for line in table:
-        kind, _, meaning = line.partition(" ")
-        if kind in KINDS:
-            found[kind] = meaning.strip()
-    return found
-
-
-def _described(row: CoverageRow) -> str:
-    notes = [f"from NumPy {row.since}"] if row.since != "2.0" else []
-    notes += [f"up to NumPy {row.until}"] if row.until else []
-    notes += [row.reason] if row.reason else []
-    return f"`{row.name}`" + (f" ({'; '.join(notes)})" if notes else "")

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
-from oxinp._core import dispatch
-from oxinp._core.exchange import StandIns, holds_arrays, is_array
-from oxinp._core.expr import Unsupported
+from oxinp._core.array import dispatch
+from oxinp._core.host.exchange import StandIns, holds_arrays, is_array
+from oxinp._core.host.sharing import adopt_host
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import wrap_host
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.manipulation.copy import copy as copy_array
+from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.ops import creation
-from oxinp._core.ops.copy import astype
-from oxinp._core.ops.copy import copy as copy_array
-from oxinp._core.ops.shape import ravel, reshape
-from oxinp._core.sharing import adopt_host
-from oxinp._core.ufunc import wrap_host
 
 
 def _check(device: str | None, like: Any = None) -> None:
@@ -90,7 +90,7 @@ def asarray(
 @implements("from_dlpack", is_hosted=False)
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """See `numpy.from_dlpack`; memory on the GPU is used there."""
-    return importlib.import_module("oxinp._core.interop").from_dlpack(x, device=device, copy=copy)
+    return importlib.import_module("oxinp._core.interop.imports").from_dlpack(x, device=device, copy=copy)
 
 
 @implements("frombuffer", is_hosted=False)

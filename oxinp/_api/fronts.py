@@ -1,42 +1,44 @@
-"""How a name of NumPy's becomes one of ours: the ways that the coverage table's kinds name.
+"""How a name of NumPy's or SciPy's becomes one of ours: the ways that the coverage table's kinds name.
 
-A native or composed function is written in the chapters with NumPy's signature and entered by `implements`, so that
-NumPy's own function finds it too when it is called on our arrays. A host function is made from NumPy's when the name is
-first used.
+A native or composed function is written in a chapter here, or in the `_api` of a public package, with NumPy's or
+SciPy's signature, and registered by `implements`, so that NumPy's own function finds it too when it is called on our
+arrays. A host function is made from NumPy's or SciPy's when the name is first used.
 """
 
 from __future__ import annotations
 
-import operator
+import importlib
 from collections.abc import Callable
 from types import GeneratorType
 from typing import Any
 
 import numpy as np
 
-from oxinp._core import dispatch
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import OUT, Mutated, call
-from oxinp._core.gufuncs import GUFUNC_OBJECTS, GUFUNCS
+from oxinp._core.array import dispatch
+from oxinp._core.host.exchange import PLAIN, is_array
+from oxinp._core.host.fallback import KEPT, OUT, Mutated, call
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops.creation import asarray
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.scan import accumulate
-from oxinp._core.reduction_table import ReductionRow, ScanRow
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.scan import accumulate
+from oxinp._core.reduction.table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
-from oxinp._core.ufunc_object import ufunc
-from oxinp._core.ufunc_table import UfuncRow
-from oxinp._core.ufuncs import ROWS, UFUNC_OBJECTS
+from oxinp._core.ufunc.object import Documentation, ufunc
+from oxinp._core.ufunc.table import UfuncRow
 
 Function = Callable[..., Any]
 
+# What a function that calls back a function of the user's may write to: the views that it calls it with.
+CALLS_BACK: tuple[Mutated, ...] = ("*",)
+
 
 def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Function]:
-    """Enter a function under NumPy's names, dotted below ``numpy``; where it raises `Unsupported`, NumPy computes.
+    """Register a function for NumPy's or SciPy's; where it raises `Unsupported`, they compute.
 
     Parameters
     ----------
     *names : str
+        Of theirs, as `find_theirs` takes them; what the installed version has not is passed over.
     is_hosted : bool
         Let NumPy compute on what is small and on the host, without asking the function; not for what makes views.
 
@@ -48,17 +50,28 @@ def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Func
 
     def enter(function: Function) -> Function:
         for name in names:
-            module, _, last = f"numpy.{name}".rpartition(".")
-            numpys = getattr(operator.attrgetter(module[6:])(np) if module != "numpy" else np, last, None)
-            if numpys is not None:
-                _enter(name, numpys, dispatch.with_fallback(function, numpys, name, is_hosted=is_hosted), function)
+            theirs = find_theirs(name)
+            if theirs is not None:
+                _enter(name, theirs, dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted), function)
         return function
 
     return enter
 
 
+def find_theirs(name: str) -> Any:
+    """Return NumPy's or SciPy's object of a name, None where the installed version has none.
+
+    Parameters
+    ----------
+    name : str
+        Dotted, of NumPy's below ``numpy``: ``sum``, ``linalg.solve``, ``scipy.linalg.lu``.
+    """
+    module, _, last = (name if name.startswith("scipy.") else f"numpy.{name}").rpartition(".")
+    return getattr(importlib.import_module(module), last, None)
+
+
 def enter_without_reading(numpys: Function, name: str, *, all_arguments: bool = False) -> None:
-    """Enter a function of NumPy's that makes views or looks at shapes and dtypes: NumPy's own code, no element moved.
+    """Register a function that makes views or looks at shapes and dtypes: NumPy's own code, no element moved.
 
     Parameters
     ----------
@@ -71,13 +84,13 @@ def enter_without_reading(numpys: Function, name: str, *, all_arguments: bool = 
     _enter(name, numpys, dispatch.without_reading(numpys, name, all_arguments=all_arguments), numpys)
 
 
-def _enter(name: str, numpys: Function, front: Function, signature: Function) -> None:
+def _enter(name: str, theirs: Function, front: Function, signature: Function) -> None:
     # One object per function, as in NumPy, where concat is concatenate.
-    dispatch.functions.setdefault(numpys, describe(front, numpys, name, signature))
+    dispatch.register(theirs, describe(front, theirs, name, signature))
 
 
 def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
-    """Give a function the name (dotted, below ``numpy``), documentation and signature of NumPy's."""
+    """Give a function the name (see `find_theirs`), documentation and signature of NumPy's or SciPy's."""
     module, _, last = f"oxinp.{name}".rpartition(".")
     own = getattr(numpys, "__name__", last)
     # An alias, like permute_dims, has its function's name; what is called otherwise than it can be found, its own.
@@ -89,57 +102,79 @@ def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
 
 
 def host_function(numpys: Function, name: str, mutates: tuple[Mutated, ...] = OUT) -> Function:
-    """Return a function that NumPy computes on the host, counted as `name`: ``cumsum``, ``linalg.svd``."""
+    """Return a function that NumPy or SciPy computes on the host.
+
+    Parameters
+    ----------
+    numpys : callable
+        Theirs.
+    name : str
+        What it is counted as: ``cumsum``, ``linalg.svd``, ``scipy.linalg.lu``.
+    mutates : tuple
+        The arguments that it writes to; a function among them may write to all others, with which it is called.
+    """
+    dispatch.names.setdefault(numpys, name)
+    if mutates is not OUT:
+        dispatch.mutates.setdefault(numpys, mutates)
 
     def front(*args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and (result := call_function(numpys, args, kwargs)) is not NotImplemented:
             return result
-        result = call(numpys, args, kwargs, name=name, mutates=mutates)
+        written = CALLS_BACK if any(map(_is_callback, (*args, *kwargs.values()))) and KEPT not in mutates else mutates
+        result = call(numpys, args, kwargs, name=name, mutates=written)
         return HostUfunc.of(result) if type(result) is np.ufunc else result
 
     described: Function = describe(front, numpys, name)
     return described
 
 
+def _is_callback(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
 class HostUfunc(ufunc):
-    """A ufunc that NumPy computes on the host; see `numpy.ufunc`."""
+    """A ufunc that NumPy or SciPy computes on the host; see `numpy.ufunc`."""
 
-    __slots__ = ()
+    __slots__ = ("_counted_name",)
 
-    _made: dict[Any, Any] = {  # noqa: RUF012
-        **{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()},
-        **{row.numpy: GUFUNC_OBJECTS[name] for name, row in GUFUNCS.items()},
-    }
-
-    def __init__(self, numpy_ufunc: np.ufunc) -> None:
+    def __init__(self, numpy_ufunc: np.ufunc, name: str) -> None:
         self._row = UfuncRow(numpy_ufunc, {})
         self.operations = self.methods = ()
         self._plain = None
+        self._counted_name = name
 
     @classmethod
-    def of(cls, numpy_ufunc: np.ufunc) -> Any:
-        """Return ours for a ufunc of NumPy's, one object for each."""
-        made = cls._made.get(numpy_ufunc)
-        if made is None:
-            made = cls._made[numpy_ufunc] = cls(numpy_ufunc)
-        return made
+    def of(cls, numpy_ufunc: np.ufunc, name: str = "") -> Any:
+        """Return ours for a ufunc of NumPy's or SciPy's, one object for each; `name` is what it is counted as."""
+        made = dispatch.ufuncs.get(numpy_ufunc)
+        return dispatch.register(numpy_ufunc, cls(numpy_ufunc, name or numpy_ufunc.__name__)) if made is None else made
+
+    @property
+    def counted_name(self) -> str:
+        """See `ufunc`."""
+        return self._counted_name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and leader((*args, *kwargs.values())) is not None:
             return self._row.numpy(*args, **kwargs)  # which asks users' classes
-        return call(self._row.numpy, args, kwargs, name=self.__name__)
+        if not kwargs and all(type(x) in PLAIN for x in args):
+            return self._row.numpy(*args)  # scalars are nobody's work but NumPy's
+        return call(self._row.numpy, args, kwargs, name=self.counted_name)
 
     def __reduce__(self) -> Any:
-        return HostUfunc.of, (self._row.numpy,)
+        return HostUfunc.of, (self._row.numpy, self._counted_name)
 
 
-def refused(name: str, reason: str) -> Function:
+HostUfunc.__doc__ = Documentation(HostUfunc.__doc__)  # type: ignore[assignment]
+
+
+def refused(theirs: Any, name: str, reason: str) -> Function:
     """Return a function that says why there is none."""
 
     def front(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"oxinp has no {name}: {reason}")
 
-    described: Function = describe(front, getattr(np, name), name)
+    described: Function = describe(front, theirs, name)
     return described
 
 

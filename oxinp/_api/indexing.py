@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
-from oxinp._core import placement
-from oxinp._core.dtypes import BOOL
-from oxinp._core.exchange import holds_arrays
-from oxinp._core.expr import Unsupported
+from oxinp._core.host.exchange import holds_arrays
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.manipulation.shape import ravel
+from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.ops import gather
-from oxinp._core.ops.copy import astype
-from oxinp._core.ops.shape import ravel
-from oxinp._core.ufunc import is_hosted
 
 
 def _taken(value: Any) -> Any:

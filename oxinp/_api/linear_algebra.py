@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import operator
-import string
 from typing import Any
 
 import numpy as np
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.host.exchange import is_array
+from oxinp._core.host.fallback import placed_on_host
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import check_writeable, is_hosted
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation import shape
+from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops import einsum as sums
-from oxinp._core.ops import matmul, shape
-from oxinp._core.ops.copy import assign
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.views import view
-from oxinp._core.reduction_table import SUM
-from oxinp._core.ufunc import check_writeable
+from oxinp._core.ops import matmul
+from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
 
 
 def _checked(a: Any, b: Any) -> tuple[Any, Any]:
@@ -45,7 +47,19 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 def _dot(a: Any, b: Any) -> Any:
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return _scaled(a, b)
-    return matmul.dot(a, b) if a._layout.ndim > 1 and b._layout.ndim > 2 else GUFUNC_OBJECTS["matmul"](a, b)
+    if a._layout.ndim == 1 or b._layout.ndim <= 2:
+        return GUFUNC_OBJECTS["matmul"](a, b)
+    return placed_on_host(np.dot, (a, b), {}) if _belongs_on_host(a, b) else matmul.dot(a, b)
+
+
+def _belongs_on_host(a: Any, b: Any) -> bool:
+    """Whether a product over one axis of each of two arrays, with all others kept, is placed on the host."""
+    if not is_hosted((a, b)):
+        return False
+    depth = max(a._layout.shape[-1], 1)
+    size = a._layout.size // depth * (b._layout.size // depth)
+    nbytes = max(a._layout.nbytes, b._layout.nbytes, size * max(a._layout.dtype.itemsize, b._layout.dtype.itemsize))
+    return placement.is_host(max(nbytes, size * depth / matmul.FLOPS_PER_BYTE))
 
 
 def _scaled(a: Any, b: Any) -> Any:
@@ -63,6 +77,8 @@ def inner(a: Any, b: Any, /) -> Any:
         return _scaled(a, b)
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
     if b._layout.ndim > 1 and a._layout.ndim > 1:
+        if _belongs_on_host(a, b):
+            return placed_on_host(np.inner, (a, b), {})
         return _dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
     return matmul.contract(a, b, -1)
 
@@ -116,7 +132,7 @@ def _position(label: Any) -> int:
     return number
 
 
-_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _frozen(optimize: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import implements, reduced
-from oxinp._core import reduction_table as table
+from oxinp._core.reduction import table
 
 _NoValue = np._NoValue
 

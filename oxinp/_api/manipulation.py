@@ -8,14 +8,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._core import placement, ufuncs
-from oxinp._core.exchange import StandIns, is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.handle import Handle, fetch, host_view
-from oxinp._core.ops import creation, shape
-from oxinp._core.ops.copy import assign, astype, copy
-from oxinp._core.ops.views import view
-from oxinp._core.ufunc import is_hosted, wrap_host
+from oxinp._core.host.exchange import StandIns, is_array
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, fetch, host_view
+from oxinp._core.lazy.record import is_hosted, mask_operand, wrap_host
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation import shape
+from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.ops import creation
+from oxinp._core.ufunc import objects as ufuncs
 
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
@@ -31,6 +33,8 @@ for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
     for _name in _names.split():
         if hasattr(np, _name):
             enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
+for _name in ("as_strided", "sliding_window_view"):
+    enter_without_reading(getattr(np.lib.stride_tricks, _name), f"lib.stride_tricks.{_name}")
 
 
 @implements("shape", is_hosted=False)
@@ -73,10 +77,11 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     """See `numpy.copyto`."""
     if not is_array(dst):
         raise Unsupported("a NumPy array to write to")
-    if where is not True:
-        src = _masked(dst, src, casting, where)
+    mask = None if where is True else _mask(where)
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout):
         return  # NumPy looks no further either
+    if mask is not None:
+        src = _masked(dst, src, casting, mask)
     if dst._view is not None and not dst._view[1]:
         raise ValueError("assignment destination is read-only")
     if not isinstance(src, Handle | int | float | complex | np.generic):
@@ -92,11 +97,18 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     assign(dst, cast[()])
 
 
+def _mask(where: Any) -> Any:
+    mask = mask_operand(where)
+    if mask is NotImplemented:
+        raise Unsupported("what has a say of its own")
+    mask = as_ours(mask)
+    np.copyto(np.empty(0), np.empty(0), where=np.empty(0, mask._layout.dtype))  # NumPy's own error
+    return mask
+
+
 def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
     """Return what `dst` becomes where `where` holds, and stays elsewhere, in its own dtype."""
     dtype = dst._layout.dtype
-    where = as_ours(where)
-    np.copyto(np.empty(0), np.empty(0), where=np.empty(0, where._layout.dtype))  # NumPy's own error
     given = src._layout.dtype if isinstance(src, Handle) else np.asarray(src).dtype
     if not isinstance(src, Handle | int | float) and np.ndim(src):
         src = as_ours(src)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, cumulated, implements, reduced
-from oxinp._core import reduction_table as table
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported
-from oxinp._core.ops.shape import ravel
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.host.exchange import is_array
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.manipulation.shape import ravel
+from oxinp._core.reduction import table
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _NoValue = np._NoValue
 
@@ -187,7 +187,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if kind not in "iuf" or (kind != "f" and decimals < 0) or out is not None:
         raise Unsupported("an `out`, or dtypes that NumPy rounds in other ways")
     if kind != "f":
-        return a.copy()
+        return a.copy() if a._layout.ndim else a.copy()[()]
     rint = UFUNC_OBJECTS["rint"]
     if decimals == 0:
         return rint(a)

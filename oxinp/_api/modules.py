@@ -1,146 +1,229 @@
-"""NumPy's submodules under our name: ``oxinp.linalg``, ``oxinp.lib.stride_tricks``.
+"""NumPy's and SciPy's submodules under our name: ``oxinp.linalg``, ``oxinp.lib.stride_tricks``, ``oxinp.scipy.signal``.
 
-A module here is made of NumPy's: its functions run on the host and are counted (``linalg.svd``), its classes and
-constants are NumPy's own. Nothing is imported or made before it is used. A real package of ours, when there is one,
-takes the place of its row.
+A module of ours shows the names of its source, each made when it is first used: what a package of ours registers for
+it, or the counted fallback, or the object as it is. Where there is a folder of ours (``oxinp/linalg/``), that is the
+module, by `adopt`; otherwise the table's row alone makes one. Either is imported when it is first used, and its source
+with it.
 """
 
 from __future__ import annotations
 
 import importlib
-import operator
+import inspect
 import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import HostUfunc, enter_without_reading, host_function
-from oxinp._core import dispatch
-from oxinp._core.fallback import OUT, Mutated
+from oxinp._api.coverage import HOST, NATIVE, OWN, REFUSED, CoverageRow
+from oxinp._api.coverage import rows as numpys_rows
+from oxinp._api.fronts import HostUfunc, host_function, refused
+from oxinp._api.submodule_rows import ROWS, SUBMODULES
+from oxinp._core.array import dispatch
+from oxinp._core.host.fallback import OUT, Mutated
 
-HOST = "host"
-OWN = "own"
-
-# THE SUBMODULE TABLE: host (functions through the counted fallback) or own (NumPy's objects as they are: they compute
-# nothing, or give classes of NumPy's that stay on the host).
-SUBMODULES: dict[str, str] = {
-    "char": HOST,
-    "core": OWN,
-    "ctypeslib": OWN,
-    "dtypes": OWN,
-    "emath": HOST,
-    "exceptions": OWN,
-    "f2py": OWN,
-    "fft": HOST,
-    "lib": HOST,
-    "lib.array_utils": HOST,
-    "lib.format": OWN,
-    "lib.introspect": OWN,
-    "lib.mixins": OWN,
-    "lib.npyio": OWN,
-    "lib.scimath": HOST,
-    "lib.stride_tricks": HOST,
-    "linalg": HOST,
-    "ma": OWN,
-    "ma.extras": OWN,
-    "ma.core": OWN,
-    "polynomial": HOST,
-    "polynomial.chebyshev": HOST,
-    "polynomial.hermite": HOST,
-    "polynomial.hermite_e": HOST,
-    "polynomial.laguerre": HOST,
-    "polynomial.legendre": HOST,
-    "polynomial.polynomial": HOST,
-    "polynomial.polyutils": HOST,
-    "random": HOST,
-    "rec": HOST,
-    "strings": HOST,
-    "testing": OWN,
-    "typing": OWN,
-}
-
-# Of host modules: what is a class or function of ours instead, by the module that holds it (imported when used) ...
-_OURS = dict.fromkeys(("random.Generator", "random.RandomState", "random.default_rng"), "oxinp._api.random")
-# ... and the functions that touch no array.
-_OWN = {
-    *("fft.test", "linalg.test", "polynomial.test", "polynomial.set_default_printstyle", "random.test", "lib.test"),
-    *("lib.add_docstring", "lib.add_newdoc", "lib.array_utils.normalize_axis_index"),
-    *("lib.array_utils.normalize_axis_tuple", "rec.format_parser", "rec.find_duplicate", "random.bytes", "random.seed"),
-    *("random.get_state", "random.set_state", "random.get_bit_generator", "random.set_bit_generator"),
-}
-_MUTATES: dict[str, tuple[Mutated, ...]] = {"random.shuffle": (0, "x")}
-
-# Views, made without reading an element.
-for _name in ("as_strided", "sliding_window_view"):
-    enter_without_reading(getattr(np.lib.stride_tricks, _name), f"lib.stride_tricks.{_name}")
-for _name in ("diagonal", "matrix_transpose"):
-    enter_without_reading(getattr(np.linalg, _name), f"linalg.{_name}")
+watchers: list[Callable[[Any, Any], Any]] = []
+"""Called with what a name of SciPy's is to be and what it is made from; the name is what they return."""
 
 
-class NumpyModule(ModuleType):
-    """A module of NumPy's, adapted name by name when used.
-
-    Parameters
-    ----------
-    path : str
-        Its name below ``numpy``.
-    kind : str
-        host or own.
-    """
-
-    def __init__(self, path: str, kind: str) -> None:
-        super().__init__(f"oxinp.{path}")
-        self.__dict__["_path"] = path
-        self.__dict__["_kind"] = kind
-        self.__dict__["__path__"] = []
+class Namespace(ModuleType):
+    """A module whose names are those of one of NumPy's or SciPy's."""
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._numpys, name)
+        path = self.__name__.removeprefix("oxinp.")
+        below = SUBMODULES.get(f"{path}.{name}")
+        if below is not None:
+            try:
+                return importlib.import_module(f"{self.__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != below.source:
+                    raise
+                # The installed version has none.
+                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from error
+        row = SUBMODULES[path]
+        value = getattr(_source(path), name)
         if not (name.startswith("__") and name.endswith("__")):
-            value = adapted(value, f"{self._path}.{name}", self._kind)
+            value = adapted(value, f"{_counted(row.source)}.{name}", row.kind)
             self.__dict__[name] = value
         return value
 
-    @property
-    def _numpys(self) -> Any:
-        return operator.attrgetter(self._path)(np)
-
     def __dir__(self) -> list[str]:
-        return dir(self._numpys)
+        return dir(_source(self.__name__.removeprefix("oxinp.")))
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)
 
 
+def adopt(name: str) -> None:
+    """Make a module of ours show the names of its source; called by packages of ours, with their ``__name__``."""
+    module = sys.modules[name]
+    source = _source(name.removeprefix("oxinp."))
+    module.__class__ = Namespace
+    module.__doc__ = source.__doc__
+    listed = getattr(source, "__all__", None)
+    module.__dict__["__all__"] = sorted(public_names(source)) if listed is None else list(listed)
+
+
+class _Finder:  # no `importlib.abc`, which would take milliseconds to import
+    """Finds the modules of the table that have no folder."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        """See `importlib.abc.MetaPathFinder.find_spec`."""
+        package, _, below = name.partition(".")
+        return ModuleSpec(name, self, is_package=True) if package == "oxinp" and below in SUBMODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> None:  # Python makes it: `__path__` is not to be the source's
+        """See `importlib.abc.Loader.create_module`."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `importlib.abc.Loader.exec_module`."""
+        adopt(module.__name__)
+
+
 def adapted(value: Any, name: str, kind: str = HOST) -> Any:
-    """Return ours for an object of NumPy's: a submodule, a function, or the object as it is.
+    """Return ours for an object of NumPy's or SciPy's: a function or class of ours, or the object as it is.
 
     Parameters
     ----------
     value : object
     name : str
-        Its dotted name below ``numpy``.
+        What it is counted as, see `fronts.find_theirs`.
     kind : str
         Of the module it is in.
     """
-    if name in SUBMODULES:
-        return sys.modules[f"oxinp.{name}"]
-    if name in _OURS:
-        return getattr(importlib.import_module(_OURS[name]), name.rpartition(".")[2])
-    if kind == OWN or name in _OWN or not callable(value) or isinstance(value, type):
+    row = ROWS.get(name)
+    if kind == OWN or (row is not None and row.kind == OWN):
         return value
+    ours = dispatch.functions.get(value) if _is_hashable(value) else None
+    if ours is not None:
+        return _watched(ours, value, name)
     if isinstance(value, np.ufunc):
-        return HostUfunc.of(value)
-    known = dispatch.functions.get(value) if _is_hashable(value) else None
-    return host_function(value, name, _MUTATES.get(name, OUT)) if known is None else known
+        return HostUfunc.of(value, name if name.startswith("scipy.") else "")
+    if row is None:
+        return _hosted(value, name) if _is_function(value) else value
+    if row.kind == REFUSED:
+        return refused(value, name, row.reason)
+    return _hosted(value, name)
+
+
+# Function -> the one that goes through the fallback: one object for each, as in NumPy and SciPy.
+_fronts: dict[Any, Any] = {}
+
+
+def _hosted(value: Any, name: str) -> Any:
+    front = _fronts.get(value)
+    if front is None:
+        name = _first_name(value, name)
+        row = ROWS.get(name)
+        front = host_function(value, name, row.mutates if row is not None and row.mutates else _written(value))
+        front = _fronts.setdefault(value, _watched(front, value, name))
+    return front
+
+
+def _watched(front: Any, value: Any, name: str) -> Any:
+    for watcher in watchers if name.startswith("scipy.") else ():
+        front = watcher(front, value)
+    return front
+
+
+def _first_name(value: Any, name: str) -> str:
+    """Return the name that a function with several is counted by: that in its own module, or the shortest."""
+    parts = (name if name.startswith("scipy.") else f"numpy.{name}").split(".")
+    packages = [".".join(parts[:n]) for n in range(2, len(parts))]
+    for module in (getattr(value, "__module__", None), *packages):
+        if module in dispatch.homes and getattr(sys.modules.get(module), parts[-1], None) is value:
+            return f"{_counted(module)}.{parts[-1]}"
+    return name
+
+
+def _written(function: Any) -> tuple[Mutated, ...]:
+    """Return what a function writes to, by the names of its parameters."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        return ("*",) if _is_fortran(function) else OUT
+    given = {name.lower(): name for name in parameters}
+    found: list[Mutated] = [name for name in ("output", "distances", "indices") if name in parameters]
+    for keyword in parameters:
+        if keyword.startswith("overwrite_"):
+            target = keyword.removeprefix("overwrite_")
+            # ``overwrite_qr`` of several: Q and R.
+            found += [
+                (given[each], keyword, True) for each in ([target] if target in given else target) if each in given
+            ]
+    return (*found, *OUT) if found else OUT
+
+
+def _is_function(value: Any) -> bool:
+    return inspect.isroutine(value) or _is_fortran(value)
+
+
+def _is_fortran(value: Any) -> bool:
+    """Whether a function is of BLAS or LAPACK, as f2py shows them."""
+    return type(value).__name__ == "fortran"
 
 
 def _is_hashable(value: Any) -> bool:
     return getattr(type(value), "__hash__", None) is not None
 
 
+def _source(path: str) -> Any:
+    return importlib.import_module(SUBMODULES[path].source)
+
+
+def _counted(module: str) -> str:
+    """Return the name of a module as the functions in it are counted: NumPy's without ``numpy.``."""
+    return module.removeprefix("numpy.")
+
+
+def public_names(source: Any) -> set[str]:
+    """Return the public names of a module of NumPy's or SciPy's: those it lists, and what it has of BLAS and LAPACK."""
+    listed = getattr(source, "__all__", None)
+    names = dir(source) if listed is None else [*listed, *(x for x in dir(source) if _is_fortran(getattr(source, x)))]
+    return {name for name in names if not name.startswith("_") or name in (listed or ())}
+
+
+def rows(path: str) -> dict[str, CoverageRow]:
+    """Return the rows of the coverage table for a submodule's public names, by name; its source is imported.
+
+    Parameters
+    ----------
+    path : str
+        Below ``oxinp``.
+    """
+    submodule = SUBMODULES[path]
+    importlib.import_module(f"oxinp.{path}")  # which registers
+    source, chapter = _source(path), _counted(submodule.source)
+    found = {}
+    for name in sorted(public_names(source)):
+        row = ROWS.get(f"{chapter}.{name}")
+        if row is None:
+            below = SUBMODULES.get(f"{path}.{name}", submodule)
+            if below.source.startswith("oxinp."):  # known by another name
+                below = SUBMODULES[below.source.removeprefix("oxinp.")]
+            kind = _kind(getattr(source, name)) if below is submodule and submodule.kind == HOST else below.kind
+            row = CoverageRow(f"{chapter}.{name}", chapter, kind)
+        found[name] = row
+    return found
+
+
+def _kind(value: Any) -> str:
+    """Return what is made of an object of a submodule's that has no row."""
+    if isinstance(value, np.ufunc):
+        return NATIVE if value in dispatch.ufuncs and type(dispatch.ufuncs[value]) is not HostUfunc else HOST
+    ours = dispatch.functions.get(value) if _is_hashable(value) else None
+    if ours is not None:  # a function of another module's, which has it
+        name = f"{ours.__module__}.{ours.__name__}".removeprefix("oxinp.")
+        return ROWS[name].kind if name in ROWS else numpys_rows()[name].kind
+    return HOST if _is_function(value) else OWN
+
+
 def register() -> None:
-    """Enter the submodules among Python's, so that ``import oxinp.linalg`` finds them."""
-    for path, kind in SUBMODULES.items():
-        sys.modules.setdefault(f"oxinp.{path}", NumpyModule(path, kind))
+    """Have Python's imports find the modules of the table, and NumPy's protocols what they register."""
+    sys.meta_path.append(_Finder())
+    for row in SUBMODULES.values():
+        if row.kind == HOST:
+            dispatch.homes.setdefault(row.source, f"oxinp.{row.path}")

@@ -22,17 +22,19 @@ from oxinp._api import (  # noqa: F401
     statistics,
 )
 from oxinp._api import searching as _searching  # noqa: F401
+from oxinp._api import sets as _sets  # noqa: F401
 from oxinp._api.fronts import host_function, refused
-from oxinp._core import dispatch
-from oxinp._core.fallback import OUT
-from oxinp._core.ndarray import ndarray
-from oxinp._core.ufunc_object import ufunc
+from oxinp._api.submodule_rows import SUBMODULES
+from oxinp._core.array import dispatch
+from oxinp._core.array.ndarray import ndarray
+from oxinp._core.host.fallback import OUT
+from oxinp._core.ufunc.object import ufunc
 
 _rows = coverage.rows()
 
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"ndarray": ndarray, "ufunc": ufunc}
-_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load", "unique_values"), "oxinp._api.classes")
+_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 
 for _row in _rows.values():
@@ -63,8 +65,8 @@ def resolve(name: str) -> Any:
         return getattr(importlib.import_module(_CLASSES[name]), name)
     if name in _INDEXED:
         return importlib.import_module("oxinp._api.classes").Indexed(name)
-    if name in modules.SUBMODULES:
-        return modules.adapted(None, name)
+    if name in SUBMODULES:
+        return importlib.import_module(f"oxinp.{name}")
     try:
         numpys = getattr(np, name)
     except AttributeError as error:
@@ -87,8 +89,8 @@ def _own(numpys: Any, row: coverage.CoverageRow) -> Any:  # noqa: ARG001 - one s
     return numpys
 
 
-def _refused(numpys: Any, row: coverage.CoverageRow) -> Any:  # noqa: ARG001
-    return refused(row.name, row.reason)
+def _refused(numpys: Any, row: coverage.CoverageRow) -> Any:
+    return refused(numpys, row.name, row.reason)
 
 
 _MAKE: dict[str, Callable[[Any, coverage.CoverageRow], Any]] = {

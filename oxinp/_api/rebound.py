@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import implements
-from oxinp._core import dispatch
-from oxinp._core.exchange import StandIns
-from oxinp._core.ndarray import ndarray
+from oxinp._core.array import dispatch
+from oxinp._core.array.ndarray import ndarray
+from oxinp._core.host.exchange import StandIns
 
 _MAKE_ARRAYS = (
     "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity indices "
@@ -29,8 +29,6 @@ _OF_ARRAYS = (
 )
 # ... and that of these may be larger.
 _GROWING = "cumulative_prod cumulative_sum fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
-
-_OF_LINALG = "cross matmul matrix_power multi_dot outer tensordot trace vecdot"
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
 
@@ -71,10 +69,11 @@ def _names_of(module: dict[str, Any]) -> dict[str, Any]:
     """Return a module's globals with what makes arrays replaced, and its own functions bound to these globals."""
     names = _bound.get(id(module))
     if names is None:
-        names = _bound[id(module)] = {}
+        made: dict[str, Any] = {}
         for name, value in module.items():
             is_its_own = type(value) is FunctionType and value.__globals__ is module
-            names[name] = _with_globals(value, names) if is_its_own else _ours(value)
+            made[name] = _with_globals(value, made) if is_its_own else _ours(value)
+        names = _bound.setdefault(id(module), made)  # whole: other threads use it from here on
     return names
 
 
@@ -99,7 +98,5 @@ def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
-    for _name in _listed.split():
+    for _name in filter(np.__all__.__contains__, _listed.split()):  # what this version has
         implements(_name, is_hosted=_stays)(rebound(getattr(np, _name)))
-for _name in _OF_LINALG.split():
-    implements(f"linalg.{_name}", is_hosted=False)(rebound(getattr(np.linalg, _name)))

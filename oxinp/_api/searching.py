@@ -8,15 +8,16 @@ import numpy as np
 
 from oxinp._api import indexing
 from oxinp._api.fronts import as_ours, implements, reduced
-from oxinp._core import reduction_table as table
-from oxinp._core import ufuncs
-from oxinp._core.dtypes import BOOL, INT64, WEAK_TYPES
-from oxinp._core.exchange import holds_arrays, is_array
-from oxinp._core.expr import Unsupported
+from oxinp._core.host.exchange import holds_arrays, is_array
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.memory.dtypes import BOOL, INT64, WEAK_TYPES
 from oxinp._core.ops import creation
-from oxinp._core.ops.copy import astype
-from oxinp._core.ops.views import view
-from oxinp._kernels.reducers import LAST
+from oxinp._core.ops import sort as sorts
+from oxinp._core.reduction import table
+from oxinp._core.ufunc import objects as ufuncs
+from oxinp._kernels.reduce.operators import LAST
 
 _NoValue = np._NoValue
 
@@ -52,6 +53,77 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
         result = ufuncs.where(condition, choice, result)
     return result
+
+
+def _sortable(a: Any, kind: Any, order: Any, stable: Any) -> Any:
+    """Return an array_like as an array of ours that sorts as NumPy sorts it, in whatever way it is told to."""
+    if order is not None or (kind is not None and stable is not None) or kind not in _KINDS:
+        raise Unsupported("fields, or what NumPy refuses")
+    if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
+        raise Unsupported("a subclass to pass through")
+    array = as_ours(a)
+    if not array._layout.ndim:
+        raise Unsupported("a scalar")
+    return array
+
+
+_KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
+
+
+@implements("sort")
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """See `numpy.sort`."""
+    return sorts.sort(_sortable(a, kind, order, stable), axis)
+
+
+@implements("argsort")
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """See `numpy.argsort`."""
+    return sorts.argsort(_sortable(a, kind, order, stable), axis)
+
+
+@implements("lexsort")
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """See `numpy.lexsort`."""
+    rows = list(keys) if isinstance(keys, tuple | list) else list(as_ours(keys))
+    arrays = [as_ours(key) for key in rows]
+    if not arrays or axis not in (0, -1) or any(x._layout.ndim != 1 for x in arrays):
+        raise Unsupported("keys that are no vectors")
+    if len({x._layout.shape for x in arrays}) > 1:
+        raise Unsupported("what NumPy refuses")
+    return sorts.lexsort(arrays)
+
+
+@implements("searchsorted")
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    """See `numpy.searchsorted`."""
+    if side not in ("left", "right"):
+        raise Unsupported("what NumPy refuses")
+    array, values = as_ours(a), as_ours(v)
+    if array._layout.ndim != 1 or not values._layout.ndim:
+        raise Unsupported("what NumPy refuses, or a scalar")
+    dtype = np.result_type(array._layout.dtype, values._layout.dtype)
+    if sorter is not None:
+        array = indexing.take(array, sorter)
+    array, values = (astype(x, dtype, copy_wanted=False) for x in (array, values))
+    return sorts.searchsorted(array, values, is_right=side == "right")
+
+
+@implements("digitize")
+def digitize(x: Any, bins: Any, right: Any = False) -> Any:
+    """See `numpy.digitize`."""
+    array, edges = as_ours(x), as_ours(bins)
+    if array._layout.dtype.kind == "c" or edges._layout.ndim != 1 or edges._layout.size < 2:
+        raise Unsupported("what NumPy refuses, or edges that have no direction")
+    before, behind = (view(edges, lambda seen, part=part: seen[part]) for part in (slice(None, -1), slice(1, None)))
+    rises = bool(ufuncs.UFUNC_OBJECTS["less_equal"](before, behind).all())
+    if not rises and not bool(ufuncs.UFUNC_OBJECTS["greater_equal"](before, behind).all()):
+        raise Unsupported("what NumPy refuses")
+    side = "left" if right else "right"
+    if rises:
+        return searchsorted(edges, array, side)
+    places = searchsorted(view(edges, lambda seen: seen[::-1]), array, side)
+    return ufuncs.UFUNC_OBJECTS["subtract"](edges._layout.size, places)
 
 
 @implements("argmax")

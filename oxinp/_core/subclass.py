@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from oxinp._core.handle import Handle
-from oxinp._core.ufunc import types
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import types
 
 _new = object.__new__
 

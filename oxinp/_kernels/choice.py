@@ -7,16 +7,37 @@ candidate that is timed: so whatever is decided here can be tuned, and is stored
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from oxinp._kernels.problem import Device
+    from collections.abc import Callable, Iterable, Mapping
 
 
 MIN_TUNED_NBYTES = 1 << 22
 """Of what only moves bytes: below, launches take longer than the work, and nothing is asked."""
+
+
+class Limits(Protocol):
+    """What of a device decides which kernels there are."""
+
+    @property
+    def cc(self) -> tuple[int, int]:
+        """Compute capability."""
+
+    @property
+    def max_shared_nbytes(self) -> int:
+        """Most shared memory of a block."""
+
+
+class Device(Limits, Protocol):
+    """What planning needs to know of a device."""
+
+    @property
+    def num_sms(self) -> int:
+        """Streaming multiprocessors."""
+
+    def tuned(self, choice: Choice, /) -> Mapping[str, Any] | None:
+        """Fields of the answer that was measured to be best here, None where nothing near was measured."""
 
 
 class Choice(NamedTuple):
@@ -25,7 +46,7 @@ class Choice(NamedTuple):
     Attributes
     ----------
     family : str
-        What chooses, ``"matmul/any"``; tuning is asked for by the part before the slash.
+        What chooses, ``"matmul/multistage"``; tuning is asked for by the part before the slash.
     key : tuple of str
         What answers depend on in kind: dtypes.
     layout : tuple of str

@@ -6,13 +6,15 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
+
 from oxinp._ptx import isa
 from oxinp._ptx.control import ControlFlow
 from oxinp._ptx.isa import EFFECT, Op
-from oxinp._ptx.kernel import Block, Kernel, Param, SharedArray, param_layout, render, three_extents
+from oxinp._ptx.kernel import Block, Kernel, Param, SharedArray, Table, param_layout, render, three_extents
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.operations import Operations
-from oxinp._ptx.types import Compound, Type, bf16, f16, pred, u8, u32, u64
+from oxinp._ptx.types import Compound, Type, bf16, f16, from_dtype, pred, u8, u32, u64
 from oxinp._ptx.value import Value
 
 _SHARED_GAP = 16  # unallocated bytes between shared arrays, so that the emulator sees overruns
@@ -57,6 +59,7 @@ class Builder(ControlFlow, Operations):
         ]
         self._params: list[Param] = []
         self._shared: list[SharedArray] = []
+        self._tables: list[Table] = []
         self._static_nbytes = self._dynamic_nbytes = 0
 
     # -- parameters
@@ -127,6 +130,21 @@ class Builder(ControlFlow, Operations):
             value = self._specials[array.name] = self.in_prologue(op)
         return Pointer(self, value, type, "shared", "rw", shape, offset)
 
+    # -- tables
+
+    def table(self, values: np.ndarray[Any, Any]) -> Pointer:
+        """Read-only array in global memory that the kernel's module brings along.
+
+        Parameters
+        ----------
+        values : ndarray
+            One dimension, of a dtype that a machine type holds.
+        """
+        table = Table(f"{self.name}_table_{len(self._tables)}", np.ascontiguousarray(values))
+        self._tables.append(table)
+        op = Op("table", f"mov.u64 {{0}}, {table.name};", (u64,), (), _table_address, EFFECT, detail=table)
+        return Pointer(self, self.in_prologue(op), from_dtype(values.dtype), "global", "r")
+
     # -- the end
 
     def build(self) -> Kernel:
@@ -168,6 +186,8 @@ class Builder(ControlFlow, Operations):
         lines = [f".version {self._ptx[0]}.{self._ptx[1]}", f".target {self.target}", ".address_size 64", ""]
         if self._dynamic_nbytes:
             lines += [f".extern .shared .align {_DYNAMIC_ALIGN} .b8 dynamic_shared[];", ""]
+        for table in self._tables:
+            lines += [table.text(), ""]
         declared = ",\n".join(f"\t{_declare(param)}" for param in params)
         lines += [f".visible .entry {self.name}(", declared, ")"]
         lines.append(".reqntid {}, {}, {}".format(*self.block))
@@ -212,6 +232,10 @@ def _declare(param: Param) -> str:
 
 def _read_parameter(frame: Any, op: Op) -> Any:
     return frame.parameter(op.detail)
+
+
+def _table_address(frame: Any, op: Op) -> Any:
+    return frame.table_address(op.detail)
 
 
 def _shared_address(frame: Any, op: Op) -> Any:

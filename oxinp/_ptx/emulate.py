@@ -135,7 +135,7 @@ class Scheduler:
                 following += spawned if outcome == FINISHED else [fiber, *spawned]
             self.fibers = following
             has_moved = outcomes & {JOINED, FINISHED} or len(following) != num_fibers
-            if has_moved or self.machine.num_writes != num_writes:
+            if has_moved or self.machine.num_writes != num_writes or len(self._groups()) < len(following):
                 idle = 0
             elif SPUN not in outcomes or idle > _IDLE_ROUNDS:
                 self._report_deadlock()
@@ -145,11 +145,15 @@ class Scheduler:
     def _merged(self) -> list[Fiber]:
         if len(self.fibers) == 1:
             return self.fibers
+        return [group[0] if len(group) == 1 else _merge(group) for group in self._groups()]
+
+    def _groups(self) -> list[list[Fiber]]:
+        """Fibers by the place that they are at."""
         groups: dict[tuple[Any, ...], list[Fiber]] = {}
         for fiber in self.fibers:
             place = (id(fiber),) if fiber.waiting is not None else fiber.place()
             groups.setdefault(place, []).append(fiber)
-        return [group[0] if len(group) == 1 else _merge(group) for group in groups.values()]
+        return list(groups.values())
 
     def _advance(self, fiber: Fiber, spawned: list[Fiber]) -> str:
         """Run one fiber until it blocks, spins, joins others or ends; new fibers go to `spawned`."""
@@ -285,4 +289,6 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
             program.prologue(root)
             Scheduler(machine, root).run()
     finally:
+        for address in machine.tables.values():
+            memory.free(address)
         memory.clock = machine.epochs.now

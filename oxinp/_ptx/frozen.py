@@ -76,6 +76,12 @@ class Frozen:
         if not kwargs and len(args) == len(fields):
             vars(self).update(zip(fields, args, strict=True))
             return
+        if not kwargs and len(args) < len(fields):
+            own = vars(self)
+            own.update(self._defaults)
+            own.update(zip(fields, args, strict=False))
+            if len(own) == len(fields):
+                return
         values = {**self._defaults, **dict(zip(fields, args, strict=False)), **kwargs}
         is_doubtful = len(args) > len(fields) or (args and not kwargs.keys().isdisjoint(fields[: len(args)]))
         if is_doubtful or values.keys() != self._names:
@@ -94,7 +100,13 @@ class Frozen:
         return bool(self._values(self) == self._values(other))
 
     def __hash__(self) -> int:
-        return hash(self._values(self))
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = hash(self._values(self))
+        return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # another process has others
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._shown)})"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
+import numpy as np
+
 from oxinp._ptx.frozen import Frozen, deferred
 from oxinp._ptx.isa import Op
 from oxinp._ptx.types import Type
@@ -99,6 +101,23 @@ class SharedArray(Frozen):
     align: int
     offset: int
     is_dynamic: bool
+
+
+class Table:
+    """An array that a kernel's module holds in global memory."""
+
+    __slots__ = ("name", "values")
+
+    def __init__(self, name: str, values: np.ndarray[Any, Any]) -> None:
+        self.name = name
+        self.values = values
+
+    def text(self) -> str:
+        """PTX text of its declaration: the elements' bits, as words of 32 or 64 bits."""
+        nbytes = 8 if self.values.nbytes % 8 == 0 else 4
+        words = self.values.view(np.uint64 if nbytes == 8 else np.uint32)
+        digits = ", ".join([f"0x{word:x}" for word in words.tolist()])
+        return f".global .align 16 .b{8 * nbytes} {self.name}[{len(words)}] = {{{digits}}};"
 
 
 class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shared", "constants")):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from oxinp._ptx.reference import f32_to_bf16
 from oxinp._ptx.types import Type, bf16, pred
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Immediate:
             raise TypeError(f"{value!r} is not an integer, and a {type} operand is needed: convert it yourself")
         self.value = number
         if type is bf16:
-            self.array = (np.asarray([number], np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+            with np.errstate(over="ignore"):
+                self.array = f32_to_bf16(np.asarray([number], np.float32))
         else:
             self.array = np.asarray([number], dtype=type.dtype)  # OverflowError where it does not fit
         self.text = _literal(self.array, type)

@@ -7,7 +7,7 @@ import platform
 import numpy as np
 
 from oxinp._config import config
-from oxinp._runtime import select
+from oxinp._runtime import select, tuned
 from oxinp._runtime.backend import Backend, BackendUnavailable
 from oxinp._runtime.cubins import CubinCache
 from oxinp._version import __version__
@@ -23,6 +23,7 @@ def report() -> str:
         *(("oxinp", __version__), ("numpy", np.__version__), ("python", platform.python_version())),
         *_backend_rows(),
         ("cache", _cache()),
+        *(("tuned", told) for told in tuned.ignored()),
         ("threshold", f"{config.offload_threshold} bytes"),
         ("fallback", config.fallback),
     ]
@@ -54,4 +55,9 @@ def _cache() -> str:
     if cache.trouble is not None:
         return f"{cache.directory or 'none'} ({cache.trouble})"
     cache.discard(key)
+    count = cache.num_ignored()
+    if count:
+        why = "another user owns it or may write to it" if count == 1 else "other users own them or may write to them"
+        of = "the compiled kernels there is" if count == 1 else "the compiled kernels there are"
+        return f"{cache.directory} ({count} of {of} not used: {why}; delete what is not yours)"
     return cache.directory

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from threading import get_ident
 from types import CodeType, FrameType
 
-from oxinp._core import schedule
-from oxinp._core.storage import Storage
+from oxinp._core.lazy import calls, schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.memory.storage import Storage
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters
 
@@ -187,14 +188,14 @@ class Profile:
     def _launch_watcher(self, work: tuple[int, int]) -> Callable[[], None]:
         """Return what notes a launch: what its line is comes later, when nobody waits for it."""
         try_lock, unlock, note, frame_of = (
-            schedule.LOCK.acquire,
-            schedule.LOCK.release,
+            LOCK.acquire,
+            LOCK.release,
             self._launches.append,
             sys._getframe,
         )
 
         def note_launch() -> None:
-            storage = schedule.at_work
+            storage = calls.at_work.storage
             if storage is not None and try_lock(False):  # else it is another thread's
                 unlock()
                 try:
@@ -216,9 +217,9 @@ class Profile:
 
     def _line(self) -> Line:
         """Return the line whose storage is computed or written to, else the one that the program is at."""
-        storage = schedule.at_work
-        if storage is not None and schedule.LOCK.acquire(blocking=False):  # else it is another thread's
-            schedule.LOCK.release()
+        storage = calls.at_work.storage
+        if storage is not None and LOCK.acquire(blocking=False):  # else it is another thread's
+            LOCK.release()
             lines, offset = getattr(storage, "lines", self._elsewhere), getattr(storage, "offset", 0)
         else:  # beyond this one and who counts comes what is not the user's
             lines, offset = self._find(sys._getframe(2))

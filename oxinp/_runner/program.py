@@ -16,8 +16,6 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-import numpy as np
-
 import _driver
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
@@ -179,8 +177,8 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _users_part(error: BaseException) -> TracebackType | None:
     """Return an exception's traceback from the program's first frame to the last one that is not of ours.
 
-    Where NumPy raises, its C code leaves no frames, and so neither do we. A SyntaxError names its line itself: there
-    the frames of the import that compiled the module go as well.
+    Where NumPy raises, its C code leaves no frames, and so neither do we, nor SciPy where we called it. A SyntaxError
+    names its line itself: there the frames of the import that compiled the module go as well.
     """
     frames, entry = [], error.__traceback__
     while entry is not None:
@@ -190,9 +188,10 @@ def _users_part(error: BaseException) -> TracebackType | None:
     frames = frames[before[-1] + 1 :] if before else frames
     hidden = (*_OWN, *_IMPORT) if isinstance(error, SyntaxError) else _OWN
     end = len(frames)
-    while end and _lies_in(frames[end - 1], (*hidden, _NUMPYS)):
+    libraries = tuple(_folder(sys.modules[name]) for name in ("numpy", "scipy") if name in sys.modules)
+    while end and _lies_in(frames[end - 1], (*hidden, *libraries)):
         end -= 1
-    # NumPy's own functions, called by the program itself, stay: plain Python shows them too.
+    # NumPy's and SciPy's own functions, called by the program itself, stay: plain Python shows them too.
     if not any(_lies_in(each, hidden) for each in frames[end:]):
         end = len(frames)
     cut = None
@@ -201,12 +200,15 @@ def _users_part(error: BaseException) -> TracebackType | None:
     return cut
 
 
+def _folder(package: ModuleType) -> str:
+    return str(Path(str(package.__file__)).parent) + os.sep
+
+
 def _lies_in(entry: TracebackType, prefixes: tuple[str, ...]) -> bool:
     return entry.tb_frame.f_code.co_filename.startswith(prefixes)
 
 
 # The last frames of ours before the program's.
 _ENTRIES = {_enter.__code__, _execute.__code__}
-_OWN = tuple(str(path) + os.sep for path in (Path(__file__).parents[1], Path(str(_driver.__file__)).parent))
+_OWN = (str(Path(__file__).parents[1]) + os.sep, _folder(_driver))
 _IMPORT = ("<frozen importlib", "<frozen runpy")
-_NUMPYS = str(Path(np.__file__).parent) + os.sep

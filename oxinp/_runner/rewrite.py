@@ -1,8 +1,8 @@
 """Imports of NumPy and SciPy in a user's source, turned into imports of ours when it is compiled.
 
 Done in the syntax tree, so nothing is left to do at run time, every line keeps its number and every traceback its
-frames. The statements that import from ``numpy`` or one of its submodules name the module of ours instead; a submodule
-that oxinp has not stays NumPy's own. ``__import__(...)`` and what is given to ``exec`` and ``eval`` go through
+frames. The statements that import from ``numpy``, ``scipy`` or one of their submodules name the module of ours instead;
+a submodule that oxinp has not stays theirs. ``__import__(...)`` and what is given to ``exec`` and ``eval`` go through
 `dynamic`, which does the same when they run.
 """
 
@@ -82,15 +82,13 @@ class _Rewriter(ast.NodeTransformer):
         module = node.module or ""
         if node.level or not bindings.is_bound(module):
             return node
-        if module.startswith("scipy"):
-            return [_at(node, statement) for statement in _from_scipy(module, node.names)]
-        if module not in bindings.NUMPYS:
+        if module not in bindings.BOUND:
             return node
         names = node.names
         if module == "numpy" and names[0].name == "*":
             # NumPy's names: ours has a few more, such as `config`, that the program may use for something else.
             names = [ast.copy_location(ast.alias(name), names[0]) for name in namespace.names()]
-        return ast.copy_location(ast.ImportFrom(bindings.NUMPYS[module], names, 0), node)
+        return ast.copy_location(ast.ImportFrom(bindings.BOUND[module], names, 0), node)
 
     def visit_Name(self, node: ast.Name) -> Any:
         if node.id != "__import__" or "__import__" in self._bound or not isinstance(node.ctx, ast.Load):
@@ -127,22 +125,11 @@ def _imported(alias: ast.alias) -> list[ast.stmt]:
     if not bindings.is_bound(name):
         return [ast.Import([alias])]
     top = name.partition(".")[0]
-    if top == "scipy":
-        # `import scipy.linalg` imports the submodule and binds the package.
-        first = [] if asname else [ast.Expr(_call("bindings", "bind", name))]
-        return [*first, _assign(asname or top, _call("bindings", "bind", name if asname else top))]
-    ours = bindings.NUMPYS.get(name, name)
+    ours = bindings.BOUND.get(name, name)
     if asname is not None or name == top:
         return [ast.Import([ast.alias(ours, asname or top)])]
-    # No other name than `numpy` may appear in the program's.
-    return [ast.Import([ast.alias(each, top)]) for each in (ours, "oxinp")]
-
-
-def _from_scipy(module: str, names: list[ast.alias]) -> list[ast.stmt]:
-    if names[0].name != "*":
-        return [_assign(each.asname or each.name, _call("bindings", "from_scipy", module, each.name)) for each in names]
-    ours = bindings.ours_of_scipy(module)
-    return [ast.ImportFrom(source, names, 0) for source in (module, ours) if source is not None]
+    # The submodule is imported and the package bound: no other name may appear in the program's.
+    return [ast.Import([ast.alias(each, top)]) for each in (ours, bindings.BOUND[top])]
 
 
 def _ours(module: str, name: str) -> ast.expr:
@@ -151,14 +138,6 @@ def _ours(module: str, name: str) -> ast.expr:
     arguments = [ast.Constant(value) for value in (f"oxinp._runner.{module}", None, None, fromlist)]
     found = ast.Call(ast.Name("__import__", ast.Load()), [*arguments], [])
     return ast.Attribute(found, name, ast.Load())
-
-
-def _call(module: str, name: str, *arguments: str) -> ast.expr:
-    return ast.Call(_ours(module, name), [ast.Constant(each) for each in arguments], [])
-
-
-def _assign(name: str, value: ast.expr) -> ast.stmt:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
 
 
 def _at(place: ast.AST, node: Any) -> Any:

@@ -11,12 +11,13 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core import schedule
-from oxinp._core.handle import Handle, host_bytes, host_layout, seen_at
-from oxinp._core.layout import Layout
-from oxinp._core.placement import device
-from oxinp._core.storage import Storage
-from oxinp._core.ufunc import types
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import types
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Storage
 
 __all__ = ["Place", "Shadows", "Unchecked"]
 
@@ -132,7 +133,7 @@ def layout_of(storage: Storage) -> Layout:
 
 def _bytes_of(storage: Storage) -> Array:
     """Return a copy of the bytes of a storage, which stays on its side."""
-    with schedule.LOCK:
+    with LOCK:
         if storage.host is not None:
             return host_bytes(storage.host).copy()
         graph, leaves, _ = schedule.materialise(storage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 
 from oxinp.cuda.profiler import Profile
@@ -27,11 +28,13 @@ def start(path: str) -> None:
         raise ValueError("a file to write the trace to is needed")
     profile = Profile()
     # Registered before the program's own, and so called after them.
-    atexit.register(_write, profile, path)
+    atexit.register(_write, profile, path, os.getpid())
     profile.__enter__()
 
 
-def _write(profile: Profile, path: str) -> None:
+def _write(profile: Profile, path: str, process: int) -> None:
+    if os.getpid() != process:  # forked by the program
+        return
     profile.__exit__(None, None, None)
     try:
         profile.write(path)

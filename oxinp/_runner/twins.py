@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import operator
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from oxinp._api import modules, namespace, random
+from oxinp import random
+from oxinp._api import modules, namespace
 from oxinp._api.fronts import HostUfunc
-from oxinp._core.ufunc import types
-from oxinp._core.ufuncs import ufunc
+from oxinp._core.array import dispatch
+from oxinp._core.lazy.record import types
+from oxinp._core.ufunc.objects import ufunc
 from oxinp._runner.shadow import Unchecked
 
-__all__ = ["install", "shown"]
+__all__ = ["install", "once", "shown"]
 
 Function = Callable[..., Any]
 CallBoth = Callable[[Function, Function, tuple[Any, ...], dict[str, Any]], Any]
@@ -61,11 +62,18 @@ def install(call_both: CallBoth) -> None:
 
     package = importlib.import_module("oxinp")
     _pair_module(package, np, set(namespace.names()), pair)
-    for path, kind in modules.SUBMODULES.items():
-        if kind == modules.HOST:
-            numpys = operator.attrgetter(path)(np)
-            names = set(getattr(numpys, "__all__", dir(numpys)))
-            _pair_module(importlib.import_module(f"oxinp.{path}"), numpys, names, pair)
+    for row in modules.SUBMODULES.values():
+        if row.kind == modules.HOST and row.source.startswith("numpy."):
+            numpys = importlib.import_module(row.source)
+            _pair_module(importlib.import_module(f"oxinp.{row.path}"), numpys, modules.public_names(numpys), pair)
+
+    def pair_scipys(ours: Any, scipys: Any) -> Any:
+        if type(ours) is not FunctionType:
+            return ours
+        # What SciPy computes is called once: some of it draws random numbers.
+        return pair(ours, scipys if scipys in dispatch.functions else once)
+
+    modules.watchers.append(pair_scipys)  # when a name is first used
     for cls in (types.ndarray, types.scalar):
         for name in dir(cls):
             if name not in _METHODS_WITHOUT and type(inspect.getattr_static(cls, name)) is FunctionType:
@@ -125,6 +133,11 @@ def _replayed(ours: Function, numpys: Any) -> tuple[Function, Function]:
 
 def shown(self: Any, *args: Any) -> str:  # noqa: ARG001 - a method
     """Stand for NumPy's text of an array, which need not be the same: it is the array that is compared."""
+    raise Unchecked
+
+
+def once(*args: Any, **kwargs: Any) -> Any:  # noqa: ARG001 - of any function
+    """Stand for what is not to be called a second time."""
     raise Unchecked
 
 

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
-__all__ = ["MINIMUM_CC", "NUM_FLAGS", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+__all__ = ["FORKED", "MINIMUM_CC", "NUM_FLAGS", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+
+FORKED = (
+    "this process was forked from one that had used the device, which does not survive that: neither new work on it "
+    "nor what lies on it is within reach here. Start processes with multiprocessing.get_context('spawn') (or "
+    "'forkserver'), use the device only after the fork, or set oxinp.config.backend = 'host' here to go on without it."
+)
+"""What a forked child says."""
 
 MINIMUM_CC = (8, 0)
 """Ampere: the oldest architecture kernels are written for."""
@@ -138,6 +145,10 @@ class Backend(Protocol):
         """Copy inside the device; the ranges must not overlap."""
         ...
 
+    def fill(self, ptr: int, byte: int, nbytes: int, /) -> None:
+        """Set bytes of the device to a value."""
+        ...
+
     def launcher(
         self,
         kernel: Kernel,
@@ -145,6 +156,7 @@ class Backend(Protocol):
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = (0, 0),
+        is_brief: bool = False,
         /,
     ) -> Launch:
         """Return a callable that launches a kernel.
@@ -162,6 +174,10 @@ class Backend(Protocol):
             The remaining parameters.
         work : (int, int)
             Flops, and bytes that are read and written, of each launch: for those who profile.
+
+        is_brief : bool
+            It may run once: it is made in less time, and takes a little more at each launch. All that are made of one
+            kernel may be called by one thread at a time.
 
         Returns
         -------
@@ -195,12 +211,16 @@ class Backend(Protocol):
         """Let a stream of others wait for what is queued on the current one."""
         ...
 
-    def finish(self) -> None:
-        """Wait for what is queued on the current stream; raises nothing, so that finalisers may call it."""
+    def outlive(self, owner: object, /) -> None:
+        """Keep what queued work may use until that is done; raises nothing, so that finalisers may call it."""
         ...
 
     def check_address(self, ptr: int, /) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
+        ...
+
+    def abandon(self) -> None:
+        """Refuse all work from now on: this is a forked child, and the device is the parent's."""
         ...
 
     def record_event(self) -> Event:

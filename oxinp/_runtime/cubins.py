@@ -3,7 +3,7 @@
 One file per kernel, named by the BLAKE2b of what the machine code depends on: a header with a digest, then the code.
 Files appear whole, by renaming a temporary one, and are never changed; so any number of processes may read, write and
 evict at once, and whoever comes second replaces a file with its equal. What does not match its digest is deleted and
-compiled again.
+compiled again. What others may have written (`trust`) is not there.
 
 A cache that cannot be used costs time, never the program: nothing here raises or warns, `CubinCache.trouble` says why.
 """
@@ -13,9 +13,10 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
+
+from oxinp._runtime import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +103,8 @@ class CubinCache:
         self.trouble: str | None = None
         self._limit_nbytes = limit_nbytes
         self._num_stores = 0
+        self._folder = os.path.join(directory, "cubins")
+        self._is_checked = False
         if not directory:
             self.trouble = "there is no directory for compiled kernels: set config.cache_dir or OXINP_CACHE_DIR to one"
 
@@ -111,8 +114,13 @@ class CubinCache:
             return None
         path = self._path(key)
         try:
-            content = path.read_bytes()
+            self._check()
+            content = trust.read(path)
         except FileNotFoundError:
+            return None
+        except trust.Untrusted as error:
+            if error.filename == self._folder:
+                self._note(error)
             return None
         except OSError as error:
             self._note(error)
@@ -130,15 +138,19 @@ class CubinCache:
         if self.trouble is not None:  # once is enough: the next attempt would fail the same way and cost time
             return
         path = self._path(key)
-        temporary = path.with_name(f"{key}.{os.getpid()}.{get_ident()}{_TEMPORARY_SUFFIX}")
+        temporary = os.path.join(self._folder, f"{key}.{os.getpid()}.{get_ident()}{_TEMPORARY_SUFFIX}")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(_MAGIC + _hash(cubin).digest() + cubin)
-            temporary.replace(path)
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._check()
+            trust.create(temporary, _MAGIC + _hash(cubin).digest() + cubin)
+            os.replace(temporary, path)
+        except trust.Untrusted as error:
+            self._note(error)
+            return
         except OSError as error:
             _unlink(temporary)
             # Windows refuses to replace a file that another process is reading: then that file is the same kernel.
-            if not (isinstance(error, PermissionError) and path.exists()):
+            if not (isinstance(error, PermissionError) and os.path.exists(path)):
                 self._note(error)
             return
         if self._num_stores % _STORES_PER_CHECK == 0:
@@ -149,19 +161,35 @@ class CubinCache:
         """Forget what is kept under a key: it turned out to be unusable."""
         _unlink(self._path(key))
 
-    def _path(self, key: str) -> Path:
-        return Path(self.directory, "cubins", key + _SUFFIX)
+    def num_ignored(self) -> int:
+        """Return how many kernels are not loaded because others may have written them."""
+        return sum(not _is_trusted(path) for _, _, path in self._files())
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._folder, key + _SUFFIX)
+
+    def _check(self) -> None:
+        """Raise if others may put files into the folder, or if there is none; asked until it is there."""
+        if not self._is_checked:
+            trust.check(self._folder)
+            self._is_checked = True
 
     def _note(self, error: OSError) -> None:
+        if isinstance(error, trust.Untrusted):
+            self.trouble = (
+                f"compiled kernels are neither loaded from {self._folder} nor kept there: {error.strerror}; set "
+                "config.cache_dir or OXINP_CACHE_DIR to a directory that only you can write to"
+            )
+            return
         self.trouble = (
             f"compiled kernels are not kept in {self.directory}: {error.strerror or error}; make it writable, or set "
             "config.cache_dir or OXINP_CACHE_DIR to a directory that is"
         )
 
     @staticmethod
-    def _mark_used(path: Path) -> None:
+    def _mark_used(path: str) -> None:
         try:
-            if time.time() - path.stat().st_mtime > _FRESH_SECONDS:
+            if time.time() - os.stat(path).st_mtime > _FRESH_SECONDS:
                 os.utime(path)
         except OSError:
             return  # evicted meanwhile, or a cache somebody else owns: it is only read
@@ -177,26 +205,34 @@ class CubinCache:
             _unlink(path)
             total -= nbytes
 
-    def _files(self) -> Iterator[tuple[float, int, Path]]:
+    def _files(self) -> Iterator[tuple[float, int, str]]:
         """Yield time of use, size and path of every kept kernel."""
         abandoned = time.time() - _FRESH_SECONDS
         try:
-            with os.scandir(Path(self.directory, "cubins")) as entries:
+            with os.scandir(self._folder) as entries:
                 for entry in entries:
                     try:
                         status = entry.stat()
                     except OSError:
                         continue  # another process has just removed it
                     if entry.name.endswith(_SUFFIX):
-                        yield status.st_mtime, status.st_size, Path(entry.path)
+                        yield status.st_mtime, status.st_size, entry.path
                     elif entry.name.endswith(_TEMPORARY_SUFFIX) and status.st_mtime < abandoned:
-                        _unlink(Path(entry.path))
+                        _unlink(entry.path)
         except OSError as error:
             self._note(error)
 
 
-def _unlink(path: Path) -> None:
+def _is_trusted(path: str) -> bool:
     try:
-        path.unlink()
+        trust.check(path)
+    except OSError as error:
+        return not isinstance(error, trust.Untrusted)  # it may be gone
+    return True
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
     except OSError:
         return  # gone already, or not ours to remove

@@ -8,6 +8,7 @@ import importlib
 from collections import deque
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -123,8 +124,8 @@ class CudaBackend:
         self.loader = Loader(context)
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
+        self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
         self._transfers = Transfers(context, self._memory, num_staging_workers)
-        self._synchronize_stream = context.driver.raw("cuStreamSynchronize")
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
 
     def reach(self, other: CudaBackend) -> bool:
@@ -200,17 +201,24 @@ class CudaBackend:
         finally:
             with TURN:
                 self._captures -= 1
-            while not self._captures and self._put_off:
-                with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
-                    self._put_off.popleft()()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what was put off until nothing is captured, if that is so."""
+        while not self._captures and self._put_off:
+            with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
+                self._put_off.popleft()()
 
     def when_nothing_is_captured(self, work: Callable[[], object]) -> None:
-        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended."""
-        with TURN:
-            if self._captures:
-                self._put_off.append(work)
-                return
-        work()
+        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended.
+
+        Takes no lock, so that finalisers may call it.
+        """
+        if not self._captures:
+            work()
+            return
+        self._put_off.append(work)
+        self._catch_up()  # the last one may have ended since it was asked for
 
     def tell_apart(self) -> None:
         """Let each thread's memory come from its own stream; called when there are several."""
@@ -282,6 +290,12 @@ class CudaBackend:
                 stream = self.order((dst_ptr, True), (src_ptr, False))
                 self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream)
 
+    def fill(self, ptr: int, byte: int, nbytes: int) -> None:
+        """Set bytes of the device to a value."""
+        if nbytes:
+            with TURN:
+                self._memory.fill8_async(ptr, byte, nbytes, self.order((ptr, True)))
+
     def launcher(
         self,
         kernel: Kernel,
@@ -289,9 +303,22 @@ class CudaBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
+        is_brief: bool = False,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        launch: Launch = Launcher(
+        after = after_launch(work)
+        if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
+            made = self._launcher(kernel, grid, num_varying, constants, after)
+            return self._finished(made.launch, kernel, num_varying)
+        shared = self._shared.get(kernel)
+        if shared is None:
+            shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
+        return self._finished(shared.at(grid, constants), kernel, num_varying)
+
+    def _launcher(
+        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
+    ) -> Launcher:
+        return Launcher(
             self.function(kernel),
             grid,
             kernel.block,
@@ -303,8 +330,11 @@ class CudaBackend:
             is_programmatic=GRID_WAIT in kernel.ptx and self.context.driver.version >= _MIN_OVERLAPPING_VERSION,
             current=self._launching,
             counter=stats,
-            after=after_launch(work),
-        ).launch
+            after=after,
+        )
+
+    def _finished(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
+        """Return a launch that keeps the order of streams, and waits where `config.synchronous` has it wait."""
         if here.are_several:
             launch = self._ordered(launch, kernel, num_varying)
         if not config.synchronous:
@@ -385,10 +415,18 @@ class CudaBackend:
         # The event may go as soon as both calls are made: the driver keeps what it still needs.
         self.context.driver.cuStreamWaitEvent(then, done.handle, 0)
 
-    def finish(self) -> None:
-        """Wait for what is queued; raises nothing, so that finalisers may call it."""
-        for stream in tuple(self._timelines) or (0,):
-            self._synchronize_stream(stream)
+    def outlive(self, owner: object) -> None:
+        """Keep what queued work may use until that is done, but do not wait for it while a stream is captured.
+
+        Finalisers may call it: it raises nothing and takes no lock.
+        """
+        self.when_nothing_is_captured(partial(self.finish, owner))
+
+    def finish(self, kept: object = None) -> None:  # noqa: ARG002 - it lives as long as the call
+        """Wait for what is queued on any stream, for which something may be kept; raises nothing."""
+        with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
+            for stream in tuple(self._timelines) or (0,):
+                self.context.driver.cuStreamSynchronize(stream)
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
@@ -400,6 +438,9 @@ class CudaBackend:
                 f"the memory is on device {ordinal.value}, arrays live on {self.device}: copy it there first, or make "
                 "that device the first one with CUDA_VISIBLE_DEVICES"
             )
+
+    def abandon(self) -> None:
+        """Do nothing: in a forked child every function of the driver refuses, see `_driver.library`."""
 
     def record_event(self) -> Event:
         """Return an event at the present end of the current stream."""

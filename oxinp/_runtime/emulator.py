@@ -16,8 +16,9 @@ import numpy as np
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import NUM_FLAGS, Capability
+from oxinp._runtime.backend import FORKED, NUM_FLAGS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
+from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
 
@@ -80,7 +81,7 @@ class EmulatorBackend:
     def __init__(self, total_nbytes: int = TOTAL_NBYTES) -> None:
         self.capability = CAPABILITY
         self.memory = emulate.Memory(min(total_nbytes, 16 << 20), limit=total_nbytes)
-        self._lock = RLock()  # the emulator itself is single-threaded
+        self._lock: Any = free_in_children(RLock())  # the emulator itself is single-threaded
         self.pool = Pool(
             self._driver_allocate,
             self._driver_free,
@@ -131,6 +132,11 @@ class EmulatorBackend:
         with self._lock:
             self.memory.copy(dst_ptr, src_ptr, nbytes)
 
+    def fill(self, ptr: int, byte: int, nbytes: int) -> None:
+        """Set bytes of the device to a value."""
+        with self._lock:
+            self.memory.write(ptr, np.full(nbytes, byte, np.uint8))
+
     def launcher(
         self,
         kernel: Kernel,
@@ -138,6 +144,7 @@ class EmulatorBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
+        is_brief: bool = False,  # noqa: ARG002 - there is one way
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
         pack = struct.Struct(kernel.param_format).pack
@@ -179,13 +186,17 @@ class EmulatorBackend:
     def let_wait(self, stream: int) -> None:
         """Return: all work is done as soon as it is asked for."""
 
-    def finish(self) -> None:
-        """Return: all work is done as soon as it is asked for."""
+    def outlive(self, owner: object) -> None:
+        """Let go of it: all work is done as soon as it is asked for."""
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError unless an address is one of the emulated memory."""
         if not 0 <= ptr - self.memory.BASE < self.memory.capacity:
             raise BufferError(f"{ptr:#x} is no address of the emulated device")
+
+    def abandon(self) -> None:
+        """Refuse all work from now on, as the driver does in a forked child."""
+        self._lock = _Refusal()
 
     def record_event(self) -> EmulatorEvent:
         """Return an event of this moment."""
@@ -205,6 +216,15 @@ class EmulatorBackend:
     def _memory_info(self) -> tuple[int, int]:
         total = self.memory.limit
         return total - self.memory.allocated_nbytes, total
+
+
+class _Refusal:
+    """In the place of the lock that all work is done under."""
+
+    def __enter__(self) -> None:
+        raise BackendUnavailable(FORKED)
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 class _WatchedList(list[Block]):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["addresses", "before_out_of_memory", "before_synchronize", "when_several", "while_starting"]
+__all__ = [
+    "addresses",
+    "before_leaving",
+    "before_out_of_memory",
+    "before_synchronize",
+    "in_forked_child",
+    "when_several",
+    "while_starting",
+]
 
 addresses: list[Callable[[Any, bool], DeviceAddress | None]] = []
 """Asked for where an array's elements are in device memory, for kernels that are not ours to use them.
@@ -52,6 +60,15 @@ before_out_of_memory: list[Callable[[], object]] = []
 No lock of this layer is held. A callable that needs memory itself and does not get it may let the MemoryError pass: the
 next one is called, and none is called again from inside.
 """
+
+before_leaving: list[Callable[[], object]] = []
+"""Called before another backend, or the host, takes the place of the one in use: arrays leave it here.
+
+What one raises is raised by the assignment to `config.backend`, which changes nothing then.
+"""
+
+in_forked_child: list[Callable[[], object]] = []
+"""Called in a child that has just been forked, once no lock is held there."""
 
 when_several: list[Callable[[], object]] = []
 """Called once, when there is a second stream or device for work to go to."""

@@ -12,6 +12,7 @@ from _driver.module import Function, Module
 from oxinp._config import config
 from oxinp._runtime.counters import stats
 from oxinp._runtime.cubins import CubinCache, cubin_key
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from _driver.context import Context
@@ -32,7 +33,7 @@ class Loader:
         self.context = context
         self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
         self._functions_by_text: WeakValueDictionary[tuple[str, str], Function] = WeakValueDictionary()
-        self._loading = Lock()
+        self._loading = free_in_children(Lock())
         self._cache = CubinCache(config.cache_dir)
 
     @property

@@ -32,6 +32,7 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from oxinp._runtime import hooks
+from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block, MemoryStats, class_nbytes, format_nbytes
 from oxinp._runtime.stock import Stock
 from oxinp._runtime.timeline import Uses, settle
@@ -127,7 +128,7 @@ class Pool:
         self._out_of_memory = out_of_memory
         self._make_free_list = make_free_list
         self._make_arena = make_arena
-        self._lock = Lock()  # of the arenas
+        self._lock = free_in_children(Lock())  # of the arenas
         self._cut_nbytes = 0  # of all blocks, used and free
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads that are inside the out-of-memory hooks

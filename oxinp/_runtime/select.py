@@ -6,24 +6,28 @@ import importlib
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from oxinp._config import config
+from oxinp._config import before_change, config
 from oxinp._runtime import here, hooks
-from oxinp._runtime.backend import MINIMUM_CC, BackendUnavailable
+from oxinp._runtime.backend import FORKED, MINIMUM_CC, BackendUnavailable
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend
 
-__all__ = ["current", "device_backend", "opened", "why_host"]
+__all__ = ["current", "device_backend", "latest", "opened", "why_host"]
 
 # Imported when first wanted: the import of oxinp pays for neither, and the driver stays untouched until there is work.
 _MODULES = {"cuda": "oxinp._runtime.cuda", "emulator": "oxinp._runtime.emulator"}
 
 _ON_GPU = ("auto", "cuda")
+_NAMES = {"auto": "cuda"}  # of the backends that settings mean, where they are not the settings' own
 
-_lock = RLock()
+_lock = free_in_children(RLock())
 _opened: dict[str, Backend] = {}
 _failures: dict[str, tuple[int, BackendUnavailable]] = {}  # with the config.version they happened under
 _decided: tuple[int, Backend | None] = (-1, None)  # config.version and what was decided under it
+_latest: Backend | None = None  # decided on last, other than the host
+_is_forked = False  # from a process that had opened a backend
 
 
 def current() -> Backend | None:
@@ -38,6 +42,40 @@ def current() -> Backend | None:
     return backend if version == config.version else _decide()
 
 
+def latest() -> Backend | None:
+    """Return the backend in use, or else the one that was, which arrays may still be on."""
+    backend = current() or _latest
+    if backend is None and _is_forked:
+        raise BackendUnavailable(FORKED)
+    return backend
+
+
+def _leave(setting: str) -> None:
+    """Have arrays leave the backend in use if a setting means another one."""
+    before, after = (_NAMES.get(name, name) for name in (config.backend, setting))
+    if before != after and any(backend.name == before for backend in _opened.values()):
+        for hook in tuple(hooks.before_leaving):
+            hook()
+
+
+before_change["backend"] = [_leave]
+
+
+def _give_up() -> None:
+    """Let no device be used in a forked child if one was in the parent."""
+    global _decided, _is_forked, _latest
+    if not _opened:
+        return
+    for backend in opened():
+        backend.abandon()
+    _opened.clear()
+    _is_forked, _latest, _decided = True, None, (-1, None)
+    config.renew()  # for what programs were made for
+
+
+hooks.in_forked_child.append(_give_up)
+
+
 def device_backend(ordinal: int) -> Backend:
     """Return the backend of a GPU, which may be the one that is open already.
 
@@ -47,6 +85,8 @@ def device_backend(ordinal: int) -> Backend:
         It cannot be used; says why.
     """
     with _lock:
+        if _is_forked:
+            raise BackendUnavailable(FORKED)
         for backend in _opened.values():
             if backend.dlpack_device is not None and backend.dlpack_device[1] == ordinal:
                 return backend
@@ -70,7 +110,9 @@ def why_host() -> str | None:
 
 
 def _decide() -> Backend | None:
-    global _decided
+    global _decided, _latest
+    if _is_forked and config.backend != "host":
+        raise BackendUnavailable(FORKED)
     if here.are_several and config.backend in _ON_GPU:
         # Each thread has its own; nothing is kept, for `current` would not know whose it is.
         return here.thread.timeline.backend
@@ -87,6 +129,7 @@ def _decide() -> Backend | None:
         elif name != "host":
             backend = _open(name, version)
         _decided = (version, backend)
+        _latest = backend or _latest
         return backend
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from oxinp._runtime.forking import free_in_children
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -133,7 +135,7 @@ class StagingRing:
         self._port = port
         self._slot_nbytes = slot_nbytes
         self._num_workers = num_workers
-        self._lock = Lock()  # one transfer at a time: a second one would only share the same bus
+        self._lock = free_in_children(Lock())  # one transfer at a time: a second one would only share the same bus
         self._jobs: SimpleQueue[_Transfer] = SimpleQueue()
         self._is_running = False
 

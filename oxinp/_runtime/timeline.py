@@ -22,6 +22,7 @@ from _driver import errors
 from _driver.event import Event
 from oxinp._config import config
 from oxinp._runtime import here, hooks
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["POOLS", "TURN", "Footprint", "Timeline", "Uses", "current", "latest", "separate", "settle"]
 
-TURN = threading.RLock()
+TURN = free_in_children(threading.RLock())
 """Held while something is numbered and queued, so that both have the same order."""
 
 POOLS: WeakSet[Pool] = WeakSet()

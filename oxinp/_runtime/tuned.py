@@ -5,7 +5,7 @@ One JSON file per compute capability, a row per problem. The shipped ones lie be
 family and key: the distance is the sum over the extents of how often one has to be doubled to be the other's.
 
 A file appears whole, by renaming a temporary one. Who writes holds a lock, so that two that tune at the same time keep
-each other's rows.
+each other's rows. What others may have written (`trust`) is not used; `ignored` tells.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from oxinp._config import config
+from oxinp._runtime import trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["Database", "Found", "Question", "Row", "TuningWarning", "database"]
+__all__ = ["Database", "Found", "Question", "Row", "TuningWarning", "database", "ignored"]
 
 FORMAT = 1
 MAX_DISTANCE = 0.5
@@ -199,11 +200,12 @@ class Database:
         if not config.cache_dir:
             raise FileNotFoundError("there is no folder for it: set config.cache_dir or OXINP_CACHE_DIR to one")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        trust.check(str(path.parent))
         with _locked(path):
             kept = {row.problem: row for row in _user_rows(path)}
             kept |= {row.problem: row for row in rows}
             temporary = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}.part")
-            temporary.write_text(dump(self.cc, kept.values()), encoding="utf-8")
+            trust.create(str(temporary), dump(self.cc, kept.values()).encode())
             temporary.replace(path)
         self._directory = None
         return path
@@ -244,7 +246,11 @@ def load(path: Path) -> list[Row]:
     ValueError
         It is damaged, or of another format; says what is wrong.
     """
-    content = json.loads(path.read_text(encoding="utf-8"))
+    return _rows(path.read_text(encoding="utf-8"))
+
+
+def _rows(text: str) -> list[Row]:
+    content = json.loads(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"it is not of format {FORMAT}")
     try:
@@ -295,9 +301,11 @@ def _newest(folder: Path, cc: tuple[int, int]) -> Path | None:
 
 
 def _user_rows(path: Path) -> list[Row]:
-    """The rows of the user's file; where it is damaged none, and a warning."""
+    """The rows of the user's file; where it is damaged none, and a warning; where it may be another user's none."""
     try:
-        return load(path)
+        return _rows(_read_own(path))
+    except trust.Untrusted:
+        return []
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
@@ -308,6 +316,25 @@ def _user_rows(path: Path) -> list[Row]:
             stacklevel=2,
         )
         return []
+
+
+def _read_own(path: Path) -> str:
+    trust.check(str(path.parent))
+    return trust.read(str(path)).decode()
+
+
+def ignored() -> list[str]:
+    """Return a sentence for each file of the user's that is not used because others may have written it."""
+    told = []
+    for path in sorted(Path(config.cache_dir, "tuned").glob("sm_*.json")) if config.cache_dir else ():
+        try:
+            _read_own(path)
+        except trust.Untrusted as error:
+            remedy = "delete it, or set OXINP_CACHE_DIR to a directory that only you can write to"
+            told.append(f"{path} is not used: {error.strerror}; {remedy}")
+        except (OSError, ValueError):
+            continue  # which is told of where it is used
+    return told
 
 
 @contextlib.contextmanager

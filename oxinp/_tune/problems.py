@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.ops.copy import copy
+from oxinp._core.manipulation.copy import copy
 from oxinp._core.ops.matmul import matmul
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.reduction_table import SUM
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
 
 __all__ = ["FAMILIES", "Family", "Problem", "Shape", "problems", "shape_of"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from _driver.errors import CudaError, DeviceFault
 from oxinp._api.creation import asarray
 from oxinp._config import config
-from oxinp._core.evaluate import evaluate
+from oxinp._core.lazy.evaluate import evaluate
 from oxinp._kernels.choice import Choice
 from oxinp._runtime.tuned import Row
 from oxinp._tune.measure import MAX_SETS, Recorder, Recording, Refused

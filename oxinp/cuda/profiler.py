@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from _driver.event import Event as DriverEvent
 from oxinp import _runtime
 from oxinp._runtime import counters
+from oxinp._runtime.forking import free_in_children
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Profile:
         self._backend: Backend | None = None
         self._start = 0.0
         self._origin: Any = None
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -166,9 +167,9 @@ class Profile:
         make, allocate = backend.launcher, backend.allocate
 
         def launcher(
-            kernel: Any, grid: Any, num_varying: int, constants: Any, work: tuple[int, int] = counters.NO_WORK
+            kernel: Any, grid: Any, num_varying: int, constants: Any, work: Any = counters.NO_WORK, *rest: Any
         ) -> Callable[..., None]:
-            launch = make(kernel, grid, num_varying, constants, work)
+            launch = make(kernel, grid, num_varying, constants, work, *rest)
 
             def launch_between_events(*varying: Any) -> None:
                 start = _mark(backend)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core import dispatch
+from oxinp._core.array import dispatch
 from tests.api.examples import arrays
 from tests.comparator import assert_same
 
@@ -108,6 +108,35 @@ def test_nobody_knows():
         np.exp2(x, out=Silent())
     with pytest.raises(TypeError, match="operand type"):
         np.add(x, Silent())
+
+
+class Metres:
+    """Has operators of its own, and is no array."""
+
+    __array_priority__ = 100
+
+    def __rmul__(self, other):
+        return "metres", other
+
+    def __radd__(self, other):
+        return NotImplemented
+
+    def __rpow__(self, other):
+        return "power", other
+
+    def __rdivmod__(self, other):
+        return "divmod", other
+
+
+def test_operators_are_left_to_what_claims_priority():
+    x, metres = oxinp.arange(4.0), Metres()
+    assert x * metres == ("metres", x)
+    assert x**metres == ("power", x)
+    assert divmod(x, metres) == ("divmod", x)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x + metres
+    x *= metres
+    assert x[0] == "metres"
 
 
 def test_array_likes_without_protocols_are_converted():

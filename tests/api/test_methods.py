@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core import methods
+from oxinp._core.array import methods
 from tests.api.test_functions import assert_left_as
 from tests.comparator import assert_same, is_array, outcome
 from tests.tolerances import ulp_of

@@ -7,7 +7,7 @@ import pytest
 
 import oxinp
 from oxinp import _runtime
-from oxinp._core import schedule
+from oxinp._core.lazy import schedule
 from tests.comparator import same_outcome
 
 

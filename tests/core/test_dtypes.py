@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core.dtypes import DEVICE_TYPES
-from oxinp._core.ufunc_table import UFUNCS
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._core.ufunc.table import UFUNCS
 from tests.comparator import assert_within, same_outcome
 from tests.tolerances import REDUCTIONS
 
@@ -275,3 +275,47 @@ def test_complex_functions(row, code):
     off = np.maximum(abs(given.real - wide.real), abs(given.imag - wide.imag)) / np.spacing(larger)
     assert given.dtype == row.numpy(z).dtype
     assert off.max() <= row.complex_ulp
+
+
+OBJECTS = {
+    "object": lambda np: np.array([[1, "a", None], [2.5, (3,), "b"]], dtype=object),
+    "object in Fortran order": lambda np: np.array([[1, "a"], [2.5, None]], dtype=object, order="F"),
+    "structured": lambda np: np.array([(1, "a"), (2, None)], dtype=[("n", "i4"), ("o", "O")]),
+    "no elements": lambda np: np.array([], dtype=object),
+    "strings": lambda np: np.array(["a", "a long string, which lies elsewhere"], dtype="T"),
+}
+
+
+def _set_shape(a):
+    a.shape = (*a.shape[::-1], 1)
+
+
+CHANGES = {
+    "setflags": lambda a: a.setflags(write=False),
+    "flags": lambda a: setattr(a.flags, "writeable", False),
+    "shape": _set_shape,
+    "nothing": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("make", OBJECTS.values(), ids=OBJECTS)
+@pytest.mark.usefixtures("offload_threshold")
+def test_references_stay_readable(twin, make, change):
+    def body(np):
+        a = make(np)
+        transposed = a.T
+        change(a)
+        results = [
+            a.tolist(),
+            transposed.tolist(),
+            a.view().tolist(),
+            a[:1].tolist(),
+            a.T.copy().tolist(),
+            a.ravel().tolist(),
+        ]
+        if a.flags.writeable and a.size:
+            a[..., 0] = a[..., -1]
+        return (*results, a.tolist(), a.shape, a.flags.writeable)
+
+    twin(body)

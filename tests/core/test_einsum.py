@@ -355,3 +355,78 @@ def test_small_arrays_stay_on_the_host(config, stats):
     assert a[1, 1] == 2
     after = stats()
     assert (after.launches, after.fallbacks.get("einsum", 0)) == (before.launches, before.fallbacks.get("einsum", 0))
+
+
+READ_ONLY = {
+    "broadcast": lambda np: np.broadcast_to(np.arange(3.0), (3, 3)),
+    "flagged": lambda np: _read_only(np.eye(3) * 2),
+}
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("make", READ_ONLY.values(), ids=READ_ONLY)
+@pytest.mark.parametrize("threshold", [0, 65536, float("inf")])
+def test_read_only_operands(twin, config, make, threshold):
+    config.offload_threshold = threshold
+
+    def body(np):
+        a, b = make(np), np.arange(9.0).reshape(3, 3)
+        view = np.einsum("ij->ji", a)
+        diagonal = np.einsum("ii->i", a)
+        return (
+            np.einsum("ij->i", a),
+            np.einsum("ij,jk->ik", a, b),
+            np.einsum("ij,jk,kl", b, a, a),
+            *(view, view.flags.writeable, diagonal, diagonal.flags.writeable),
+            *(np.dot(a, b), np.inner(a, a), np.inner(b, a), np.tensordot(a, b, 1), np.vdot(a, b), a @ b),
+            np.dot(np.eye(2), np.broadcast_to(np.eye(2), (2, 2, 2))).shape,
+            np.inner(np.broadcast_to(np.eye(2), (2, 2, 2)), np.broadcast_to(np.eye(2), (2, 2, 2))).shape,
+        )
+
+    twin(body)
+
+
+HOSTED = {
+    "dot": lambda np, ones, n: np.dot(ones((3, n)), ones((2, n, 4))),
+    "dot of a batch": lambda np, ones, n: np.dot(ones((2, 3, n)), ones((2, n, 4))),
+    "dot, out": lambda np, ones, n: np.dot(ones((3, n)), ones((2, n, 4)), out=np.zeros((3, 2, 4))),
+    "inner": lambda np, ones, n: np.inner(ones((2, 3, n)), ones((4, n))),
+    "inner of matrices": lambda np, ones, n: np.inner(ones((3, n)), ones((4, n))),
+    "tensordot": lambda np, ones, n: np.tensordot(ones((3, n)), ones((n, 4)), 1),
+    "vdot": lambda np, ones, n: np.vdot(ones((3, n)), ones((3, n))),
+}
+
+
+@pytest.mark.parametrize("product", HOSTED.values(), ids=HOSTED)
+@pytest.mark.parametrize("n", [0, 5, 20_000])
+def test_products_without_a_device(twin, config, stats, product, n):
+    config.backend = "host"
+    twin(lambda np: product(np, np.ones, n))
+    assert not stats().fallbacks.keys() - {"__array__"}
+
+
+@pytest.mark.parametrize("is_read_only", [False, True], ids=["plain", "read-only"])
+@pytest.mark.parametrize("product", HOSTED.values(), ids=HOSTED)
+def test_small_products_stay_on_the_host(twin, config, stats, product, is_read_only):
+    config.offload_threshold = 65536
+
+    def body(np):
+        ones = (lambda shape: np.broadcast_to(np.ones(1), shape)) if is_read_only else np.ones
+        return product(np, ones, 5)
+
+    twin(body)
+    assert stats().launches == 0
+    assert not stats().fallbacks.keys() - {"__array__"}
+
+
+@pytest.mark.parametrize("shape", [(0, 1), (1, 0), (0, 2), (3, 0)])
+@pytest.mark.parametrize("subscripts", ["ii->i", "ii", "ii->"])
+def test_diagonals_of_nothing_are_refused(subscripts, shape):
+    """NumPy reads memory behind the array."""
+    with pytest.raises(ValueError, match="collapsing index 'i' don't match"):
+        np.einsum(subscripts, np.zeros(shape))
+    assert np.einsum(subscripts, np.zeros((0, 0))).size <= 1

@@ -9,7 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core import expr
+from oxinp._core.lazy import expr
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")

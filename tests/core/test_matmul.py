@@ -2,19 +2,19 @@
 
 # ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
 
-import dataclasses
 import operator
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.ops import launches
 from oxinp._core.ops import matmul as products
-from oxinp._kernels import matmul as kernels
-from oxinp._kernels import ozaki, split, triangular
-from oxinp._kernels.steps import Argument, Step, StepsPlan
-from oxinp._kernels.triangular import plan_rank_k
+from oxinp._kernels.blas3 import plan as blas3
+from oxinp._kernels.blas3.plan import plan_rank_k
+from oxinp._kernels.gemm import select as kernels
+from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
+from oxinp._kernels.gemm.ozaki import plan as ozaki
+from oxinp._kernels.plan import SCRATCH, Fill, Plan
 from tests.comparator import assert_same
 from tests.core.matrices import draw
 
@@ -256,15 +256,15 @@ def test_chains_before_a_product_are_computed_once(launches):
 
 def without_tensor_cores(plan):
     """The plan without the kernel that the emulator has no units for."""
-    return dataclasses.replace(plan, steps=tuple(s for s in plan.steps if s.kernel.target != "sm_90a"))
+    return plan.replace(steps=tuple(s for s in plan.steps if s.kernel.target != "sm_90a"))
 
 
 @pytest.fixture
 def splits(monkeypatch):
     """Let f32 and c64 products of 40 and more be planned as on Hopper, without the tensor cores' part; the plans."""
-    plans, original = [], kernels.plan_split
+    plans, original = [], kernels.plan_fp16x2
 
-    def plan_split(shape, depth, a, b, device):
+    def plan_fp16x2(shape, depth, a, b, device, _):
         hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper)
         if plan is not None:
@@ -272,9 +272,9 @@ def splits(monkeypatch):
             return without_tensor_cores(plan)
         return None
 
-    monkeypatch.setattr(split, "MIN_EXTENT", 40)
-    monkeypatch.setattr(kernels, "MIN_SPLIT_PRODUCTS", 40**3)
-    monkeypatch.setattr(kernels, "plan_split", plan_split)
+    monkeypatch.setattr(fp16x2, "MIN_EXTENT", 40)
+    monkeypatch.setattr(kernels, "MIN_FP16X2_PRODUCTS", 40**3)
+    monkeypatch.setattr(kernels, "plan_fp16x2", plan_fp16x2)
     return plans
 
 
@@ -334,24 +334,24 @@ def test_others_stay_native(splits, case):
 
 def test_without_memory_for_halves_there_is_a_way(monkeypatch):
     a, b = operands(51, 43, 62)
-    monkeypatch.setattr(kernels, "plan_split", lambda *_: StepsPlan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_fp16x2", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
 
 
 @pytest.fixture
 def residues(monkeypatch):
     """Let f64 and c128 products of 40 and more be planned as on Hopper; the plans made."""
-    plans, original = [], kernels.plan_residues
+    plans, original = [], kernels.plan_ozaki
 
-    def plan_residues(shape, depth, a, b, device, workspace):
+    def plan_ozaki(shape, depth, a, b, device, workspace, _):
         hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper, workspace)
         plans.append(plan)
         return plan and without_tensor_cores(plan)
 
     monkeypatch.setattr(ozaki, "MIN_EXTENT", 40)
-    monkeypatch.setattr(kernels, "MIN_RESIDUE_GAIN", 0)
-    monkeypatch.setattr(kernels, "plan_residues", plan_residues)
+    monkeypatch.setattr(kernels, "MIN_OZAKI_GAIN", 0)
+    monkeypatch.setattr(kernels, "plan_ozaki", plan_ozaki)
     return plans
 
 
@@ -379,7 +379,7 @@ def test_settings_turn_bytes_off(residues, config):
 
 def test_without_memory_for_bytes_there_is_a_way(monkeypatch):
     a, b = (x.astype("f8") for x in operands(51, 43, 62))
-    monkeypatch.setattr(kernels, "plan_residues", lambda *_: StepsPlan((), 1 << 50))
+    monkeypatch.setattr(kernels, "plan_ozaki", lambda *_: Plan((Fill(SCRATCH, 4, 0),), 1 << 50))
     numpy.testing.assert_allclose(numpy.asarray(np.asarray(a) @ np.asarray(b)), a @ b, rtol=1e-13, atol=1e-13)
 
 
@@ -407,34 +407,10 @@ def test_bytes_take_the_workspace_that_is_allowed(residues, config, dtype):
     assert dtype == "f8" or num_steps[0] < num_steps[1]
 
 
-def test_parameters_of_launches_are_made_once_per_address():
-    made, launched = [], []
-
-    class Maps:
-        def launcher(self, *_):
-            return lambda *values: launched.append(values)
-
-        def tensor_map(self, spec, address):
-            made.append((spec, address))
-            return made[-1]
-
-    arguments = (Argument("c"), Argument("a", 8, "map"), Argument("in0"))
-    run = launches.Steps(Maps(), [Step(None, (1, 1, 1), arguments, ())])
-    for c, a in ((100, 200), (101, 200), (100, 200)):
-        run(c, a, 300, 0, (7,))
-        assert launched[-1] == (c, ("map", a + 8), 7)
-    run = launches.Steps(Maps(), [Step(None, (1, 1, 1), arguments[:2], ())])
-    for a in (*range(2 * launches.MAX_KEPT), 200):
-        run(100, a, 300)
-        assert launched[-1] == (100, ("map", a + 8))
-        assert len(run.calls) <= launches.MAX_KEPT
-    assert len(made) == 1 + 2 * launches.MAX_KEPT + 1
-
-
 @pytest.mark.hopper
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
 def test_workspaces_bound_memory_and_leave_bits_alone(monkeypatch, config, dtype):
-    monkeypatch.setattr(kernels, "MIN_RESIDUE_GAIN", 0)
+    monkeypatch.setattr(kernels, "MIN_OZAKI_GAIN", 0)
     rng = numpy.random.default_rng(3)
     a, b = (rng.standard_normal((1100, 2 * 70000)).view("c16" if dtype == "c16" else "f8") for _ in range(2))
     x, y = np.asarray(a[:, :70000]), np.asarray(b[:, :70000]).T
@@ -514,7 +490,7 @@ def test_large_products_of_halves(turned, dtype, config):
 def test_a_matrix_by_its_own_transpose_is_computed_by_half(shape, dtype, monkeypatch):
     monkeypatch.setattr(products, "MIN_SYMMETRIC", 1)
     planned = []
-    monkeypatch.setattr(triangular, "plan_rank_k", lambda *a, **k: planned.append(a[0]) or plan_rank_k(*a, **k))
+    monkeypatch.setattr(blas3, "plan_rank_k", lambda *a, **k: planned.append(a[0]) or plan_rank_k(*a, **k))
     rng = numpy.random.default_rng(1)
     x = draw(rng, shape, dtype)
     a = np.array(x)

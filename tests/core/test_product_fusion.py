@@ -7,8 +7,8 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core import schedule
-from oxinp._core.ops import matmul as products
+from oxinp._core.lazy import calls
+from oxinp._core.lazy.op import BoundOp
 from tests.core.matrices import draw
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
@@ -177,16 +177,16 @@ def test_nothing_is_computed_for_nobody(launches):
     a, b, *_ = drawn("f4")
     np.evaluate(a, b)
     assert launches(lambda: (a @ b, None)[1:]) == 0
-    assert not schedule.DEFERRED
+    assert not calls.CALLS
 
 
 def test_settings_are_those_of_the_call(config):
     a, b, *_ = drawn("f4")
     config.matmul = "native"
     product = a @ b
-    held = next(iter(schedule.DEFERRED))()
+    held = next(iter(calls.CALLS))()
     config.matmul = "auto"
-    assert held.product.settings[0] == "native"
+    assert held.bound.parameters.settings[0] == "native"
     np.evaluate(product)
 
 
@@ -194,7 +194,7 @@ def test_many_products_do_not_wait(stats):
     a, b = np.ones((130, 130), np.float32), np.ones((130, 4), np.float32)
     np.evaluate(a, b)
     kept = [a @ b for _ in range(80)]
-    assert len(schedule.DEFERRED) <= 64
+    assert len(calls.CALLS) <= 64
     assert stats().launches >= 16
     for each in kept[1:]:
         numpy.testing.assert_array_equal(numpy.asarray(each), numpy.asarray(kept[0]))
@@ -208,10 +208,10 @@ def test_one_that_fails_is_computed_later(monkeypatch):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(products.Product, "compute", fail)
+    monkeypatch.setattr(BoundOp, "run", fail)
     with pytest.raises(MemoryError):
         np.evaluate(product)
-    assert len(schedule.DEFERRED) == 1
+    assert len(calls.CALLS) == 1
     monkeypatch.undo()
     numpy.testing.assert_array_equal(numpy.asarray(product), expected)
 
@@ -234,9 +234,9 @@ def test_flops_and_bytes_of_both_are_counted(monkeypatch):
     backend = _runtime.current()
     make = backend.launcher
 
-    def launcher(kernel, grid, count, constants, work):
+    def launcher(kernel, grid, count, constants, work, *rest):
         works.append(work)
-        return make(kernel, grid, count, constants, work)
+        return make(kernel, grid, count, constants, work, *rest)
 
     monkeypatch.setitem(vars(backend), "launcher", launcher)  # which leaves nothing behind
     np.evaluate(a @ b * 5 + c + row)

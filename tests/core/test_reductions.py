@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core import reduction_table
+from oxinp._core.reduction import table as reduction_table
 from tests.comparator import assert_same, assert_within, same_outcome
 from tests.tolerances import REDUCTIONS
 

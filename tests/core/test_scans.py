@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.reduction_table import SCANS
+from oxinp._core.reduction.table import SCANS
 from tests.comparator import assert_same, assert_within
 
 pytestmark = [pytest.mark.usefixtures("on_device"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]

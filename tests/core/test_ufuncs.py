@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core.dtypes import DEVICE_TYPES
-from oxinp._core.ufunc_table import UFUNCS
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._core.ufunc.table import UFUNCS
 from tests.comparator import assert_same
 
 pytestmark = [pytest.mark.usefixtures("on_device"), pytest.mark.filterwarnings("ignore")]

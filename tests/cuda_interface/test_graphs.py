@@ -2,13 +2,19 @@
 
 import gc
 import math
+import threading
+import weakref
 
+import numpy as np
 import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
+from oxinp._runtime import timeline
 from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated
+
+TIMEOUT_SECONDS = 60
 
 # Graphs
 
@@ -86,6 +92,96 @@ def test_a_graph_that_goes_while_another_is_captured_is_closed_afterwards(librar
     assert "cuCtxSynchronize" not in names[begun:ended]
     assert "cuCtxSynchronize" in names[ended:]
     assert graph.num_kernels == 1
+
+
+class Foreign:
+    """Device memory of another library's."""
+
+    def __init__(self):
+        self.memory = np.zeros(2000)  # what the driver here takes for device memory
+        address = self.memory.ctypes.data
+        self.__cuda_array_interface__ = {
+            "shape": (1000,),
+            "typestr": "<f8",
+            "data": (-(-address // 256) * 256, False),
+            "version": 3,
+        }
+
+
+@pytest.fixture
+def adopt(library, config):
+    """Return a function that returns an array over memory of others, and a weak reference to whose it is."""
+    config.offload_threshold = 0
+    library.results["cuPointerGetAttribute"] = 0
+
+    def adopt():
+        foreign = Foreign()
+        return oxinp.asarray(foreign), weakref.ref(foreign)
+
+    return adopt
+
+
+def test_memory_of_others_that_goes_during_a_capture_is_given_back_afterwards(library, adopt):
+    y, owner = adopt()
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with cuda.Graph.capture(x):
+        x += 1
+        oxinp.evaluate(x)
+        library.calls.clear()
+        del y
+        gc.collect()
+        assert "cuStreamSynchronize" not in library.names()  # which would end the capture
+        assert owner() is not None  # a launch before the capture may still use it
+    assert "cuStreamSynchronize" in library.names()
+    assert owner() is None
+
+
+def test_memory_of_others_is_given_back_when_work_that_uses_it_is_done(library, adopt):
+    y, owner = adopt()
+    done = []
+    weakref.finalize(owner(), lambda: done.append(library.names()))
+    library.calls.clear()
+    del y
+    gc.collect()
+    assert "cuStreamSynchronize" in done[0]
+
+
+def test_memory_of_others_goes_in_a_thread_that_never_used_the_device(library, adopt):
+    arrays = [adopt()[0]]
+    library.calls.clear()
+    thread = threading.Thread(target=arrays.clear)
+    thread.start()
+    thread.join(TIMEOUT_SECONDS)
+    assert library.made_in["cuStreamSynchronize"], "no context was current, so nothing was waited for"
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "during a capture"])
+def test_no_lock_is_asked_for_by_a_finaliser(adopt, inside):
+    arrays = [adopt()[0]]
+    x = evaluated(oxinp.zeros(1000) + 1)
+    with cuda.Graph.capture(x) as graph:
+        x += 1
+    made = [graph]
+    del graph
+
+    def let_go():
+        arrays.clear()
+        made.clear()
+        gc.collect()
+
+    def check():
+        thread = threading.Thread(target=let_go, daemon=True)
+        with timeline.TURN:  # as a thread has that is about to queue something
+            thread.start()
+            thread.join(TIMEOUT_SECONDS / 6)
+            assert not thread.is_alive()
+
+    if inside:
+        with cuda.Graph.capture(x):
+            x += 1
+            check()
+    else:
+        check()
 
 
 def test_a_graph_captured_anew_keeps_its_executable_form_where_it_can(library, config):

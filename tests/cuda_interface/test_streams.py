@@ -8,7 +8,7 @@ import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
-from oxinp._core import schedule
+from oxinp._core.lazy import schedule
 from oxinp._runtime import here
 from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated

@@ -4,7 +4,7 @@ import pytest
 
 import oxinp
 from oxinp import _runtime
-from oxinp._core import dlpack
+from oxinp._core.interop import dlpack
 
 
 @pytest.fixture

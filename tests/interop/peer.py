@@ -3,7 +3,7 @@
 import numpy as np
 
 from oxinp import _runtime
-from oxinp._core import dlpack
+from oxinp._core.interop import dlpack
 
 
 class Peer:

@@ -11,7 +11,8 @@ import pytest
 
 import oxinp
 from oxinp import _runtime
-from oxinp._core import dlpack, interop
+from oxinp._core.interop import dlpack
+from oxinp._core.interop import imports as interop
 from tests.comparator import assert_same
 from tests.patience import PATIENCE
 
@@ -201,7 +202,7 @@ atexit.register(lambda: [f() for f in at_the_very_end])  # before oxinp register
 
 import oxinp
 from oxinp import _runtime
-from oxinp._core import dlpack
+from oxinp._core.interop import dlpack
 
 _runtime.current().dlpack_device = (2, 0)
 tensor, owner = dlpack.consume(oxinp.ones({N}).__dlpack__())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core.storage import is_pinned
+from oxinp._core.memory.storage import is_pinned
 from tests.comparator import assert_same
 
 N = 20_000  # doubles: above the threshold

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core import dlpack
-from oxinp._core.storage import is_shared
+from oxinp._core.interop import dlpack
+from oxinp._core.memory.storage import is_shared
 from tests.comparator import assert_same
 from tests.interop.peer import Peer
 

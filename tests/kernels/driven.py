@@ -27,8 +27,14 @@ class Driven:
         self.backend.download(array, address)
         return array
 
-    def launch(self, launch, arguments):
-        self.backend.launcher(launch.kernel, launch.grid, len(arguments), launch.constants)(*arguments)
+    def write(self, address, array):
+        self.backend.upload(address, array)
+
+    def tensor_map(self, spec, address):
+        return self.backend.tensor_map(spec, address)
+
+    def launch(self, launch, parameters):
+        self.backend.launcher(launch.kernel, launch.grid, len(parameters), launch.constants)(*parameters)
 
     def free(self, address):
         del self._buffers[address]

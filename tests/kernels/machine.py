@@ -8,8 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from oxinp._kernels import elementwise, reduce, scan
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.plan import Copy, Fill, Launch, Read
 from oxinp._kernels.problem import MAX_ALIGNMENT, Operand, ScalarOperand
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._kernels.scan import plan as scan
 from oxinp._ptx import emulate
 from oxinp._ptx.types import from_dtype
 from tests.ptx.launch import parts_of
@@ -36,12 +39,73 @@ class Emulated:
     def allocate(self, nbytes):
         return self.memory.allocate(nbytes)
 
-    def launch(self, launch, arguments):
-        packed = struct.pack(launch.kernel.param_format, *arguments, *launch.constants)
+    def write(self, address, array):
+        self.memory.write(address, array)
+
+    def launch(self, launch, parameters):
+        packed = struct.pack(launch.kernel.param_format, *parameters, *launch.constants)
         emulate.run(launch.kernel, self.memory, launch.grid, packed)
 
     def free(self, address):
         self.memory.free(address)
+
+
+def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
+    """Run a plan on a machine, and what it plans once words have been read; return these.
+
+    Parameters
+    ----------
+    machine : Emulated or Driven
+    plan : Plan
+    outputs, inputs : sequences
+        Addresses; of inputs that are scalars their values, those of a complex one as a tuple.
+    scratch : int, optional
+        Address of the workspace, where somebody wants to look at it; else it is full of rubbish.
+    stand_in : callable, optional
+        ``stand_in(launch)`` does what launches of kernels for wgmma do, which the emulator cannot run.
+    """
+    buffers = {f"out{i}": value for i, value in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
+    held = []
+    if scratch is None and plan.scratch_nbytes:
+        held.append(machine.upload(np.full(plan.scratch_nbytes, 0xA5, np.uint8)))
+        scratch = held[0]
+    buffers["scratch"] = scratch
+    words = []
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            if stand_in is not None and step.kernel.target == "sm_90a":
+                stand_in(step)
+            else:
+                machine.launch(step, list(parameters(machine, step, buffers)))
+        elif isinstance(step, Fill):
+            machine.write(_address(step.target, buffers), np.full(step.nbytes, step.byte, np.uint8))
+        elif isinstance(step, Copy):
+            copied = machine.download(_address(step.source, buffers), step.nbytes)
+            machine.write(_address(step.target, buffers), copied)
+        elif isinstance(step, Read):
+            words += machine.download(_address(step.source, buffers), 8 * step.count).view(np.int64).tolist()
+    if plan.then is not None:
+        words += execute(machine, plan.then(tuple(words)), outputs, inputs, scratch, stand_in)
+    for address in held:
+        machine.free(address)
+    return words
+
+
+def parameters(machine, launch, buffers):
+    """Yield the values of a launch's arguments; `buffers` are addresses and values by name."""
+    for argument in launch.arguments:
+        value = buffers[argument.buffer]
+        if isinstance(value, tuple):
+            yield from value
+        elif argument.map is not None:
+            yield machine.tensor_map(argument.map, _address(argument, buffers))
+        else:
+            yield _address(argument, buffers)
+
+
+def _address(argument, buffers):
+    value = buffers[argument.buffer]
+    return value + argument.offset if argument.offset else value
 
 
 def root_of(view):
@@ -72,54 +136,35 @@ class Session:
         return Operand(from_dtype(view.dtype), strides, min(MAX_ALIGNMENT, pointer & -pointer))
 
     def inputs(self, inputs):
-        """Return operands and launch arguments of arrays and NumPy scalars."""
+        """Return operands and values of arrays and NumPy scalars."""
         operands = [
             self.operand(x) if isinstance(x, np.ndarray) else ScalarOperand(from_dtype(x.dtype)) for x in inputs
         ]
-        arguments = [(self.pointer(x),) if isinstance(x, np.ndarray) else parts_of(x.item()) for x in inputs]
-        return operands, [part for parts in arguments for part in parts]
+        return operands, [self.pointer(x) if isinstance(x, np.ndarray) else tuple(parts_of(x.item())) for x in inputs]
 
     def elementwise(self, shape, inputs, instrs, outputs):
         """Run a problem; `outputs` are (value number, view). The views' arrays are updated."""
-        operands, arguments = self.inputs(inputs)
+        operands, values = self.inputs(inputs)
         targets = [elementwise.Output(value, self.operand(view)) for value, view in outputs]
-        launch = elementwise.plan(shape, operands, instrs, targets, self.device)
-        self.machine.launch(launch, [self.pointer(view) for _, view in outputs] + arguments)
-        self.fetch(view for _, view in outputs)
-        return launch
+        plan = elementwise.plan(shape, operands, instrs, targets, self.device)
+        return self.run(plan, [view for _, view in outputs], values)
 
     def reduce(self, shape, axes, inputs, instrs, value, op, output):
         """Run a reduction into `output`, a view over the kept dimensions."""
-        operands, arguments = self.inputs(inputs)
+        operands, values = self.inputs(inputs)
         plan = reduce.plan(shape, axes, operands, instrs, value, op, self.operand(output), self.device)
-        target = self.pointer(output)
-        if plan.scratch_nbytes:
-            scratch = self.machine.allocate(plan.scratch_nbytes)
-            first, second = plan.launches
-            self.machine.launch(first, [target, scratch, *arguments])
-            self.machine.launch(second, [target, scratch])
-            self.machine.free(scratch)
-        else:
-            for launch in plan.launches:
-                self.machine.launch(launch, [target, *arguments])
-        self.fetch([output])
-        return plan
+        return self.run(plan, [output], values)
 
     def scan(self, shape, axis, inputs, instrs, value, op, output):
         """Run a scan into `output`, a view of the same shape."""
-        operands, arguments = self.inputs(inputs)
+        operands, values = self.inputs(inputs)
         plan = scan.plan(shape, axis, operands, instrs, value, op, self.operand(output), self.device)
-        target = self.pointer(output)
-        if plan.scratch_nbytes:
-            scratch = self.machine.allocate(plan.scratch_nbytes)
-            first, second = plan.launches
-            self.machine.launch(first, [scratch, *arguments])
-            self.machine.launch(second, [target, scratch, *arguments])
-            self.machine.free(scratch)
-        else:
-            for launch in plan.launches:
-                self.machine.launch(launch, [target, *arguments])
-        self.fetch([output])
+        return self.run(plan, [output], values)
+
+    def run(self, plan, outputs, values):
+        """Run a plan into views, whose arrays are updated."""
+        execute(self.machine, plan, [self.pointer(view) for view in outputs], values)
+        self.fetch(outputs)
         return plan
 
     def fetch(self, views):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oxinp._kernels.problem import ReduceOp
-from oxinp._kernels.reducers import compensated_sum
+from oxinp._kernels.reduce.operators import compensated_sum
 from oxinp._ptx.types import from_dtype
 
 ACCUMULATORS = {"b": "i8", "i": "i8", "u": "u8", "f": "f8", "c": "c16"}

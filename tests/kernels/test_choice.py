@@ -1,17 +1,19 @@
 """Choices: what was measured is taken where it is right for the problem, and everything tried is legal."""
 
 import random
-import re
 from types import SimpleNamespace
 
 import pytest
 
-from oxinp._kernels import gemm_any, gemm_cut, matmul
 from oxinp._kernels.choice import decide
-from oxinp._kernels.gemm_cut import Cut
-from oxinp._kernels.matmul import Matrices, Way
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage import kernel as multistage
+from oxinp._kernels.gemm.multistage import tile_config
+from oxinp._kernels.gemm.multistage.spec import TileConfig
+from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.select import Emulation
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
-from tests.ptx.assembler import assemble
+from tests.kernels.assembled import check_assembled
 
 SHARED_NBYTES = {(8, 0): 163 << 10, (9, 0): 227 << 10}
 
@@ -32,40 +34,40 @@ class Device:
 def plan(device, type_=f64, m=512, n=384, depth=1024, turned=False):
     a = Matrices(type_, (1, m) if turned else (depth, 1), 256)
     acc = f32 if type_ is f16 else type_
-    return matmul.plan((m, n), depth, a, Matrices(type_, (n, 1), 256), acc, type_, device)
+    return select.plan((m, n), depth, a, Matrices(type_, (n, 1), 256), acc, type_, device)
 
 
 def test_the_planner_asks_for_a_problem():
     device = Device()
     plan(device, turned=True)
     (choice,) = device.asked
-    assert choice[:4] == ("matmul/any", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
+    assert choice[:4] == ("matmul/multistage", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
 
 
 def test_what_was_measured_is_planned():
-    cut = Cut(64, 32, 32, 16, 16, 3, 2)
-    launch, second = plan(Device(cut._asdict())).launches
+    config = TileConfig(64, 32, 32, 16, 16, 3, 2)
+    launch, second = plan(Device(config._asdict())).steps
     assert launch.grid == (512 // 64 * 384 // 32, 2, 1)
     assert launch.kernel.num_threads == 128
     assert second is not None
-    assert plan(Device(cut._replace(num_chunks=1)._asdict())).scratch_nbytes == 0
+    assert plan(Device(config._replace(split_k=1)._asdict())).scratch_nbytes == 0
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"tile_m": 64},  # fewer fields than there are
-        {**Cut(64, 32, 32, 16, 16, 3)._asdict(), "rotation": 3},  # more
-        Cut(64, 32, 48, 16, 16, 3)._asdict(),  # tiles that warps do not fill
-        Cut(64, 32, 0, 16, 16, 3)._asdict(),
-        Cut(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more chunks than K has
-        Cut(256, 256, 64, 32, 64, 6)._asdict(),  # more shared memory than there is
-        Cut("64", 32, 32, 16, 16, 3)._asdict(),
+        {**TileConfig(64, 32, 32, 16, 16, 3)._asdict(), "rotation": 3},  # more
+        TileConfig(64, 32, 48, 16, 16, 3)._asdict(),  # tiles that warps do not fill
+        TileConfig(64, 32, 0, 16, 16, 3)._asdict(),
+        TileConfig(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more chunks than K has
+        TileConfig(256, 256, 64, 32, 64, 6)._asdict(),  # more shared memory than there is
+        TileConfig("64", 32, 32, 16, 16, 3)._asdict(),
     ],
     ids=str,
 )
 def test_what_does_not_fit_is_not(fields):
-    assert plan(Device(fields)).launches[0].kernel is plan(Device()).launches[0].kernel
+    assert plan(Device(fields)).steps[0].kernel is plan(Device()).steps[0].kernel
 
 
 def test_decide_without_an_answer():
@@ -80,17 +82,17 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
     matrices = Matrices(type_, (side, 1), 256)
 
     def steps(device):
-        return matmul.plan_steps((side, side), side, matrices, matrices, type_, device, "auto", 4 << 30)
+        return select.plan_steps((side, side), side, matrices, matrices, type_, device, "auto", 4 << 30)
 
     def is_emulated(planned):
         return planned is not None and planned.scratch_nbytes > 0
 
     device = Device()
     default = is_emulated(steps(device))
-    asked = [choice for choice in device.asked if choice.family == "matmul/way"]
+    asked = [choice for choice in device.asked if choice.family == "matmul/emulation"]
     assert [choice[1:4] for choice in asked] == [((type_.name,), ("k", "mn"), (side,) * 3)]
-    assert list(asked[0].candidates()) == [Way(True), Way(False)]
-    assert asked[0].default() == Way(default)
+    assert list(asked[0].candidates()) == [Emulation(True), Emulation(False)]
+    assert asked[0].default() == Emulation(default)
     assert is_emulated(steps(Device({"is_emulated": True})))
     assert not is_emulated(steps(Device({"is_emulated": False})))
 
@@ -99,13 +101,13 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
 @pytest.mark.parametrize("cc", SHARED_NBYTES, ids=str)
 def test_candidates_are_legal_and_begin_with_the_default(type_, cc):
     device = Device(cc=cc)
-    default = plan(device, type_).launches[0]
+    default = plan(device, type_).steps[0]
     choice, *_ = device.asked  # what joins chunks of K may be asked about, too
     candidates = list(choice.candidates())
     assert all(map(choice.is_legal, candidates[::17]))
     assert len(set(candidates)) > 100
     device.fields = candidates[0]._asdict()
-    assert plan(device, type_).launches[0] == default
+    assert plan(device, type_).steps[0] == default
 
 
 def sample():
@@ -114,17 +116,15 @@ def sample():
     for type_, cc in ((f64, (9, 0)), (f64, (8, 0)), (f32, (9, 0)), (c64, (9, 0)), (c128, (9, 0)), (i64, (9, 0))):
         device = Device(cc=cc)
         majors = chosen.choice(("k", "mn")), chosen.choice(("k", "mn"))
-        spec = matmul._spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
+        spec = select.multistage_spec(type_, type_, type_, majors, (16, 16), (1, 1000, 1000, 1000), device)
         legal = [
-            cut
-            for cut in gemm_cut.cuts()
-            if gemm_cut.is_legal(spec.in_tiles(cut), device) and gemm_cut.is_brief(spec.in_tiles(cut))
+            config
+            for config in tile_config.all_configs()
+            if tile_config.is_legal(spec.with_config(config), device) and tile_config.is_brief(spec.with_config(config))
         ]
-        yield from (spec.in_tiles(cut) for cut in chosen.sample(legal, 3))
+        yield from (spec.with_config(config) for config in chosen.sample(legal, 3))
 
 
-@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.unit}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
-def test_candidates_assemble_without_spills(spec, request, tmp_path):
-    cache = getattr(request.config, "cache", None)
-    log = assemble([gemm_any.make(spec)], cache.mkdir("ptxas") if cache is not None else tmp_path)
-    assert re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", log) == [("0", "0")]
+@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.mma}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
+def test_candidates_assemble_without_spills(spec):
+    check_assembled([multistage.make(spec)])

@@ -23,10 +23,10 @@ from itertools import repeat
 
 import numpy as np
 
+from asv_benchmarks.kernels.families import F4, F8, N4, N8, Bench, Case
 from oxinp._kernels.problem import Instr
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, f64
-from tests.kernels.bench_gpu import F4, F8, N4, N8, Bench, Case
 from tests.ptx.elementary import FUNCTIONS, arguments, distance, exact_values
 
 CHUNK = 2**28

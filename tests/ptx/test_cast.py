@@ -81,3 +81,19 @@ def test_rounding_to_integral_floats(rounding, numpys):
     result = np.zeros_like(values)
     launch(k.build(), result, values)
     assert_same(result, numpys(values))
+
+
+CONSTANTS = [0.1, -0.1, 1 / 3, 1.0, -0.0, 1e-40, 65504.0, 3.4e38, 1e300, -1e300, float("inf"), float("nan")]
+# Halfway between two bf16, of which the even one is the lower and the upper; and a little above halfway.
+CONSTANTS += [1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-8 + 2.0**-20]
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_bf16_constants_are_rounded_as_casts_round(constant):
+    k = Builder("constant", block=NUM_LANES)
+    k.pointer("out", bf16, "w")[k.tid] = constant
+    result = np.zeros(NUM_LANES, bf16.dtype)
+    launch(k.build(), result)
+    with np.errstate(over="ignore"):
+        values = np.full(NUM_LANES, constant).astype(np.float32)
+    assert_same(result, cast_on_device(values, f32, bf16))

@@ -5,12 +5,13 @@ import operator
 import numpy as np
 import pytest
 
-from oxinp._kernels import elementwise, reduce
+from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.problem import Operand, ReduceOp
+from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx import Builder, In, Out, block_reduce, kernel, warp_reduce
 from oxinp._ptx.types import c64, c128, compound, f32, f64, i64, pred, u8, u32
 from tests.comparator import assert_same
-from tests.kernels.machine import TINY_DEVICE, machine
+from tests.kernels.machine import TINY_DEVICE, execute, machine
 from tests.ptx.launch import launch
 
 PAIR = compound(f32, i64)
@@ -310,13 +311,11 @@ def test_reductions_carry_tuples_along(shape, axes):
     plan = reduce.plan(
         shape, axes, [operand], [], 0, op, Operand(pair, elementwise.contiguous_strides(kept)), TINY_DEVICE
     )
-    scratch = [here.allocate(plan.scratch_nbytes)] if plan.scratch_nbytes else []
-    for i, step in enumerate(plan.launches):
-        here.launch(step, [target, *scratch, *([x] if i == 0 else [])])
+    execute(here, plan, [target], [x])
     out.reshape(-1).view(np.uint8)[:] = here.download(target, out.nbytes)
-    for address in (x, target, *scratch):
+    for address in (x, target):
         here.free(address)
-    assert len(plan.launches) == (2 if shape[0] == 200_000 else len(plan.launches))
+    assert len(plan.steps) == (2 if shape[0] == 200_000 else len(plan.steps))
     assert_same(out["part0"], np.asarray(source["part0"].max(axes)))
     first = np.take_along_axis(source["part1"], source["part0"].argmax(axes[0], keepdims=True), axes[0])
     assert_same(out["part1"], first.reshape(kept))

@@ -1,6 +1,5 @@
 """What imports of NumPy and SciPy give, in every way that a program can import."""
 
-import os
 import pickle
 import sys
 import zipfile
@@ -8,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from tests.runner.process import OXINP, ROOT, both, run, write
+from tests.runner.process import OXINP, both, run, write
 
 DYNAMIC = """
 import builtins, doctest, importlib, pickle, runpy, sys, timeit
@@ -145,7 +144,7 @@ def test_interactive_afterwards(folder):
     assert done.returncode == 0, done.stderr
 
 
-def test_scipy_itself(folder):
+def test_scipy_computes(folder):
     text = """
 import numpy as np, scipy, scipy.linalg as la
 from scipy import ndimage
@@ -157,31 +156,31 @@ print(scipy.optimize.minimize(lambda x: ((x - 3) ** 2).sum(), np.zeros(2)).x.rou
 """
     write(folder, uses=text)
     done = run([*OXINP, "--backend", "emulator", "uses.py"], folder, OXINP_OFFLOAD_THRESHOLD="1000")
-    assert done.stdout.splitlines() == ["scipy True", "0.5 (200, 200) True", "[3.0, 3.0]"], done.stderr
+    assert done.stdout.splitlines() == ["oxinp.scipy True", "0.5 (200, 200) True", "[3.0, 3.0]"], done.stderr
 
 
-def test_scipy_of_ours(folder):
-    """A stand-in for `oxinp.scipy`: what it has is bound to it, by submodule and by name; the rest is SciPy's."""
-    stand_in = folder.parent / "stand_in"
-    write(
-        folder.parent,
-        stand_in__ours__scipy__special="def erf(x): return 'ours'\n",
-        stand_in__sitecustomize=f"import oxinp\noxinp.__path__.append({str(stand_in / 'ours')!r})\n",
-    )
-    (stand_in / "ours" / "scipy" / "__init__.py").write_text("def top(): return 'ours'\n", encoding="utf-8")
+def test_scipy_is_ours(folder):
+    """Every form of import gives `oxinp.scipy`; what oxinp has not stays SciPy's, in SciPy's words."""
     text = """
 import importlib, pickle, scipy, scipy.special, scipy.special as sp, scipy.linalg as la, json
-from scipy import special, linalg, top
+import scipy._lib, scipy.stats.qmc
+from scipy import special, linalg, fft as transforms
 from scipy.special import erf, erfc as c
 from scipy.special import *
-print(erf(1), c(0.0), top(), scipy.top(), scipy.special.erf(1), scipy.special.erfc(0.0))
+import numpy as np
+print(erf(1) > 0.8, c(0.0), scipy.special.erf is erf is sp.erf, scipy.special.erfc is c)
 print(sp is special is scipy.special, pickle.loads(pickle.dumps(scipy.special)) is sp, "erfc" in dir(sp))
 print(la is linalg is scipy.linalg, la.__name__, scipy.__version__ > "1", gamma(3.0), type(json).__name__)
-print(importlib.import_module("scipy.special").erf(1))
+print(importlib.import_module("scipy.special") is sp, __import__("scipy.special") is scipy)
+print(scipy._lib.__name__, scipy.stats.qmc.__name__, transforms.__name__)
+print([type(each) is np.ndarray for each in (la.lu(np.eye(3))[0], erf(np.ones(3)), transforms.fftshift(np.ones(3)))])
+print(pickle.loads(pickle.dumps(la.lu)) is la.lu, pickle.loads(pickle.dumps(erf)) is erf)
 def local():
     import scipy.special
-    return scipy.special.erf(0)
+    from scipy.sparse import csr_array
+    return scipy.special is sp, csr_array is scipy.sparse.csr_array
 print(local())
+exec("from scipy import special as s; import scipy.ndimage; print(s is sp, scipy.ndimage.__name__)")
 try:
     from scipy.special import absent
 except ImportError as error:
@@ -189,13 +188,47 @@ except ImportError as error:
 import scipy.absent
 """
     write(folder, uses=text)
-    done = run([*OXINP, "uses.py"], folder, PYTHONPATH=os.pathsep.join([str(ROOT), str(stand_in)]))
+    done = run([*OXINP, "uses.py"], folder)
     assert done.stdout.splitlines() == [
-        "ours 1.0 ours ours ours 1.0",
+        "True 1.0 True True",
         "True True True",
-        "True scipy.linalg True 2.0 module",
-        "ours",
-        "ours",
-        "cannot import name 'absent' from 'scipy.special'",
+        "True oxinp.scipy.linalg True 2.0 module",
+        "True True",
+        "scipy._lib oxinp.scipy.stats.qmc oxinp.scipy.fft",
+        "[True, True, True]",
+        "True True",
+        "(True, True)",
+        "True oxinp.scipy.ndimage",
+        "cannot import name 'absent' from 'oxinp.scipy.special'",
     ], done.stderr
     assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'scipy.absent'"
+
+
+def test_what_oxinp_has_of_scipy_runs_on_the_device(folder):
+    text = """
+import numpy as np
+from scipy.fft import fftshift
+import scipy.linalg
+print(fftshift(np.arange(6.0)).tolist())
+scipy.linalg.lu(np.eye(3))
+"""
+    write(folder, uses=text)
+    done = run([*OXINP, "--strict", "--backend", "emulator", "uses.py"], folder, OXINP_OFFLOAD_THRESHOLD="0")
+    assert done.stdout.splitlines() == ["[3.0, 4.0, 5.0, 0.0, 1.0, 2.0]"], done.stderr
+    frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+    assert len(frames) == 1
+    assert "uses.py" in frames[0]
+    assert "scipy.linalg.lu has no kernel here" in done.stderr.splitlines()[-1]
+
+
+def test_errors_of_scipy_are_the_programs(folder):
+    write(folder, uses="import numpy as np, scipy.linalg\nscipy.linalg.cholesky(-np.eye(2))\n")
+    done = run([*OXINP, "uses.py"], folder)
+    frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+    assert len(frames) == 1, done.stderr
+    assert "LinAlgError" in done.stderr.splitlines()[-1]
+
+
+def test_scipy_is_not_imported_unasked(folder):
+    write(folder, uses="import numpy, sys\nprint([name for name in sys.modules if name.startswith('scipy')])\n")
+    assert run([*OXINP, "uses.py"], folder).stdout == "[]\n"

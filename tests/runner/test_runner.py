@@ -66,7 +66,7 @@ def test_script(folder):
     users = ["oxinp", "oxinp", "oxinp.random", "oxinp.linalg", "oxinp.linalg", "oxinp", "oxinp"]
     assert names == f"{[*users, 'numpy', 'numpy']} oxinp"
     assert kinds == "True True True False"
-    assert values.startswith("False oxinp._api.random ")
+    assert values.startswith("False oxinp.random._api ")
     assert values.endswith("[[1.0, 0.0], [0.0, 1.0]]")
     assert main == pythons.stdout.splitlines()[-1]
 
@@ -204,3 +204,22 @@ def test_info(folder):
     assert rows["threshold"] == "65536 bytes"
     host = run([*OXINP, "info"], folder).stdout
     assert "\nbackend:   host: config.backend is 'host'; set it" in host
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners here")
+def test_info_tells_of_files_that_others_may_write(folder):
+    def cache_rows():
+        lines = run([*OXINP, "info"], folder, OXINP_CACHE_DIR=str(folder / "cache")).stdout.splitlines()
+        return [line for line in lines if line.startswith(("cache:", "tuned:"))]
+
+    assert cache_rows() == [f"cache:     {folder / 'cache'}"]
+    (folder / "cache" / "tuned").mkdir(mode=0o700)
+    kernel, choices = folder / "cache" / "cubins" / "a.cubin", folder / "cache" / "tuned" / "sm_90.json"
+    for path in (kernel, choices):
+        path.write_text("", encoding="utf-8")
+        path.chmod(0o666)
+    cache, tuned = cache_rows()
+    assert cache.startswith(f"cache:     {folder / 'cache'} (1 of the compiled kernels there is not used: ")
+    assert tuned.startswith(f"tuned:     {choices} is not used: other users may write to it (mode 666); ")
+    (folder / "cache" / "cubins").chmod(0o777)
+    assert "other users may write to it (mode 777)" in cache_rows()[0]

@@ -52,7 +52,7 @@ print(z.shape, [[float(v) for v in row[:2]] for row in y.reshape(200, 200)[:1]],
 
 BROKEN = """
 import oxinp
-from oxinp._core.ufunc import types
+from oxinp._core.lazy.record import types
 
 def breaks(owner, name):
     def decorate(change):
@@ -337,3 +337,32 @@ def test_rounding():
     assert 0 < compare.rounding([a], a - a) < 1e-5
     assert compare.rounding([a], np.float64(0)) > compare.rounding([a], a)
     assert compare.rounding([a], np.arange(3)) == 0
+
+
+SCIPY = """
+import numpy as np
+from scipy import linalg, ndimage
+from scipy.cluster.vq import kmeans
+from scipy.fft import fftshift, fftfreq
+from scipy.special import erf
+x = np.ones((3, 3)); ndimage.gaussian_filter(x, 1, output=x); y = x + 1
+a = linalg.solve(x + np.eye(3), np.ones(3), overwrite_a=True) * 2
+k = kmeans(np.random.default_rng(0).random((30, 2)), 3)[0] + 1
+s = fftshift(erf(a)) + fftfreq(3)
+"""
+
+
+def test_scipy(folder):
+    """What SciPy computes is called once (it may draw random numbers, and write); what oxinp has of it, twice."""
+    write(folder, uses=SCIPY)
+    done = verified(folder, "uses.py")
+    assert done.returncode == 0, done.stderr
+    broken = (
+        "from oxinp.scipy.fft import _api\nimport scipy.fft\nfrom oxinp._core import dispatch\n"
+        "real = dispatch.functions[scipy.fft.fftshift]\n"
+        "def fftshift(x, axes=None):\n    return real(x, axes) + 1\n"
+        "dispatch.functions[scipy.fft.fftshift] = fftshift\n"
+    )
+    done = verified(folder, "uses.py", broken=broken)
+    assert done.returncode == 1
+    assert "uses.py:10: s = fftshift(erf(a)) + fftfreq(3)" in done.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oxinp._runtime import trust
 from oxinp._runtime.cubins import CubinCache, cubin_key
 
 KEY = cubin_key(".version 8.0", 13000, (9, 0))
@@ -74,11 +75,11 @@ def test_directory_that_cannot_be_made(tmp_path):
 def test_write_error_is_remembered_not_raised(cache, monkeypatch, code):
     attempts = []
 
-    def refuse(self, _):
-        attempts.append(self)
-        raise OSError(code, os.strerror(code), str(self))
+    def refuse(path, _):
+        attempts.append(path)
+        raise OSError(code, os.strerror(code), path)
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(trust, "create", refuse)
     cache.store(KEY, CUBIN)
     cache.store(KEY, CUBIN)
     assert os.strerror(code) in cache.trouble
@@ -112,7 +113,7 @@ def test_replace_refused_by_a_reader_is_no_trouble(cache, monkeypatch):
     def refuse(_, target):
         raise PermissionError(errno.EACCES, "in use", str(target))
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     cache.store(KEY, CUBIN)
     assert cache.trouble is None
     assert [path.name for path in files(cache)] == [KEY + ".cubin"]
@@ -176,3 +177,115 @@ def test_many_processes_race(cache):
     ]
     assert [(racer.communicate()[1], racer.returncode) for racer in racers] == [("", 0)] * 6
     assert all(path.suffix == ".cubin" for path in files(cache))
+
+
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners here")
+
+
+@pytest.fixture
+def give_away(monkeypatch):
+    """Return a function that lets a file or folder be another user's, as this process sees it."""
+
+    def give_away(path):
+        inode = path.stat().st_ino
+
+        def looking(look):
+            def look_again(*args, **options):
+                status = look(*args, **options)
+                if status.st_ino != inode:
+                    return status
+                return os.stat_result((*status[:4], os.geteuid() + 12345, *status[5:]))
+
+            return look_again
+
+        for name in ("stat", "fstat"):
+            monkeypatch.setattr(os, name, looking(getattr(os, name)))
+
+    return give_away
+
+
+def open_to(mode):
+    return lambda path, _: path.chmod(mode)
+
+
+DISTRUSTED = {
+    "another user's": lambda path, give_away: give_away(path),
+    "writable by all": open_to(0o707),
+    "writable by the group": open_to(0o770),
+}
+
+
+@posix
+@pytest.mark.parametrize("distrust", DISTRUSTED.values(), ids=DISTRUSTED)
+def test_files_that_others_may_have_written_are_not_loaded(cache, give_away, distrust):
+    cache.store(KEY, CUBIN)
+    (path,) = files(cache)
+    distrust(path, give_away)
+    fresh = CubinCache(cache.directory)
+    assert fresh.load(KEY) is None
+    assert path.exists()  # it is not ours to remove
+    assert fresh.trouble is None  # the next compiled kernel takes its place:
+    fresh.store(KEY, CUBIN)
+    assert fresh.load(KEY) == CUBIN
+
+
+@posix
+@pytest.mark.parametrize("distrust", DISTRUSTED.values(), ids=DISTRUSTED)
+def test_folders_that_others_may_write_to_are_not_used(cache, give_away, distrust):
+    cache.store(KEY, CUBIN)
+    distrust(Path(cache.directory, "cubins"), give_away)
+    fresh = CubinCache(cache.directory)
+    assert fresh.load(KEY) is None
+    assert cache.directory in fresh.trouble
+    assert "other user" in fresh.trouble or "another user" in fresh.trouble
+    assert "OXINP_CACHE_DIR" in fresh.trouble
+    assert "\n" not in fresh.trouble
+    fresh.store(cubin_key("other", 1, (8, 0)), CUBIN)
+    assert len(files(cache)) == 1  # nothing is given to them either
+
+
+@posix
+@pytest.mark.parametrize("umask", [0o002, 0o000, 0o077])
+def test_what_is_stored_is_loaded_whatever_the_umask(cache, umask):
+    before = os.umask(umask)
+    try:
+        cache.store(KEY, CUBIN)
+    finally:
+        os.umask(before)
+    assert cache.load(KEY) == CUBIN
+    assert cache.trouble is None
+
+
+@posix
+def test_the_administrators_files_are_loaded(cache, monkeypatch):
+    cache.store(KEY, CUBIN)
+    (path,) = files(cache)
+    owner = path.stat().st_uid
+    monkeypatch.setattr(trust, "_ADMINISTRATOR", owner)
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert CubinCache(cache.directory).load(KEY) == CUBIN
+
+
+@posix
+def test_a_file_that_is_exchanged_while_it_is_opened_is_not_loaded(cache, monkeypatch):
+    cache.store(KEY, CUBIN)
+    (path,) = files(cache)
+    look = os.stat
+
+    def look_and_exchange(name, **options):
+        status = look(name, **options)
+        path.chmod(0o666)
+        return status
+
+    monkeypatch.setattr(os, "stat", look_and_exchange)
+    assert CubinCache(cache.directory).load(KEY) is None
+
+
+@posix
+def test_ignored_files_are_counted(cache):
+    for number in range(3):
+        cache.store(cubin_key(str(number), 1, (8, 0)), CUBIN)
+    assert cache.num_ignored() == 0
+    for path in files(cache)[:2]:
+        path.chmod(0o666)
+    assert cache.num_ignored() == 2

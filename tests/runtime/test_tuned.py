@@ -13,22 +13,22 @@ from typing import NamedTuple
 
 import pytest
 
-from oxinp._kernels import matmul
-from oxinp._kernels.gemm_cut import Cut
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._ptx.types import f64
 from oxinp._runtime import tuned
 from oxinp._runtime.tuned import Database, Row, TuningWarning
 
 
 class Question(NamedTuple):
-    family: str = "matmul/any"
+    family: str = "matmul/multistage"
     key: tuple = ("f64", "f64")
     layout: tuple = ("k", "mn")
     shape: tuple = (1, 1024, 1024, 1024)
 
 
 def row(shape=(1, 1024, 1024, 1024), layout=("k", "mn"), key=("f64", "f64"), **answer):
-    return Row("matmul/any", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
+    return Row("matmul/multistage", key, layout, shape, answer or {"tile_m": 64}, 1e-4, 2e-4, "a device")
 
 
 @pytest.fixture
@@ -116,6 +116,40 @@ def test_a_damaged_file_is_told_of_and_the_defaults_are_used(data, text, why):
     assert data(Question()) == {"tile_m": 7}
 
 
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners here")
+
+
+@posix
+@pytest.mark.parametrize("of_folder", [False, True], ids=["file", "folder"])
+def test_what_others_may_have_written_is_not_used(data, of_folder):
+    path = data.store([row(tile_m=3)])
+    assert tuned.ignored() == []
+    (path.parent if of_folder else path).chmod(0o777)
+    fresh = Database(data.cc, data._shipped)
+    assert fresh(Question()) == {"tile_m": 1}
+    (told,) = tuned.ignored()
+    assert str(path) in told
+    assert "other users may write to" in told
+    if of_folder:
+        with pytest.raises(PermissionError, match="other users may write to it"):
+            fresh.store([row(tile_m=4)])
+    else:
+        fresh.store([row(tile_m=4)])  # in its place
+        assert fresh(Question()) == {"tile_m": 4}
+        assert tuned.ignored() == []
+
+
+@posix
+@pytest.mark.parametrize("umask", [0o002, 0o000])
+def test_what_is_stored_is_used_whatever_the_umask(data, umask):
+    before = os.umask(umask)
+    try:
+        data.store([row(tile_m=3)])
+    finally:
+        os.umask(before)
+    assert data(Question()) == {"tile_m": 3}
+
+
 def test_where_the_planner_was_right_it_is_asked(data):
     data.store([row(tile_m=64)._replace(seconds=2e-4), row((1, 4096, 4096, 4096), tile_m=128)])
     assert data(Question()) is None
@@ -200,15 +234,15 @@ def test_hoppers_choices_are_shipped(config):
     data = Database((9, 0))
     near = Question(shape=(1, 500, 512, 530))
     answer = data(near)
-    assert Cut(**answer).tile_m * Cut(**answer).tile_n == 32 * 64
+    assert TileConfig(**answer).tile_m * TileConfig(**answer).tile_n == 32 * 64
     asked = []
     device = SimpleNamespace(
         num_sms=132, cc=(9, 0), max_shared_nbytes=227 << 10, tuned=lambda c: asked.append(c) or data(c)
     )
-    a, b = (matmul.Matrices(f64, (512, 1), 256) for _ in range(2))
-    plan = matmul.plan((512, 512), 512, a, b, f64, f64, device)
-    assert asked[0].is_legal(Cut(**answer))
-    assert plan.launches[0].grid == (512 // 32 * 512 // 64, 1, 1)
+    a, b = (select.Matrices(f64, (512, 1), 256) for _ in range(2))
+    plan = select.plan((512, 512), 512, a, b, f64, f64, device)
+    assert asked[0].is_legal(TileConfig(**answer))
+    assert plan.steps[0].grid == (512 // 32 * 512 // 64, 1, 1)
 
 
 def test_the_wheel_has_them(tmp_path):

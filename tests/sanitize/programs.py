@@ -13,11 +13,11 @@ import numpy  # noqa: ICN001 - `np` is either, in a program
 
 import oxinp
 import oxinp._kernels
-from oxinp._core import placement
-from oxinp._core.ufunc_table import UFUNCS
-from oxinp._kernels import matmul
+from oxinp._core.lazy import placement
+from oxinp._core.ufunc.table import UFUNCS
+from oxinp._kernels.gemm import select
+from tests.kernels.blas3.case import HERMITIAN, TRIANGULAR, Form, draw, full, grouped, product, solution
 from tests.kernels.driven import Driven
-from tests.kernels.triangular_case import HERMITIAN, TRIANGULAR, Form, draw, full, grouped, product, solution
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 NUMBERS = DTYPES[1:]
@@ -193,7 +193,7 @@ def split_products(np):
 
 def residue_products(np):
     """Products of f64 and c128 as those of bytes; smaller workspaces have them made in parts and blocks."""
-    with mock.patch.object(matmul, "MIN_RESIDUE_GAIN", 0):
+    with mock.patch.object(select, "MIN_OZAKI_GAIN", 0):
         for dtype, sizes in (("c16", (1 << 30, 1 << 26)), ("f8", (1 << 30, 1 << 25))):
             a, b = np.array(data((1030, 1100), dtype)), np.array(data((1100, 1024), dtype, 1))
             for workspace in sizes:
@@ -280,7 +280,7 @@ def check(family):
 def reached():
     """Return the modules of kernels, and whether kernels of each were made in this process."""
     found = {}
-    for module in pkgutil.iter_modules(oxinp._kernels.__path__, "oxinp._kernels."):
+    for module in pkgutil.walk_packages(oxinp._kernels.__path__, "oxinp._kernels."):
         make = getattr(importlib.import_module(module.name), "make", None)
         if hasattr(make, "cache_info"):
             found[module.name] = make.cache_info().misses > 0

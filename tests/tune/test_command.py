@@ -81,19 +81,19 @@ def test_progress_at_a_terminal(backend, data, capsys, monkeypatch):
 
 
 def test_show(backend, data, capsys):
-    cut = {"tile_m": 64, "tile_n": 64, "warp_m": 32, "warp_n": 32, "depth": 16, "num_stages": 3, "num_chunks": 1}
+    config = {"tile_m": 64, "tile_n": 64, "warp_m": 32, "warp_n": 32, "depth": 16, "num_stages": 3, "split_k": 1}
     rows = [
-        Row("matmul/any", ("f64", "f64"), ("k", "mn"), (1, 16, 16, 16), cut, 1e-4, 2e-4, "a device"),
-        Row("matmul/any", ("f64", "f64"), ("k", "mn"), (1, 512, 512, 512), cut, 2e-3, 2e-3, "a device"),
+        Row("matmul/multistage", ("f64", "f64"), ("k", "mn"), (1, 16, 16, 16), config, 1e-4, 2e-4, "a device"),
+        Row("matmul/multistage", ("f64", "f64"), ("k", "mn"), (1, 512, 512, 512), config, 2e-3, 2e-3, "a device"),
     ]
     data.store(rows)
     chosen = list(problems.problems(["matmul"], ["f8"], [(12, 12, 12), (100, 100, 100)]))
     command._show(tuner_of(backend), data, chosen)
     out = capsys.readouterr().out
-    assert "matmul/any  f64 f64  k mn    1x16x16x16     100.0 us  2.00  tile_m=64" in out
+    assert "matmul/multistage  f64 f64  k mn    1x16x16x16     100.0 us  2.00  tile_m=64" in out
     near, far = out.split("\n\n")[1:]
     assert near.startswith(
-        "matmul float64 12x12x12 nn: matmul/any\n  nearest k mn 1x16x16x16 at 1.25 doublings, not taken"
+        "matmul float64 12x12x12 nn: matmul/multistage\n  nearest k mn 1x16x16x16 at 1.25 doublings, not taken"
     )
     assert str(data.path) in near
     assert "the planner's own: tile_m=64" in far

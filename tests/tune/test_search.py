@@ -5,8 +5,9 @@ import pytest
 
 import oxinp
 from _driver.errors import DeviceFault
-from oxinp._kernels import elementwise, reduce
-from oxinp._kernels.gemm_cut import Cut
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.multistage.spec import TileConfig
+from oxinp._kernels.reduce import plan as reduce
 from oxinp._tune import problems
 from oxinp._tune.problems import shape_of
 from tests.tune.toys import CANDIDATES, Toy, toy, tune, tuner_of
@@ -113,7 +114,7 @@ def test_other_problems_begin_with_what_was_best_before(backend):
 
 def test_a_product_on_the_emulator(backend):
     """The search climbs to the one cut that the clock finds fast, and each on the way multiplies right."""
-    target = Cut(32, 64, 16, 32, 16, 2)
+    target = TileConfig(32, 64, 16, 32, 16, 2)
     (problem,) = problems.problems(["matmul"], ["f8"], [(9, 12, 7)], ["tn"])
     tuner = tuner_of(backend)
 

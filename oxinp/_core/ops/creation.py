@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core import placement
-from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
-from oxinp._core.expr import Graph, Node
-from oxinp._core.handle import Handle, fetch, host_bytes, host_layout, is_dense
-from oxinp._core.layout import Layout
-from oxinp._core.ops.copy import astype, copy
-from oxinp._core.ops.views import view
-from oxinp._core.programs import on_device
-from oxinp._core.ufunc import COPY, express, types, wrap, wrap_host, wrap_pending
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.chains import on_device
+from oxinp._core.lazy.expr import Graph, Node
+from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
+from oxinp._core.lazy.record import COPY, express, types, wrap, wrap_host, wrap_pending
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
+from oxinp._core.memory.layout import Layout
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
@@ -63,7 +63,7 @@ def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | Non
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
     if order != "C" or dtype not in DEVICE_TYPES or _is_small(shape, dtype):
         return None
-    layout = Layout.of(dtype, np.broadcast_to(_POINT, shape).shape)
+    layout = Layout.of(dtype, np.empty(shape, _NOTHING).shape)
     return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
 
 
@@ -79,7 +79,7 @@ def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
         return False
 
 
-_POINT = np.zeros((), np.bool_)
+_NOTHING = np.dtype([])  # of no bytes
 
 
 def _iota(dtype: np.dtype[Any]) -> Any:
@@ -122,7 +122,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     counted = FLOAT32 if layout.dtype == FLOAT16 else layout.dtype
     first, second = np.array([start, start + step], layout.dtype).astype(counted)
-    graph = Graph(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
+    graph = Graph.of(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
     with np.errstate(over="ignore"):
         return wrap_pending((graph, (first.item(), (second - first).item()), 0))
 
@@ -149,7 +149,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         _refuse_copy(copy_wanted)
         return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
-        foreign = importlib.import_module("oxinp._core.interop").from_cuda_array_interface(value, interface)
+        foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     _refuse_copy(copy_wanted)
     return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]

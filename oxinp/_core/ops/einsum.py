@@ -9,21 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core import placement, schedule
-from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
-from oxinp._core.exchange import is_array
-from oxinp._core.expr import Unsupported, new_table, remember
-from oxinp._core.fallback import on_hosts
-from oxinp._core.handle import Handle, host_view, writes_host
-from oxinp._core.layout import Layout
+from oxinp._core.host.exchange import is_array
+from oxinp._core.host.fallback import placed_on_host
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.expr import Unsupported, new_table, remember
+from oxinp._core.lazy.handle import Handle, host_view, writes_host
+from oxinp._core.lazy.record import check_writeable, is_hosted
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.shape import reshape
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, matmul
-from oxinp._core.ops.copy import assign, astype, copy
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.shape import reshape
-from oxinp._core.ops.views import view
-from oxinp._core.reduction_table import SUM
-from oxinp._core.ufunc import check_writeable, is_hosted
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 Label = str | int  # a letter, or a dimension of the ellipsis, -1 the last
 Labels = tuple[Label, ...]
@@ -81,7 +82,7 @@ def einsum(subscripts: str, arrays: Sequence[Handle], out: Any, options: Options
     plan: Plan | None = _PLANS.get(key)
     if plan is None:
         plan = Plan(subscripts, layouts, None if out is None else out._layout, options)
-        remember(_PLANS, key, plan)  # type: ignore[arg-type]
+        remember(_PLANS, key, plan)
     if out is not None:
         check_writeable(out)
     if is_hosted((*arrays, out)) and placement.is_host(plan.cost):
@@ -92,6 +93,17 @@ def einsum(subscripts: str, arrays: Sequence[Handle], out: Any, options: Options
 _PLANS: Any = new_table()
 
 
+def _check_diagonals(inputs: list[Labels], layouts: tuple[Layout, ...]) -> None:
+    """Refuse diagonals of axes with no elements and with some, of which NumPy reads what lies behind the array."""
+    for number, (labels, layout) in enumerate(zip(inputs, layouts, strict=False)):
+        for label, n in zip(labels, layout.shape, strict=False):
+            lengths = {m for other, m in zip(labels, layout.shape, strict=False) if other == label}
+            if n == 0 and len(lengths) > 1:
+                raise ValueError(
+                    f"dimensions in operand {number} for collapsing index {label!r} don't match (0 != {max(lengths)})"
+                )
+
+
 class Plan:
     """An Einstein sum of arrays in certain layouts: what it comes to, and by which steps."""
 
@@ -100,6 +112,8 @@ class Plan:
         keywords: dict[str, Any] = options._asdict()
         self.sizes: dict[Label, int] = {}
         parsed = _parsed(subscripts, [x.ndim for x in layouts])
+        if parsed is not None:
+            _check_diagonals(parsed[0], layouts)
         if parsed is None or not self._fits(parsed[0], layouts):
             self._refuse(layouts, out, keywords)
         self.inputs, self.output = parsed  # type: ignore[misc]
@@ -160,8 +174,8 @@ class Plan:
         if self.cost < 0:
             raise Unsupported("a dtype without kernels")
         if out is None:
-            return on_hosts(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
-        with schedule.LOCK:
+            return placed_on_host(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
+        with LOCK:
             np.einsum(self.subscripts, *map(host_view, arrays), out=writes_host(out), **self.keywords)
         return out
 

@@ -1,6 +1,6 @@
 """Elements by index: `take`, indexing with arrays of integers and with masks, the indices of what is true.
 
-These run at once: how many elements a mask chooses, and whether an index is out of bounds, is asked of the device.
+How many elements a mask chooses, and whether an index is out of bounds, is asked of the device.
 """
 
 from __future__ import annotations
@@ -12,25 +12,77 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from oxinp._core import explain, schedule
-from oxinp._core.dtypes import BOOL, DEVICE_TYPES, INT64
-from oxinp._core.expr import Unsupported, new_table, remember
-from oxinp._core.handle import Handle, expression, fetch
-from oxinp._core.layout import Layout
-from oxinp._core.ops.copy import copy
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.scan import accumulate
-from oxinp._core.ops.shape import ravel, reshape
-from oxinp._core.placement import device, keyed
-from oxinp._core.programs import on_device
-from oxinp._core.reduction_table import ANY, CUMSUM
-from oxinp._core.ufunc import wrap
-from oxinp._core.ufunc_object import OBJECTS
-from oxinp._runtime.memory import Buffer
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.manipulation.shape import ravel, reshape
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.scan import plan_scan
+from oxinp._core.reduction.table import ANY, CUMSUM
+from oxinp._core.ufunc.object import OBJECTS
+from oxinp._kernels.plan import Argument, Copy, Fill, Plan, Read, Scratch
 
 INT32 = np.dtype(np.int32)
 MAX_INT32 = 2**31 - 1
-_LAUNCHERS = new_table()
+_FAMILY = "oxinp._kernels.index.gather"
+
+
+def _infer_take(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    (array, index), (axis,) = layouts, parameters
+    return (Layout.of(array.dtype, (*array.shape[:axis], *index.shape, *array.shape[axis + 1 :])),)
+
+
+def _plan_take(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    (array, index), (axis,) = (graph.layout for graph in bound.graphs), bound.parameters
+    plan: Plan = importlib.import_module(_FAMILY).take(
+        math.prod(array.shape[:axis]),
+        array.shape[axis],
+        math.prod(array.shape[axis + 1 :]),
+        index.size,
+        DEVICE_TYPES[array.dtype],
+        DEVICE_TYPES[index.dtype],
+        array.alignment,
+    )
+    return plan
+
+
+TAKE = Op("take", _plan_take, _infer_take, host=np.take)
+
+
+def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    """One result, of a size that only the device knows."""
+    return (Layout.of(INT64 if len(layouts) == 1 else layouts[1].dtype, (0,)),)
+
+
+def _plan_select(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    """Count along the mask, read the last count, then write every chosen element to where the counts say."""
+    mask, *arrays = (graph.layout for graph in bound.graphs)
+    dtype = INT32 if mask.size <= MAX_INT32 else INT64
+    counts = Layout.of(dtype, mask.shape)
+    scratch = Scratch()
+    positions, count = scratch.take(counts.nbytes), scratch.take(INT64.itemsize)
+    scan = plan_scan(CUMSUM, bound.graphs[0], 0, counts)
+    steps = (
+        *scan.on(out0=positions, scratch=scratch.take(scan.scratch_nbytes)),
+        Fill(count, INT64.itemsize, 0),
+        Copy(count, positions.at(counts.nbytes - dtype.itemsize), dtype.itemsize),
+        Read(count),
+    )
+    chosen: Plan = importlib.import_module(_FAMILY).select(
+        mask.size, DEVICE_TYPES[arrays[0].dtype] if arrays else None, DEVICE_TYPES[dtype]
+    )
+    write = chosen.on(in1=positions, in2=Argument("in1"))
+    return Plan(steps, scratch.nbytes, then=lambda words: Plan(write if words[0] else ()))
+
+
+def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
+    return (Layout.of(bound.layouts[0].dtype, words),)
+
+
+SELECT = Op("select", _plan_select, _infer_nothing, sized=_sized_select)
 
 
 def take(array: Handle, index: Handle, axis: int = 0) -> Any:
@@ -60,19 +112,7 @@ def take(array: Handle, index: Handle, axis: int = 0) -> Any:
         is_beyond = OBJECTS["logical_or"](is_beyond, OBJECTS["less"](index, -extent))
     if bool(reduce(ANY, is_beyond)):
         raise Unsupported("an index that is out of bounds")
-    shape = (*layout.shape[:axis], *index._layout.shape, *layout.shape[axis + 1 :])
-    outer, inner = math.prod(layout.shape[:axis]), math.prod(layout.shape[axis + 1 :])
-    array, index = _contiguous(array), _contiguous(index)
-    arguments = (
-        outer,
-        extent,
-        inner,
-        index._layout.size,
-        DEVICE_TYPES[layout.dtype],
-        DEVICE_TYPES[index._layout.dtype],
-        array._layout.alignment,
-    )
-    return _run(Layout.of(layout.dtype, shape), ("take", *arguments), (array, index))
+    return perform_on_device(TAKE, (array, index), (axis,))
 
 
 def select(array: Handle, mask: Handle) -> Any:
@@ -111,56 +151,14 @@ def nonzero(mask: Handle) -> tuple[Any, ...]:
 
 def _selected(mask: Handle, array: Handle | None) -> Any:
     """The elements, or their numbers, with a true mask."""
-    size = mask._layout.size
-    mask = ravel(mask)
-    dtype = INT32 if size <= MAX_INT32 else INT64
-    positions = accumulate(CUMSUM, mask, 0, dtype)
-    count = int(fetch(positions[-1:])[0])
-    result = INT64 if array is None else array._layout.dtype
-    layout = Layout.of(result, (count,))
-    if not count:
-        return wrap(None, layout, np.empty(layout.shape, layout.dtype))
-    arguments = (size, None if array is None else DEVICE_TYPES[result], DEVICE_TYPES[dtype])
-    operands = (mask, positions) if array is None else (mask, positions, ravel(array))
-    return _run(layout, ("select", *arguments), tuple(map(_contiguous, operands)))
+    operands = (mask,) if array is None else (mask, array)
+    return perform_on_device(SELECT, [ravel(x) for x in operands])
 
 
 def _need_kernel(*layouts: Layout) -> None:
     for layout in layouts:
         if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
             raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
-
-
-def _contiguous(array: Handle) -> Handle:
-    made: Handle = array if array._layout.is_contiguous else copy(array)
-    return made
-
-
-def _run(layout: Layout, plan: tuple[Any, ...], operands: tuple[Handle, ...]) -> Any:
-    """Launch on contiguous operands, at once, into a new array."""
-    backend = device()
-    key = keyed(plan)
-    launch: Any = _LAUNCHERS.get(key)
-    if launch is None:
-        name, *arguments = plan
-        planned = getattr(importlib.import_module("oxinp._kernels.gather"), name)(*arguments)
-        launch = backend.launcher(planned.kernel, planned.grid, 1 + len(operands), planned.constants)
-        remember(_LAUNCHERS, key, launch)
-    with schedule.LOCK:
-        entries = [_entry(operand) for operand in operands]
-        result: Buffer = backend.allocate(layout.nbytes)
-        launch(result.ptr, *[entry.ptr for entry in entries])
-    if explain.REPORTS:
-        explain.note("device", plan[0], f"{layout.nbytes} B result")
-    return wrap(on_device(layout, result), layout)
-
-
-def _entry(handle: Handle) -> Any:
-    """What lies in the memory of a contiguous array, computed if it is pending."""
-    value = expression(handle)
-    if value[0].nodes:
-        value = schedule.materialise(handle._storage)
-    return value[1][0]
 
 
 def by_key(array: Handle, key: Any) -> Any:

@@ -8,18 +8,30 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core import explain, placement, schedule
-from oxinp._core.dtypes import BOOL, DEVICE_TYPES
-from oxinp._core.expr import Unsupported
-from oxinp._core.fallback import call
-from oxinp._core.handle import Handle, device_value, expression, fetch, fetch_storage, host_and_view, host_view
-from oxinp._core.layout import Layout
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.calls import is_waiting
+from oxinp._core.lazy.chains import copying, read
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import (
+    Handle,
+    begin_writing,
+    device_value,
+    end_writing,
+    expression,
+    fetch,
+    fetch_storage,
+    host_and_view,
+    host_view,
+)
+from oxinp._core.lazy.placement import SMALL_NBYTES
+from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_pending
+from oxinp._core.lazy.views import host_part, view, view_at
+from oxinp._core.manipulation.copy import assign
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import WRITING
 from oxinp._core.ops import gather
-from oxinp._core.ops.copy import assign
-from oxinp._core.ops.views import host_part, view, view_at
-from oxinp._core.placement import SMALL_NBYTES
-from oxinp._core.programs import copying, read
-from oxinp._core.ufunc import WHERE, express, is_hosted, store, target_of, types, wrap_pending
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 _accesses = placement.accesses
@@ -122,7 +134,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             fetch_storage(storage)
         elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
-            source = value._storage if held[0].nodes else None
+            source = value._storage if is_waiting(held) else None
             store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
             return
     else:
@@ -131,14 +143,23 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if (
             given is not None
             and seen.nbytes < config.offload_threshold
-            and storage.stale is None
             and not explain.REPORTS
-            and storage.value is None  # last: no other thread runs between this and the write
+            and storage.host is host
+            and storage.stale is None
+            and storage.value is None
         ):
-            seen[key] = given
+            storage.stale = WRITING  # no other thread has run since the last three conditions
+            try:
+                seen[key] = given
+            finally:
+                end_writing(storage)
             return
         if seen.dtype.hasobject or seen.dtype.names is not None:
-            seen[key] = value
+            records = begin_writing(array)  # the storage may be that of numbers, whose view this is
+            try:
+                records[key] = value
+            finally:
+                end_writing(storage)
             return
         parts = _as_view_key(key)
         part = seen[parts]
@@ -208,7 +229,7 @@ def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     located = None if plain is None else known.get(plain)
     if located is None:
         parts = _as_view_key(key)
-        found = layout.view(lambda seen: seen[parts])
+        found = layout.select(parts) or layout.view(lambda seen: seen[parts])
         located = found, _is_element(key, parts, found.ndim)
         if plain is not None:
             if len(known) >= _MAX_PARTS:

@@ -1,43 +1,40 @@
-"""Matrix products. With vectors they are a multiplication and a sum, fused; all else is `_kernels.matmul`'s."""
+"""Matrix products. With vectors they are a multiplication and a sum, fused; all else is `_kernels.gemm.select`'s."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core import explain, schedule
-from oxinp._core.deferred import Deferred, defer
-from oxinp._core.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
-from oxinp._core.expr import Graph, Unsupported, new_table, remember
-from oxinp._core.handle import Handle, expression
-from oxinp._core.layout import Layout
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
+from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.op import SPARE, BoundOp, Op
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.record import wrap_result
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.manipulation.shape import reshape
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
-from oxinp._core.ops.copy import astype, copy
-from oxinp._core.ops.finish import finish_of
-from oxinp._core.ops.launches import Joined, Steps
-from oxinp._core.ops.reduce import reduce
-from oxinp._core.ops.shape import reshape
-from oxinp._core.ops.views import view
-from oxinp._core.placement import device, keyed
-from oxinp._core.programs import arguments_of, describe, on_device
-from oxinp._core.reduction_table import SUM
-from oxinp._core.ufunc import wrap
-from oxinp._core.ufuncs import UFUNC_OBJECTS
+from oxinp._core.ops.epilogue import epilogue_of
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
-    from oxinp._core.storage import Value
-    from oxinp._kernels.epilogue import Finish
-    from oxinp._kernels.matmul import Matrices
-    from oxinp._kernels.steps import StepsPlan
-    from oxinp._runtime.backend import Backend
-    from oxinp._runtime.memory import Buffer
+    from oxinp._core.memory.storage import Value
+    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.operand import Matrices
+    from oxinp._kernels.plan import Plan
 
 # Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`. Narrow integers wrap
 # around as the low bits of wider ones do, in a third of the instructions.
@@ -48,7 +45,6 @@ WIDENED = {
     np.dtype(np.uint8): (np.dtype(np.int32), np.dtype(np.uint32)),
     FLOAT16: (FLOAT32,),
 }
-MAX_FINISHED = 64  # graphs of which a product keeps how it runs with them
 # Rows from which the tiles of half a product keep all multiprocessors at work, and up to which half of it by
 # multiply-adds takes less time than all of it on faster units.
 MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
@@ -82,11 +78,11 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     Integers wrap around. Sums of floats are those of fused multiply-adds, those of float16 are in float32 and rounded
     once; the tensor cores, which multiply them, cut partial sums off at 24 bits. On Hopper these multiply 8-bit
     integers and bool, too, and other large matrices where that errs as little: float32 and complex64 as halves, for
-    which as much memory is needed as for the operands (see `_kernels.split`), float64 and complex128 as bytes, for
-    which it is up to ``config.matmul_workspace`` (see `_kernels.ozaki`); products of float16 and bfloat16 in float32
-    are exact, and their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation off,
-    ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is computed, and
-    mirrored.
+    which as much memory is needed as for the operands (see `_kernels.gemm.fp16x2`), float64 and complex128 as bytes,
+    for which it is up to ``config.matmul_workspace`` (see `_kernels.gemm.ozaki`); products of float16 and bfloat16 in
+    float32 are exact, and their sums as good as those of multiply-adds. ``config.matmul = "native"`` turns emulation
+    off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
+    computed, and mirrored.
     """
     return _product_of(a._layout, b._layout, dtype).run(a, b)
 
@@ -98,10 +94,10 @@ def cost(left: Layout, right: Layout) -> float:
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
     key = keyed((left, right, dtype))
-    product: Product | None = _PRODUCTS.get(key)
+    product: Product | None = _PRODUCTS.get(key) or _PRODUCTS.recall(key)
     if product is None or product.version != config.version:
         product = Product(left, right, dtype)
-        remember(_PRODUCTS, key, product)  # type: ignore[arg-type]
+        remember(_PRODUCTS, key, product)
     return product
 
 
@@ -109,18 +105,16 @@ class Product:
     """The product of matrices in two layouts: what they are turned into first, and the launches."""
 
     __slots__ = (
+        "bound",
         "cost",
         "dtype",
-        "finished",
         "is_turned",
         "layout",
         "left",
-        "own",
-        "plan",
+        "operands",
         "right",
         "run",
         "settings",
-        "spare",
         "version",
     )
 
@@ -128,13 +122,11 @@ class Product:
         self.version = config.version
         self.settings = (config.matmul, config.matmul_workspace)
         self.left, self.right = left, right
-        self.dtype = dtype or np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
+        self.dtype = dtype or _result_dtype(left.dtype, left.dtype.num, right.dtype, right.dtype.num)
+        self.operands: tuple[Matrices, Matrices] | None = None
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
-        self.plan: Any = None
-        self.spare: Any = None  # the plan that is run where there is no memory for the other
-        self.own: Any = None  # the plan that is run where both operands are one matrix
-        self.finished: dict[tuple[Graph, int], Any] = {}  # what runs with a graph of one of its leaves, if it can
+        self.bound = BoundOp(MATMUL, (leaf(left), leaf(right)), (self.layout,), self)
         self.is_turned = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_turned(left, right)
         self.run: Any
         flops = self.layout.size * depth
@@ -145,7 +137,7 @@ class Product:
             self.run = self._zeros
         elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
             self.run = self._vectors if dtype is None and left.dtype in DEVICE_TYPES else self._cast
-        elif left.dtype != right.dtype or self.dtype not in (left.dtype, *_loops(left.dtype)):
+        elif left.dtype != right.dtype or (self.dtype != left.dtype and self.dtype not in _loops(left.dtype)):
             self.run = self._cast
         elif not (_is_readable(left) and _is_readable(right)):
             self.run = self._copied
@@ -187,166 +179,117 @@ class Product:
 
     def _launch(self, a: Handle, b: Handle) -> Any:
         """Have the product computed when its value is needed, or at once."""
-        with schedule.LOCK:
-            operands = _computed(a), _computed(b)
-            value = defer(self, operands)
-            if value is None:
-                value = on_device(self.layout, self.compute(operands[0][1][0], operands[1][1][0]))
-        array = wrap(value, self.layout)
-        if type(value[1][0]) is Deferred:
-            value[1][0].owner = ref(array._storage)
-        return array
-
-    def compute(self, left: Any, right: Any) -> Buffer:
-        """Enqueue the product of what lies there into a new Buffer."""
-        if self.is_turned and left.ptr == right.ptr:
-            plan = self.own = self.own or self._compiled_symmetric()
-        else:
-            plan = self.plan = self.plan or self._compiled()
-        run, scratch_nbytes = plan
-        backend = device()
-        result: Buffer = backend.allocate(self.layout.nbytes)
-        if not scratch_nbytes:
-            run(result.ptr, left.ptr, right.ptr)
-        else:
-            self._run_with_scratch(plan, backend, result, left, right)
-        if explain.REPORTS:
-            explain.note("device", "matmul", f"{self.layout.nbytes} B result")
-        return result
-
-    def compute_finished(self, graph: Graph, place: int, leaves: tuple[Any, ...]) -> Buffer | None:
-        """Enqueue what a graph makes of the product, its leaf at a place; None where no kernel does both."""
-        left, right = leaves[place].operands
-        if self.is_turned and left.ptr == right.ptr and self.layout.shape[-1] >= MIN_SYMMETRIC:
-            return None
-        key = (graph, place)
-        if key not in self.finished:
-            if len(self.finished) >= MAX_FINISHED:
-                self.finished.clear()
-            self.finished[key] = self._compiled_finished(graph, place)
-        found = self.finished[key]
-        if found is None:
-            return None
-        run, scratch_nbytes, arguments = found
-        backend = device()
-        result: Buffer = backend.allocate(graph.layout.nbytes)
-        try:
-            scratch = backend.allocate(scratch_nbytes) if scratch_nbytes else None
-        except MemoryError:  # the product alone has a way without
-            return None
-        others = arguments((*leaves[:place], *leaves[place + 1 :]))
-        run(result.ptr, left.ptr, right.ptr, 0 if scratch is None else scratch.ptr, others)
-        if explain.REPORTS:
-            explain.note("device", f"matmul {describe(graph)}", f"{graph.layout.nbytes} B result")
-        return result
-
-    def _run_with_scratch(self, plan: Any, backend: Backend, result: Buffer, left: Buffer, right: Buffer) -> None:
-        run, scratch_nbytes = plan
-        try:
-            scratch = backend.allocate(scratch_nbytes)
-        except MemoryError:
-            if not isinstance(run, Steps):
-                raise
-            if self.spare is None:
-                self.spare = self._compiled_native()
-            run, scratch_nbytes = self.spare
-            if not scratch_nbytes:
-                run(result.ptr, left.ptr, right.ptr)
-                return
-            scratch = backend.allocate(scratch_nbytes)
-        run(result.ptr, left.ptr, right.ptr, scratch.ptr)
+        with LOCK:
+            left, right = _computed(a), _computed(b)
+            (value,) = schedule.defer(self.bound, (left[1][0], right[1][0]), left[2] | right[2])
+        return wrap_result(value)
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
-        batch = self.layout.shape[:-2]
-        left, right = (
-            _planner().Matrices(_type_of(x.dtype), x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
-            for x in (self.left, self.right)
-        )
-        return left, right
+        if self.operands is None:
+            batch, make = self.layout.shape[:-2], _planner().Matrices
+            left, right = [
+                make(_type_of(x.dtype), x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
+                for x in (self.left, self.right)
+            ]
+            self.operands = left, right
+        return self.operands
 
-    def planned(self, finish: Finish | None = None) -> StepsPlan | None:
-        """The launches on faster units, if there are such; with a finish, one that has the sums of those without."""
-        plan: StepsPlan | None = _planner().plan_steps(
+    def planned(self, epilogue: Epilogue | None = None) -> Plan | None:
+        """The launches on faster units, if there are such; with an epilogue, one that has the sums of those without."""
+        plan: Plan | None = _planner().plan_steps(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
             DEVICE_TYPES[self.dtype],
             device().capability,
             *self.settings,
-            finish,
+            epilogue,
         )
         return plan
 
-    def _compiled(self) -> tuple[Any, int]:
-        """What multiplies, called with pointers to C, A, B and scratch if any; bytes of scratch."""
-        plan = self.planned()
-        return self._compiled_native() if plan is None else (Steps(device(), plan.steps), plan.scratch_nbytes)
+    def plan(self, variant: Any) -> Plan:
+        """Return the plan that is run: the usual one, the spare one, or the one of a matrix by its own transpose."""
+        if variant == OWN:
+            return self._plan_symmetric()
+        return (None if variant == SPARE else self.planned()) or self._plan_native()
 
-    def _compiled_finished(self, graph: Graph, place: int) -> tuple[Any, int, Any] | None:
-        """What multiplies and does what a graph does, called with pointers and arguments; bytes of scratch; arguments.
+    def fused(self, graph: Graph, place: int) -> Plan | None:
+        """Return the plan that multiplies and does what a graph does.
 
         None where no kernel does both, or the product would not have the very sums that it has without.
         """
         type_ = DEVICE_TYPES[self.dtype]
         acc = _SUMS.get(type_, type_)
-        finish = finish_of(graph, place, type_, acc)
-        if finish is None:
+        epilogue = epilogue_of(graph, place, type_, acc)
+        if epilogue is None:
             return None
-        arguments, count = arguments_of(graph)
         if self.planned() is not None:
-            plan = self.planned(finish)
-            return None if plan is None else (Steps(device(), plan.steps), plan.scratch_nbytes, arguments)
-        variant = importlib.import_module("oxinp._kernels.variant").Variant(finish=finish, has_plain_sums=True)
-        plan = _planner().plan(
+            return self.planned(epilogue)
+        plan: Plan | None = _planner().plan(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
             acc,
             DEVICE_TYPES[graph.dtype],
             device().capability,
-            variant,
+            importlib.import_module("oxinp._kernels.gemm.variant").Variant(epilogue=epilogue, has_plain_sums=True),
         )
-        if plan is None:
-            return None
-        (launch,) = plan.launches
-        run = device().launcher(launch.kernel, launch.grid, 3 + count - 1, launch.constants, launch.work)
-        return (lambda c, a, b, _, others: run(c, a, b, *others)), 0, arguments
+        return plan
 
-    def _compiled_symmetric(self) -> tuple[Any, int]:
-        """What multiplies a matrix by its own transpose: half of the product, and its mirror image."""
+    def _plan_symmetric(self) -> Plan:
+        """Half of the product of a matrix by its own transpose, and its mirror image, where that is faster."""
         num_rows = self.layout.shape[-1]
-        is_faster_whole = num_rows > MAX_SYMMETRIC.get(self.dtype.char, 0) and self.planned() is not None
-        if num_rows < MIN_SYMMETRIC or is_faster_whole:
-            return self._compiled()
-        backend = device()
-        plan = importlib.import_module("oxinp._kernels.triangular").plan_rank_k(
+        planned = self.planned() if num_rows > MAX_SYMMETRIC.get(self.dtype.char, 0) else None
+        if num_rows < MIN_SYMMETRIC or planned is not None:
+            return planned or self.plan(None)
+        plan: Plan = importlib.import_module("oxinp._kernels.blas3.plan").plan_rank_k(
             self.layout.shape,
             self.left.shape[-1],
             self._matrices()[0],
-            backend.capability,
+            device().capability,
             is_lower=True,
             is_mirrored=True,
         )
-        (launch,) = plan.launches
-        return backend.launcher(launch.kernel, launch.grid, 3, launch.constants, launch.work), 0
+        return plan
 
-    def _compiled_native(self) -> tuple[Any, int]:
-        backend = device()
+    def _plan_native(self) -> Plan:
         type_ = DEVICE_TYPES[self.dtype]
-        plan = _planner().plan(
+        plan: Plan = _planner().plan(
             self.layout.shape,
             self.left.shape[-1],
             *self._matrices(),
             _SUMS.get(type_, type_),
             type_,
-            backend.capability,
+            device().capability,
         )
-        pointers = (3,) if len(plan.launches) == 1 else (4, 2)
-        first, *second = [
-            backend.launcher(launch.kernel, launch.grid, count, launch.constants, launch.work)
-            for launch, count in zip(plan.launches, pointers, strict=True)
-        ]
-        return (Joined(first, second[0]) if second else first), plan.scratch_nbytes
+        return plan
+
+
+OWN = "own"
+"""The variant of a product of a matrix and its own transpose."""
+
+
+def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:
+    """Which plan runs for operands that lie there."""
+    return OWN if bound.parameters.is_turned and leaves[0].ptr == leaves[1].ptr else None
+
+
+def _may_fuse(bound: BoundOp, leaves: tuple[Any, ...]) -> bool:
+    """Whether the product is one that an epilogue is as fast with: of half a product there is none."""
+    return _variant(bound, leaves) is None or bound.layouts[0].shape[-1] < MIN_SYMMETRIC
+
+
+MATMUL = Op(
+    "matmul",
+    lambda bound, variant: bound.parameters.plan(variant),
+    host=np.matmul,
+    takes_views=True,
+    fuse=lambda bound, graph, place: bound.parameters.fused(graph, place),
+    may_fuse=_may_fuse,
+    variant=_variant,
+    has_spare=True,
+    linear_in=(0, 1),
+)
 
 
 def _computed(handle: Handle) -> Value:
@@ -356,7 +299,7 @@ def _computed(handle: Handle) -> Value:
         value = expression(handle)
     if value[0].nodes:
         value = schedule.materialise(handle._storage)
-    value[1][0].ptr  # noqa: B018 - which has a deferred product computed
+    value[1][0].ptr  # noqa: B018 - which has a call run whose result it is
     return value
 
 
@@ -380,6 +323,14 @@ def _loops(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
     return WIDENED.get(dtype, (FLOAT32,) if dtype.name in MULTIPLIED_BITS else ())
 
 
+@cache
+def _result_dtype(left: np.dtype[Any], left_num: int, right: np.dtype[Any], right_num: int) -> np.dtype[Any]:
+    """Ask NumPy; the numbers tell dtypes apart that are equal and have scalar types of their own."""
+    del left_num, right_num
+    dtype: np.dtype[Any] = np.matmul.resolve_dtypes((left, right, None))[-1]
+    return dtype
+
+
 def _type_of(dtype: np.dtype[Any]) -> Type:
     """As what elements are read: bools as the bytes 0 and 1 that they are."""
     if dtype not in DEVICE_TYPES:
@@ -390,7 +341,7 @@ def _type_of(dtype: np.dtype[Any]) -> Type:
 
 def _planner() -> Any:
     """Return the module that plans products, imported for the first one: it is a fifth of the package."""
-    return importlib.import_module("oxinp._kernels.matmul")
+    return importlib.import_module("oxinp._kernels.gemm.select")
 
 
 def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
@@ -398,6 +349,8 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     a, b = left.shape, right.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
         _let_raise(np.matmul, left, right)
+    if len(a) == len(b) == 2:
+        return (a[0], b[1]), a[1]
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:

@@ -13,7 +13,7 @@ from oxinp._ptx.emulator.space import steps
 from oxinp._ptx.truths import all_of, any_of
 
 if TYPE_CHECKING:
-    from oxinp._ptx.kernel import Instr, SharedArray
+    from oxinp._ptx.kernel import Instr, SharedArray, Table
 
 Array = npt.NDArray[Any]
 
@@ -153,6 +153,15 @@ class Lanes:
     def shared_address(self, array: SharedArray) -> Array:
         """Address of a shared array; the dynamic ones start at a common base."""
         return np.asarray([self.machine.dynamic_base if array.is_dynamic else array.offset], np.uint32)
+
+    def table_address(self, table: Table) -> Array:
+        """Address of a table of the kernel's module, which lies in memory during the launch."""
+        machine = self.machine
+        address = machine.tables.get(table.name)
+        if address is None:
+            address = machine.tables[table.name] = machine.memory.allocate(table.values.nbytes)
+            machine.memory.write(address, table.values)
+        return np.asarray([address], np.uint64)
 
     # -- warps
 

@@ -43,6 +43,7 @@ class Machine:
         self.num_writes = 0
         self.num_fibers = 1
         self.state: dict[Any, Any] = {}
+        self.tables: dict[str, int] = {}  # addresses by name
         self._barriers: dict[int, tuple[Array, Array]] = {}
         self.num_blocks = num_blocks
         self._lay_out_shared()

@@ -1,0 +1,277 @@
+"""Random numbers on a GPU: NumPy's own, bit for bit, and how fast.
+
+``python -m asv_benchmarks.kernels.random [--quick] [--peer]`` draws every kind at full size, compares 2 * 10**7
+of the numbers with NumPy's (``--quick``: 10**6), and prints a line per case: the median of device-event times, the
+rate as a share of what the driver's fill writes per second, how many numbers differ from NumPy's and by how many units
+in the last place, whether the end state is NumPy's; and with ``--peer`` the time of CuPy's own stream and of PyTorch's,
+where those are installed, with the ratio to ours. Ends with status 1 if anything is wrong.
+"""
+
+import argparse
+import importlib
+import statistics
+import sys
+
+import numpy as np
+
+from asv_benchmarks.kernels.plans import milliseconds, write
+from oxinp._kernels.random import fill, philox, segments
+from oxinp._kernels.random.lcg import GENERATORS, MASK_64
+from oxinp._kernels.random.variates import VARIATES, ziggurat_table
+from oxinp._runtime.cuda import open_backend
+from tests.kernels.machine import parameters
+
+CHECKED, CHECKED_QUICK = 20_000_000, 1_000_000
+SEED = 20_26
+
+
+class Case:
+    """A draw: the plan's kind, its NumPy, and what peers do.
+
+    Parameters
+    ----------
+    name : str
+        A format of `fill`, or a variate.
+    size : int
+    numpys : callable
+        ``numpys(generator, size)``.
+    high : int, optional
+        Of integers from 0 on.
+    generator : str
+    peers : dict
+        By module: ``peer(module, size)`` draws.
+    """
+
+    def __init__(self, name, size, numpys, high=None, generator="PCG64", peers=()):
+        self.name, self.size, self.numpys, self.high, self.generator = name, size, numpys, high, generator
+        self.peers = dict(peers)
+        made = fill.FORMATS.get(name)
+        self.is_fill = made is not None
+        self.type = made.type if made is not None else VARIATES[name].type
+        self.pieces = 2 // made.halves if made is not None else VARIATES[name].pieces
+
+    def plan(self, device, size):
+        if self.generator in philox.VARIANTS:
+            return philox.plan(self.generator, self.name, size, 256, device)
+        if self.is_fill:
+            return fill.plan(self.generator, self.name, size, 256, device)
+        expected = 0
+        if self.high is not None:
+            expected = 1 / (1 - self.threshold / 2**self.bits)
+        return segments.plan(self.generator, self.name, size, device, expected=expected)
+
+    @property
+    def bits(self):
+        return 64 // self.pieces
+
+    @property
+    def threshold(self):
+        return 2**self.bits % self.high
+
+    def rest(self, backend):
+        """Return inputs beside the state, and what keeps them."""
+        if self.is_fill:
+            return [], []
+        kept, values = [], []
+        if VARIATES[self.name].has_table:
+            table = ziggurat_table(self.name)
+            buffer = backend.allocate(table.nbytes)
+            backend.upload(buffer.ptr, table)
+            kept.append(buffer)
+            values.append(buffer.ptr)
+        if self.high is not None:
+            values += [self.high, self.threshold, 0]
+        return values, kept
+
+
+class Draw:
+    """A case of some size on the device."""
+
+    def __init__(self, backend, case, size):
+        self.backend, self.case, self.size = backend, case, size
+        rest, self.kept = case.rest(backend)
+        values = self.begin() + rest
+        plan = case.plan(backend.capability, size)
+        self.out = backend.allocate(size * case.type.nbytes)
+        self.words, self.scratch = backend.allocate(16), backend.allocate(max(8, plan.scratch_nbytes))
+        buffers = {"out0": self.out.ptr, "out1": self.words.ptr, "scratch": self.scratch.ptr}
+        buffers |= {f"in{i}": x for i, x in enumerate(values)}
+        self.launches = [
+            backend.launcher(step.kernel, step.grid, 0, (*parameters(backend, step, buffers), *step.constants))
+            for step in plan.steps
+        ]
+
+    def begin(self):
+        """Return the inputs that say where the stream is."""
+        generator = self.case.generator
+        if generator in philox.VARIANTS:  # NumPy increments before the first block
+            self.numpys = np.random.Generator(np.random.Philox(counter=-1 % 2**256, key=SEED))
+            return [0] * philox.VARIANTS[generator].num_counters + [SEED, 0][: philox.VARIANTS[generator].num_keys]
+        self.numpys = np.random.Generator(getattr(np.random, generator)(SEED))
+        state = self.numpys.bit_generator.state["state"]
+        self.state, self.increment = state["state"], state["inc"]
+        return [part for x in (self.state, self.increment) for part in (x & MASK_64, x >> 64)]
+
+    def __call__(self):
+        for launch in self.launches:
+            launch()
+
+    def check(self):
+        """Return how many numbers differ, the largest difference in ulp, and whether draw and end state are right."""
+        self()
+        self.backend.synchronize()
+        ours = np.empty(self.size, self.case.type.dtype)
+        self.backend.download(ours, self.out.ptr)
+        numpys = self.case.numpys(self.numpys, self.size)
+        different = np.nonzero(ours != numpys)[0]
+        ulps = 0.0
+        if len(different):
+            a, b = ours[different], numpys[different]
+            if ours.dtype.kind == "f":
+                ulps = float((np.abs(a.astype(np.longdouble) - b) / np.spacing(np.abs(b))).max())
+            else:
+                ulps = float("inf")
+        return len(different), ulps, self.ends_right()
+
+    def ends_right(self):
+        if self.case.generator in philox.VARIANTS:
+            return True
+        lcg, pieces = GENERATORS[self.case.generator], self.case.pieces
+        taken = self.size
+        if not self.case.is_fill:
+            words = np.empty(2, np.int64)
+            self.backend.download(words, self.words.ptr)
+            taken, status = words.tolist()
+            if status:
+                return False
+        halves = -(-taken * 2 // pieces)
+        after = self.numpys.bit_generator.state
+        if pieces > 1 and after["has_uint32"] != halves % 2:
+            return False
+        return lcg.advanced(self.state, self.increment, -(-halves // 2)) == after["state"]["state"]
+
+
+def counted_uniform(_, size):
+    """Uniform numbers of f32 from Philox4x32 on the host."""
+    parts = []
+    for start in range(0, size, 2**22):
+        halves = philox.VARIANTS["Philox4x32"].blocks(start // 4, SEED, 2**20)[: size - start]
+        parts.append((halves >> 8) * np.float32(2.0**-24))
+    return np.concatenate(parts)
+
+
+def uniform(dtype):
+    return {
+        "cupy": lambda cp, n: cp.random.random(n, dtype=dtype),
+        "torch": lambda torch, n: torch.rand(n, device="cuda", dtype=getattr(torch, dtype)),
+    }
+
+
+def normal(dtype):
+    return {
+        "cupy": lambda cp, n: cp.random.standard_normal(n, dtype=dtype),
+        "torch": lambda torch, n: torch.randn(n, device="cuda", dtype=getattr(torch, dtype)),
+    }
+
+
+def exponential(dtype):
+    return {
+        "cupy": lambda cp, n: cp.random.standard_exponential(n, dtype=dtype),
+        "torch": lambda torch, n: torch.empty(n, device="cuda", dtype=getattr(torch, dtype)).exponential_(),
+    }
+
+
+def integers(dtype, high):
+    return {
+        "cupy": lambda cp, n: cp.random.randint(0, high, n, dtype=dtype),
+        "torch": lambda torch, n: torch.randint(0, high, (n,), device="cuda", dtype=getattr(torch, dtype)),
+    }
+
+
+N = 2**27
+CASES = [
+    Case("uniform_f64", N, lambda rng, n: rng.random(n), peers=uniform("float64")),
+    Case("uniform_f32", N, lambda rng, n: rng.random(n, dtype="f4"), peers=uniform("float32")),
+    Case("uniform_f64", N, lambda rng, n: rng.random(n), generator="PCG64DXSM", peers=uniform("float64")),
+    Case("uniform_f64", N, lambda rng, n: rng.random(n), generator="Philox", peers=uniform("float64")),
+    Case("uniform_f32", N, counted_uniform, generator="Philox4x32", peers=uniform("float32")),
+    Case("uniform_f64", 2**20, lambda rng, n: rng.random(n), peers=uniform("float64")),
+    Case("words", N, lambda rng, n: rng.bit_generator.random_raw(n)),
+    Case("halves", N, lambda rng, n: rng.integers(0, 2**32, n, "u4")),
+    Case("normal_f64", N, lambda rng, n: rng.standard_normal(n), peers=normal("float64")),
+    Case("normal_f32", N, lambda rng, n: rng.standard_normal(n, "f4"), peers=normal("float32")),
+    Case("normal_f64", 2**20, lambda rng, n: rng.standard_normal(n), peers=normal("float64")),
+    Case("exponential_f64", N, lambda rng, n: rng.standard_exponential(n), peers=exponential("float64")),
+    Case("exponential_f32", N, lambda rng, n: rng.standard_exponential(n, "f4"), peers=exponential("float32")),
+    Case(
+        "lemire_u32_as_u64",
+        N,
+        lambda rng, n: rng.integers(0, 1000, n, "u8"),
+        1000,
+        peers=integers("int64", 1000),
+    ),
+    Case("lemire_u32", N, lambda rng, n: rng.integers(0, 1000, n, "u4"), 1000, peers=integers("int32", 1000)),
+    Case("lemire_u64", N, lambda rng, n: rng.integers(0, 3 * 2**62, n, "u8"), 3 * 2**62),
+]
+
+
+def write_rate(backend, nbytes=2**30):
+    """Bytes that the driver's fill writes per millisecond."""
+    buffer = backend.allocate(nbytes)
+    return nbytes / milliseconds(backend, lambda: backend.fill(buffer.ptr, 1, nbytes))
+
+
+def peer_milliseconds(name, draw, size):
+    """Median time of a peer's draw; NaN where it is not installed or has none."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        return float("nan")
+    cuda = module.cuda
+    times = []
+    for _ in range(13):
+        if name == "torch":
+            begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+        else:
+            begin, end = cuda.Event(), cuda.Event()
+        begin.record()
+        draw(module, size)
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) if name == "torch" else cuda.get_elapsed_time(begin, end))
+    return statistics.median(times[3:])
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="compare fewer numbers")
+    parser.add_argument("--numbers", type=int, default=CHECKED, help="how many are compared with NumPy's")
+    parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
+    options = parser.parse_args(arguments)
+    backend, is_right = open_backend(), True
+    rate = write_rate(backend)
+    write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
+    for case in CASES:
+        checked = min(case.size, CHECKED_QUICK if options.quick else options.numbers) - 1
+        different, ulps, ends_right = Draw(backend, case, checked).check()
+        is_right &= ends_right and ulps <= 1
+        draw = Draw(backend, case, case.size)
+        ms = milliseconds(backend, draw)
+        share = case.size * case.type.nbytes / rate / ms
+        line = (
+            f"{case.generator:10s} {case.name:18s} 2^{case.size.bit_length() - 1}: {ms:8.4f} ms, "
+            f"{share:5.2f} of writing; {different} of {checked} differ, by {ulps:.0f} ulp; "
+            f"end {'right' if ends_right else 'WRONG'}"
+        )
+        if options.peer:
+            for name, peer in case.peers.items():
+                other = peer_milliseconds(name, peer, case.size)
+                line += f"; {name} {other:.4f} ({other / ms:.2f}x)"
+        write(line)
+        del draw
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Scans, counts and searches on a GPU: right, and how fast.
+
+``python -m asv_benchmarks.kernels.scans_and_counts [REGEX] [--scale N] [--peer]`` calls NumPy's functions as users do,
+on random data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result
+is waited for, that of CuPy and PyTorch (``--peer``, as far as they are installed), the ratio to the faster one, and the
+share of the time that reading the input and writing the result once takes at the rate of a copy. Results are compared
+with NumPy's, and those of a second call with the first one's, bit for bit. Ends with status 1 if anything is wrong.
+"""
+
+import argparse
+import importlib
+import re
+import sys
+import time
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+import oxinp
+from asv_benchmarks.kernels.plans import write
+
+REPETITIONS = 7
+EXACT, ROUNDED = "exact", "rounded"
+
+
+class Case(NamedTuple):
+    """A call: its name, the arrays' size, what makes them, the call for NumPy and its like, and for PyTorch."""
+
+    name: str
+    size: int
+    make: object
+    call: object
+    torch: object
+    check: str = EXACT
+
+
+def floats(dtype, rng, size):
+    return (rng.standard_normal(size, dtype),)
+
+
+def numbers(high, dtype, rng, size):
+    return (rng.integers(0, high, size).astype(dtype),)
+
+
+def sorted_and_wanted(rng, size):
+    return np.sort(rng.random(max(1, size // 16))), rng.random(size)
+
+
+def cumsum(xp, x):
+    return xp.cumsum(x)
+
+
+def select(xp, x):
+    del xp
+    return x[x > 0.5]
+
+
+def unique(xp, x):
+    return xp.unique(x)
+
+
+def bincount(xp, x):
+    return xp.bincount(x)
+
+
+def histogram(xp, x):
+    return xp.histogram(x, 100, (-4, 4))[0]
+
+
+def searchsorted(xp, x, wanted):
+    return xp.searchsorted(x, wanted)
+
+
+CASES = [
+    Case("cumsum f4 2^27", 2**27, partial(floats, "f4"), cumsum, lambda t, x: t.cumsum(x, 0), ROUNDED),
+    Case("cumsum f8 2^26", 2**26, partial(floats, "f8"), cumsum, lambda t, x: t.cumsum(x, 0), ROUNDED),
+    Case("cumsum i8 2^26", 2**26, partial(numbers, 9, "i8"), cumsum, lambda t, x: t.cumsum(x, 0)),
+    Case("x[x > 0.5] f4 2^27", 2**27, partial(floats, "f4"), select, lambda _, x: x[x > 0.5]),
+    Case("unique i8 2^24", 2**24, partial(numbers, 2**20, "i8"), unique, lambda t, x: t.unique(x)),
+    Case("unique i4 2^24", 2**24, partial(numbers, 2**20, "i4"), unique, lambda t, x: t.unique(x)),
+    Case("bincount 2^24 into 2^20", 2**24, partial(numbers, 2**20, "i8"), bincount, lambda t, x: t.bincount(x)),
+    Case("bincount 2^24 into 100", 2**24, partial(numbers, 100, "i8"), bincount, lambda t, x: t.bincount(x)),
+    Case("histogram f4 2^27", 2**27, partial(floats, "f4"), histogram, lambda t, x: t.histc(x, 100, -4, 4)),
+    Case("searchsorted 2^24 in 2^20", 2**24, sorted_and_wanted, searchsorted, lambda t, x, w: t.searchsorted(x, w)),
+]
+
+
+def is_right(case, found, arrays):
+    """Whether a result is NumPy's, a sum of floats the rounded exact one."""
+    if case.check == EXACT:
+        return np.array_equal(found, case.call(np, *arrays))
+    x = arrays[0]
+    exact = np.cumsum(x, dtype=np.longdouble)
+    allowed = np.finfo(x.dtype).eps * 0.51 * np.abs(exact) + np.cumsum(np.abs(x), dtype=np.float64) * 1e-15
+    return bool((np.abs(found - exact) <= allowed).all())
+
+
+def median_ms(call, synchronize):
+    """Return the median time of a call, warm."""
+    times = []
+    for _ in range(REPETITIONS + 2):
+        synchronize()
+        begin = time.perf_counter()
+        call()
+        synchronize()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(times[2:]))
+
+
+def times_of_peers(case, arrays):
+    """Return how long the others take, by their names, those that are installed."""
+    times = {}
+    for name in ("cupy", "torch"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if name == "cupy":
+            theirs = [module.asarray(x) for x in arrays]
+            call, synchronize = partial(case.call, module, *theirs), module.cuda.Device().synchronize
+            release = module.get_default_memory_pool().free_all_blocks
+        else:
+            theirs = [module.from_numpy(x).cuda() for x in arrays]
+            call, synchronize = partial(case.torch, module, *theirs), module.cuda.synchronize
+            release = module.cuda.empty_cache
+        times[name] = median_ms(call, synchronize)
+        del theirs, call
+        release()
+    return times
+
+
+def copy_rate(size):
+    """Return the bytes that a copy reads and writes per millisecond."""
+    x = oxinp.ones(size, "f4")
+    return 2 * x.nbytes / median_ms(lambda: oxinp.evaluate(x.copy()), oxinp.cuda.synchronize)
+
+
+def main():
+    """Run the cases."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("--scale", type=int, default=1)
+    parser.add_argument("--peer", action="store_true")
+    options = parser.parse_args()
+    rng, all_right = np.random.default_rng(0), True
+    rate = copy_rate(2**27 // options.scale)
+    write(f"copy {rate / 1e9:.2f} TB/s")
+    write(f"{'case':28} {'ours':>9} {'peers':>22} {'ratio':>6} {'floor':>6}")
+    for case in CASES:
+        if not re.search(options.pattern, case.name):
+            continue
+        arrays = case.make(rng, max(1, case.size // options.scale))
+        ours = [oxinp.asarray(x) for x in arrays]
+        results = [np.asarray(case.call(oxinp, *ours)) for _ in range(2)]
+        right = results[0].tobytes() == results[1].tobytes() and is_right(case, results[0], arrays)
+        all_right &= right
+
+        def call(case=case, ours=ours):
+            return oxinp.evaluate(case.call(oxinp, *ours))
+
+        taken = median_ms(call, oxinp.cuda.synchronize)
+        others = times_of_peers(case, arrays) if options.peer else {}
+        told = " ".join(f"{name} {other:.3f}" for name, other in others.items())
+        ratio = f"{min(others.values()) / taken:6.2f}" if others else ""
+        share = (sum(x.nbytes for x in arrays) + results[0].nbytes) / rate / taken
+        write(f"{case.name:28} {taken:9.3f} {told:>22} {ratio:>6} {share:6.2f} {'' if right else 'WRONG'}")
+        del ours, results, call
+    return 0 if all_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

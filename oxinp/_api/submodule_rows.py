@@ -1,0 +1,173 @@
+"""THE SUBMODULE TABLES: the submodules of NumPy's and SciPy's that we have, and rows of the coverage table for them.
+
+A submodule is a row of `SUBMODULES`. Of the names in it, `ROWS` has only those of which oxinp makes something else than
+what the object itself says: a function is *host* (and what it writes to is read off its parameters), anything else is
+*own*. So a name that a new version of NumPy or SciPy brings needs no row, and one that we implement needs one line.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oxinp._api.coverage import COMPOSED, HOST, NATIVE, OWN, REFUSED, CoverageRow
+from oxinp._core.host.fallback import KEPT
+
+
+class Submodule(NamedTuple):
+    """A module of ours that shows the names of one of NumPy's or SciPy's.
+
+    Attributes
+    ----------
+    path : str
+        Its name below ``oxinp``.
+    source : str
+        The module whose names it has: NumPy's, SciPy's, or one of ours that is known by two names.
+    kind : str
+        host (functions are ours or go through the counted fallback) or own (everything as it is: it computes nothing,
+        or gives classes that stay on the host).
+    since, until : str
+        As a `CoverageRow`'s.
+    """
+
+    path: str
+    source: str
+    kind: str
+    since: str = ""
+    until: str = ""
+
+
+def _of(package: str, **paths: str) -> list[Submodule]:
+    """Return rows of submodules of a package's, from paths separated by spaces."""
+    prefix = "scipy." if package == "scipy" else ""
+    return [
+        Submodule(f"{prefix}{path}", f"{package}.{path}", kind)
+        for kind, listed in paths.items()
+        for path in listed.split()
+    ]
+
+
+_SPARSE = ("sparse", "sparse.csgraph", "sparse.linalg")
+
+SUBMODULES: dict[str, Submodule] = {
+    row.path: row
+    for row in (
+        *_of(
+            "numpy",
+            host="char fft lib lib.array_utils lib.scimath lib.stride_tricks linalg polynomial polynomial.chebyshev "
+            "polynomial.hermite polynomial.hermite_e polynomial.laguerre polynomial.legendre polynomial.polynomial "
+            "polynomial.polyutils random rec strings",
+            own="core ctypeslib dtypes exceptions f2py lib.format lib.introspect lib.mixins lib.npyio ma ma.core "
+            "ma.extras testing typing",
+        ),
+        Submodule("emath", "numpy.lib.scimath", HOST),
+        Submodule("scipy", "scipy", HOST),
+        *_of(
+            "scipy",
+            host="cluster cluster.hierarchy cluster.vq constants datasets fft fftpack integrate "
+            "interpolate io io.matlab io.wavfile linalg linalg.blas linalg.interpolative linalg.lapack ndimage "
+            "optimize signal signal.windows spatial spatial.distance spatial.transform special "
+            "stats stats.contingency stats.distributions stats.mstats stats.qmc stats.sampling",
+            own="io.arff linalg.cython_blas linalg.cython_lapack odr optimize.cython_optimize special.cython_special "
+            "version",
+        ),
+        Submodule("scipy.differentiate", "scipy.differentiate", HOST, since="1.15"),
+        Submodule("scipy.optimize.elementwise", "scipy.optimize.elementwise", HOST, since="1.15"),
+        *[Submodule(path, f"scipy.{path}", HOST) for path in _SPARSE],
+        *[Submodule(f"scipy.{path}", f"oxinp.{path}", OWN) for path in _SPARSE],
+    )
+}
+
+
+def _row(name: str, kind: str, **more: object) -> CoverageRow:
+    return CoverageRow(name, name.rpartition(".")[0], kind, **more)  # type: ignore[arg-type]
+
+
+def _own(chapter: str, names: str) -> list[CoverageRow]:
+    return [_row(f"{chapter}.{name}", OWN) for name in names.split()]
+
+
+def _native(chapter: str, names: str) -> list[CoverageRow]:
+    return [_row(f"{chapter}.{name}", NATIVE) for name in names.split()]
+
+
+_MULTI_UFUNCS = (
+    *("assoc_legendre_p", "assoc_legendre_p_all", "legendre_p", "legendre_p_all", "sph_harm_y", "sph_harm_y_all"),
+    *("sph_legendre_p", "sph_legendre_p_all"),
+)
+
+# THE ROWS, by the name that a function is counted by: of NumPy's below ``numpy``, of SciPy's in full.
+ROWS: dict[str, CoverageRow] = {
+    row.name: row
+    for row in (
+        *_native("fft", "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn"),
+        _row("fft.fftfreq", COMPOSED),
+        _row("fft.fftshift", COMPOSED),
+        _row("fft.ifftshift", COMPOSED),
+        _row("fft.rfftfreq", COMPOSED),
+        _row("lib.stride_tricks.as_strided", NATIVE),
+        _row("lib.stride_tricks.sliding_window_view", NATIVE),
+        *_native("linalg", "cholesky det inv qr slogdet solve"),
+        _row("linalg.cross", COMPOSED),
+        _row("linalg.diagonal", NATIVE),
+        _row("linalg.matmul", COMPOSED),
+        _row("linalg.matrix_norm", COMPOSED),
+        _row("linalg.matrix_power", COMPOSED),
+        _row("linalg.matrix_transpose", NATIVE),
+        _row("linalg.multi_dot", COMPOSED),
+        _row("linalg.norm", COMPOSED),
+        _row("linalg.outer", COMPOSED),
+        _row("linalg.tensordot", COMPOSED),
+        _row("linalg.trace", COMPOSED),
+        _row("linalg.vecdot", COMPOSED),
+        _row("linalg.vector_norm", COMPOSED),
+        _row("random.Generator", HOST),
+        _row("random.RandomState", HOST),
+        _row("random.default_rng", HOST),
+        _row("random.shuffle", HOST, mutates=(0, "x")),
+        _row("scipy.fft.fftfreq", COMPOSED),
+        _row("scipy.fft.fftshift", COMPOSED),
+        _row("scipy.fft.ifftshift", COMPOSED),
+        _row("scipy.fft.rfftfreq", COMPOSED),
+        _row("scipy.linalg.solve_triangular", NATIVE),
+        _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
+        # What they return keeps their arrays.
+        _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),
+        _row("scipy.interpolate.make_lsq_spline", HOST, mutates=(KEPT,)),
+        _row("scipy.interpolate.make_smoothing_spline", HOST, mutates=(KEPT,)),
+        _row("scipy.sparse.linalg.aslinearoperator", HOST, mutates=(KEPT,)),
+        # Functions all the same, which are instances of a class.
+        *[_row(f"scipy.special.{name}", HOST, since="1.15") for name in _MULTI_UFUNCS],
+        # They touch no array.
+        *_own("lib", "add_docstring add_newdoc"),
+        *_own("lib.array_utils", "normalize_axis_index normalize_axis_tuple"),
+        *_own("polynomial", "set_default_printstyle"),
+        *_own("random", "bytes get_bit_generator get_state seed set_bit_generator set_state"),
+        *_own("rec", "find_duplicate"),
+        *_own("scipy", "show_config"),
+        *_own("scipy.constants", "find precision unit value"),
+        *_own("scipy.datasets", "clear_cache download_all"),
+        *_own(
+            "scipy.fft",
+            "get_workers next_fast_len register_backend set_backend set_global_backend set_workers skip_backend",
+        ),
+        *_own("scipy.fftpack", "next_fast_len"),
+        *_own("scipy.io", "hb_read mminfo whosmat"),
+        *_own("scipy.io.matlab", "matfile_version whosmat"),
+        *_own("scipy.linalg", "find_best_blas_type get_blas_funcs get_lapack_funcs"),
+        *_own("scipy.linalg.blas", "find_best_blas_type get_blas_funcs"),
+        *_own("scipy.linalg.lapack", "get_lapack_funcs"),
+        *_own("scipy.optimize", "show_options"),
+        *_own(
+            "scipy.sparse",
+            "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr "
+            "isspmatrix_dia isspmatrix_dok isspmatrix_lil issparse",
+        ),
+        *_own("scipy.sparse.linalg", "use_solver"),
+        _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
+        _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),
+        _row("scipy.sparse.linalg.is_sptriangular", OWN, since="1.15"),
+        _row("scipy.sparse.linalg.spbandwidth", OWN, since="1.15"),
+        *_own("scipy.spatial.distance", "num_obs_dm num_obs_y"),
+        *_own("scipy.special", "geterr seterr"),
+    )
+}

@@ -1,0 +1,198 @@
+"""The registry of functions, and NumPy's functions called on our arrays: NEP 13 and NEP 18.
+
+Functions, ufuncs and classes of NumPy's and SciPy's are keyed by their object (SciPy has a `cbrt` of its own), and the
+layers above `register` ours for them. `__array_ufunc__` and `__array_function__` look there, and so does what makes the
+names of our modules. What is not registered NumPy computes on the host.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import types
+from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS, GUFUNCS
+from oxinp._core.subclass import SUBCLASSES, call_function, compute
+from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
+
+Function = Callable[..., Any]
+
+# THE REGISTRY. Function or class of NumPy's or SciPy's -> ours, which takes the same arguments ...
+functions: dict[Any, Function] = {}
+# ... and ufunc -> ours.
+ufuncs: dict[Any, Any] = {
+    **{row.numpy: UFUNC_OBJECTS[name] for name, row in ROWS.items()},
+    **{row.numpy: GUFUNC_OBJECTS[name] for name, row in GUFUNCS.items()},
+}
+# Function without one of ours -> the arguments it writes to, beside `out`, and the name it is counted by.
+mutates: dict[Any, tuple[Mutated, ...]] = {}
+names: dict[Any, str] = {}
+# Module of NumPy's or SciPy's -> the module of ours that registers what it has for its functions when it is imported.
+homes: dict[str, str] = {}
+
+MAX_ARGUMENTS = 32  # of a call
+_METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
+
+
+def register(theirs: Any, ours: Any) -> Any:
+    """Enter ours for a function, ufunc or class of NumPy's or SciPy's; return it, or what was entered before it.
+
+    Parameters
+    ----------
+    theirs : callable
+        The object itself, whatever names it has.
+    ours : callable
+        Takes the same arguments.
+    """
+    table = ufuncs if isinstance(theirs, np.ufunc) else functions
+    return table.setdefault(theirs, ours)
+
+
+def find(theirs: Any) -> Any:
+    """Return ours for a function or ufunc, None without; the module of ours that registers it is imported first."""
+    is_ufunc = isinstance(theirs, np.ufunc)
+    table = ufuncs if is_ufunc else functions
+    ours = table.get(theirs)
+    if ours is not None:
+        return ours
+    home = homes.get(_module_of_ufunc(theirs) if is_ufunc else getattr(theirs, "__module__", ""))
+    if home is not None and (is_ufunc or home not in sys.modules):
+        module = importlib.import_module(home)
+        return getattr(module, theirs.__name__) if is_ufunc else table.get(theirs)
+    return None
+
+
+def _module_of_ufunc(theirs: np.ufunc) -> str:
+    """Return the module that a ufunc, which does not say, is found in."""
+    loaded = (name for name in homes if name in sys.modules)
+    return next((name for name in loaded if getattr(sys.modules[name], theirs.__name__, None) is theirs), "")
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a ufunc, or a method of one, that NumPy was called for; what `__array_ufunc__` returns.
+
+    NotImplemented where another class has a say of its own.
+    """
+    out = kwargs.get("out", ())
+    if not all(_is_known(type(x)) for x in (*inputs, *out)):
+        return NotImplemented
+    if SUBCLASSES:
+
+        def computed(*inputs: Any, **kwargs: Any) -> Any:
+            return array_ufunc(ufunc, method, inputs, kwargs)
+
+        given = {key: value if key != "out" or len(value) > 1 else value[0] for key, value in kwargs.items()}
+        result = compute(ufunc, lambda *inputs, **kwargs: computed(*inputs, **_with_outputs(kwargs)), inputs, given)
+        if result is not NotImplemented:
+            return result
+    ours = find(ufunc)
+    is_ours = ours is not None and method != "at" and not any(map(_is_subclass, inputs))
+    if is_ours and all(isinstance(x, Handle) for x in out):
+        return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
+    function = ufunc if method == "__call__" else getattr(ufunc, method)
+    name = getattr(ours, "counted_name", ufunc.__name__)
+    name = name if method == "__call__" else f"{name}.{method}"
+    return call(function, inputs, kwargs, name=name, mutates=_METHODS_THAT_WRITE.get(method, OUT))
+
+
+def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a function of NumPy's that was called with arrays of ours; what `__array_function__` returns.
+
+    NotImplemented where another class has a say of its own.
+    """
+    if not all(issubclass(kind, Handle | np.ndarray) for kind in kinds):
+        return NotImplemented
+    if SUBCLASSES:
+        kinds = (Handle,)
+        result = compute(function, lambda *args, **kwargs: array_function(function, kinds, args, kwargs), args, kwargs)
+        if result is not NotImplemented:
+            return result
+    ours = find(function)
+    if ours is not None:
+        return ours(*args, **kwargs)
+    name = names.get(function) or name_of(function)
+    return call(function, args, kwargs, name=name, mutates=mutates.get(function, OUT))
+
+
+def _with_outputs(kwargs: dict[str, Any]) -> dict[str, Any]:
+    if "out" in kwargs and type(kwargs["out"]) is not tuple:
+        kwargs["out"] = (kwargs["out"],)
+    return kwargs
+
+
+def _is_subclass(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray
+
+
+_NUMPYS = (None, np.ndarray.__array_ufunc__)
+
+
+def _is_known(kind: type) -> bool:
+    """Whether a class leaves ufuncs to us: it is ours or NumPy's, or says nothing about them."""
+    return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
+
+
+def with_fallback(function: Function, numpy_function: Function, name: str, *, is_hosted: bool = True) -> Function:
+    """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`."""
+    # Position of the last argument that is certainly not written to, found at the first call.
+    last = -1 if is_hosted else -MAX_ARGUMENTS
+
+    def dispatched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal last
+        if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
+            return result
+        if last == -1:
+            last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
+        if len(args) <= last and "out" not in kwargs and not REPORTS:
+            result = on_hosts(numpy_function, args, kwargs, config.offload_threshold)
+            if result is not NOT_DONE:
+                return result
+        try:
+            return function(*args, **kwargs)
+        except Unsupported:
+            return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+
+    return dispatched
+
+
+def without_reading(numpy_function: Function, name: str, *, all_arguments: bool = False) -> Function:
+    """Return a function of NumPy's that looks at shapes and dtypes and makes views, done without moving elements.
+
+    Where it has to read elements after all (for a copy, or indices that are an array), it is a fallback.
+
+    Parameters
+    ----------
+    numpy_function : callable
+    name : str
+        What a fallback is counted as.
+    all_arguments : bool
+        Whether it only looks at every positional argument, or at the first alone and reads the others.
+    """
+
+    def looked(*args: Any, **kwargs: Any) -> Any:
+        if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
+            return result
+        read = [*([] if all_arguments else args[1:]), *kwargs.values()]
+        if not any(is_array(value) or holds_arrays(value) for value in read):
+            stand_ins = StandIns()
+            try:
+                return stand_ins.take(numpy_function(*map(stand_ins.give, args), **kwargs))
+            except Unread:
+                pass
+        return call(numpy_function, args, kwargs, name=name)
+
+    return looked
+
+
+types.array_ufunc = array_ufunc
+types.array_function = array_function

@@ -1,0 +1,347 @@
+"""THE METHOD TABLE: one row per attribute of `numpy.ndarray`, saying who provides it.
+
+``own`` attributes are written in the class `ndarray` or come from the tables of ufuncs and reductions. The rest is made
+here, from the row: what NumPy computes on the host (counted as fallback), what is a view, and what says that it does
+not exist.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from types import GenericAlias
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.array import dispatch
+from oxinp._core.array.flags import setflags
+from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.host.sharing import lend
+from oxinp._core.lazy.handle import fetch, host_layout
+from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.views import view
+from oxinp._core.memory.storage import is_pinned, is_shared, make_storage
+from oxinp._core.subclass import make
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._core.ufunc.table import UFUNCS
+
+OWN = "own"
+HOST = "host"
+FUNCTION = "function"
+VIEW = "view"
+REFUSED = "refused"
+
+
+class MethodRow(NamedTuple):
+    """One attribute of `numpy.ndarray`.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        own, host (through the fallback), function (what NumPy's function of that name is to us), view (no element
+        moves) or refused.
+    mutates : tuple
+        What a host method writes to, self being argument 0 (see `fallback.Mutated`); its `out` by position, since
+        methods tell `inspect` nothing.
+    counted : str
+        What a host method is counted as, if not ``ndarray.<name>``.
+    make : callable or None
+        () -> the attribute, where it is neither the plain fallback nor own.
+    reason : str
+        Why it is refused.
+    until : str
+        The last NumPy version that has it, if any is.
+    since : str
+        The first one.
+    """
+
+    name: str
+    kind: str
+    mutates: tuple[Mutated, ...] = OUT
+    counted: str = ""
+    make: Callable[[], Any] | None = None
+    reason: str = ""
+    since: str = "2.0"
+    until: str = ""
+
+
+def method(row: MethodRow) -> Callable[..., Any]:
+    """Return the method of a host row."""
+    numpys = getattr(np.ndarray, row.name)
+    counted = row.counted or f"ndarray.{row.name}"
+    mutates = row.mutates
+
+    def fall_back(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(numpys, (self, *args), kwargs, name=counted, mutates=mutates)
+
+    return _as_numpys(fall_back, row.name)
+
+
+def function_method(row: MethodRow) -> Callable[..., Any]:
+    """Return the method of a function row."""
+    numpys = getattr(np, row.name)
+
+    def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dispatch.functions[numpys](self, *args, **kwargs)
+
+    return _as_numpys(function, row.name)
+
+
+def _as_numpys(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    function.__name__ = name
+    function.__qualname__ = f"ndarray.{name}"
+    function.__doc__ = getattr(np.ndarray, name).__doc__
+    return function
+
+
+# -- what needs more than a row ----------------------------------------------------------------------------------------
+
+
+def _imag(self: Any) -> Any:
+    """Return the imaginary part; see `numpy.ndarray.imag`."""
+    if self._layout.dtype.kind == "c":
+        return view(self, lambda seen: seen.imag)
+    return call(np.imag, (self,), {}, name="imag")
+
+
+def _set_imag(self: Any, value: Any) -> None:
+    if self._layout.dtype.kind != "c":
+        np.empty((), self._layout.dtype).imag = 0  # NumPy's own error
+    view(self, lambda seen: seen.imag)[...] = value
+
+
+def _clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """Return the elements, between limits; see `numpy.ndarray.clip`."""
+    return dispatch.functions[np.clip](self, min, max, out, **kwargs)
+
+
+def _flat(self: Any) -> Any:
+    """Return NumPy's iterator over the elements, on the host; see `numpy.ndarray.flat`."""
+    return lend(self).flat
+
+
+def _set_flat(self: Any, value: Any) -> None:
+    call(_assign_flat, (self, value), {}, name="ndarray.flat", mutates=(0,))
+
+
+def _assign_flat(array: Any, value: Any) -> None:
+    array.flat = value
+
+
+def _data(self: Any) -> Any:
+    """Return a buffer of the elements, which are kept on the host as long as it is there; see `numpy.ndarray.data`."""
+    return lend(self).data
+
+
+def _ctypes(self: Any) -> Any:
+    """Return the elements' address for `ctypes`; from then on they stay on the host; see `numpy.ndarray.ctypes`."""
+    if is_shared(self._storage):
+        raise BufferError("this array's memory is on the device, shared with another library; copy the array")
+    return lend(self, forever=True).ctypes
+
+
+def _diagonal(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return a read-only view of a diagonal; see `numpy.ndarray.diagonal`."""
+    return view(self, lambda seen: seen.diagonal(offset, axis1, axis2), writeable=False)
+
+
+def _getfield(self: Any, dtype: Any, offset: int = 0) -> Any:
+    """Return a view of part of every element; see `numpy.ndarray.getfield`."""
+    return view(self, lambda seen: seen.getfield(dtype, offset))
+
+
+def _conjugate(self: Any, *args: Any) -> Any:
+    """Return the complex conjugate, the array itself where it is real; see `numpy.ndarray.conjugate`."""
+    kind = self._layout.dtype.kind
+    if not args and kind in "biuf":
+        return self
+    if kind == "c":
+        return UFUNC_OBJECTS["conjugate"](self, *args)
+    return call(np.ndarray.conjugate, (self, *args), {}, name="conjugate", mutates=(1,))
+
+
+def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
+    """Change shape and size in place; see `numpy.ndarray.resize`.
+
+    Raises
+    ------
+    ValueError
+        The array views another one's elements, or another one views its.
+    """
+    if self._view is not None and self._view[0] is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    if refcheck and (sys.getrefcount(self._storage) > _REFERENCES_OF_ONE_HANDLE or is_pinned(self._storage)):
+        raise ValueError(
+            "cannot resize an array that references or is referenced\n"
+            "by another array in this way.\nUse the np.resize function or refcheck=False"
+        )
+    # As the elements lie in memory, of which NumPy keeps the beginning.
+    fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
+    resized = fetched if fetched.flags.owndata else fetched.copy("K")
+    resized.resize(*new_shape, refcheck=False)
+    self._storage, self._layout, self._cache = make_storage(None, resized), host_layout(resized), None
+
+
+class _One:
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = object()
+
+
+_one = _One()
+_REFERENCES_OF_ONE_HANDLE = sys.getrefcount(_one.held)
+
+
+def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
+    """Return the array itself; "cpu", NumPy's name for its only device, is the only one there is."""
+    np.empty(0).to_device(device, stream=stream)  # type: ignore[arg-type] # NumPy's own errors
+    return self
+
+
+def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:  # noqa: ARG001 - a method
+    """Return the namespace of the array API standard's functions."""
+    np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[arg-type] # NumPy's own errors
+    return sys.modules["oxinp"]
+
+
+def _array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Any:  # noqa: ARG001
+    """Return a NumPy array as ours; see `numpy.ndarray.__array_wrap__`."""
+    if return_scalar and array.ndim == 0:
+        return array[()]
+    ours = types.from_host(array) if isinstance(array, np.ndarray) else array
+    return ours if type(self) is types.ndarray else make(ours, type(self), self)
+
+
+def _interop() -> Any:
+    return importlib.import_module("oxinp._core.interop.imports")
+
+
+def _dlpack(
+    self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """Export the elements to another library without a copy, from where they are; see `numpy.ndarray.__dlpack__`."""
+    return _interop().export(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def _dlpack_device(self: Any) -> Any:
+    """Return kind and number of the device that `__dlpack__` exports from."""
+    return _interop().dlpack_device(self)
+
+
+def _setstate(self: Any, state: Any) -> None:
+    """Become what NumPy pickled; see `numpy.ndarray.__setstate__`."""
+    held = np.empty(0)
+    held.__setstate__(state)
+    made = wrap_host(held)
+    self._storage, self._layout, self._view, self._cache = made._storage, made._layout, None, None
+
+
+def _array_finalize(self: Any, obj: Any, /) -> None:
+    """Do nothing: what users' classes inherit; see `numpy.ndarray.__array_finalize__`."""
+
+
+def _delitem(self: Any, key: Any) -> None:  # noqa: ARG001 - a method
+    raise ValueError("cannot delete array elements")
+
+
+def _sizeof(self: Any) -> int:
+    """Return the bytes of the handle, and those of the elements if it owns them."""
+    return object.__sizeof__(self) + (self._layout.nbytes if self._view is None else 0)
+
+
+def _refused(row: MethodRow) -> Any:
+    """Return an attribute that is not there, and says why."""
+
+    def absent(self: Any) -> Any:  # noqa: ARG001 - a property
+        raise AttributeError(f"oxinp arrays have no attribute {row.name!r}: {row.reason}")
+
+    return property(absent)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def _own(names: str) -> list[MethodRow]:
+    return [MethodRow(name, OWN) for name in names.split()]
+
+
+def _host(names: str, *mutates: Mutated) -> list[MethodRow]:
+    return [MethodRow(name, HOST, (*mutates, *OUT) if mutates else OUT) for name in names.split()]
+
+
+def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
+    return MethodRow(name, kind, make=lambda: attribute, **more)
+
+
+_ADDRESS = "NumPy would read through it what is on the host only now and then; numpy.asarray(x) copies"
+
+ROWS: tuple[MethodRow, ...] = (
+    *_own("T mT base dtype flags itemsize nbytes ndim real shape size strides"),
+    *_own("__array__ __array_function__ __array_priority__ __array_ufunc__ __bool__ __complex__ __contains__ __copy__"),
+    *_own("__deepcopy__ __doc__ __float__ __format__ __getitem__ __hash__ __index__ __int__ __iter__ __len__ __new__"),
+    *_own("__reduce__ __repr__ __setitem__ __str__ astype copy fill flatten item ravel reshape squeeze swapaxes"),
+    *_own("tolist transpose view"),
+    *_own("__imatmul__ __matmul__ __rmatmul__"),
+    *_own(" ".join(special for row in UFUNCS for special in row.operators)),
+    *_own("all any argmax argmin cumprod cumsum max mean min prod std sum var"),
+    # `out` is the second or third argument after self.
+    *_host("choose", 2),
+    *_host("compress", 3),
+    *_host("argsort argpartition dump dumps searchsorted tobytes tofile"),
+    *_host("sort partition put setfield", 0),
+    MethodRow("byteswap", HOST, ((0, "inplace", True),)),
+    *[MethodRow(name, FUNCTION) for name in ("dot", "nonzero", "repeat", "round", "take", "trace")],
+    _made("clip", FUNCTION, _clip),
+    _made("imag", HOST, property(_imag, _set_imag)),
+    _made("flat", HOST, property(_flat, _set_flat)),
+    _made("data", HOST, property(_data)),
+    _made("ctypes", HOST, property(_ctypes)),
+    _made("conj", HOST, _conjugate),
+    _made("conjugate", HOST, _conjugate),
+    _made("resize", HOST, _resize),
+    _made("__dlpack__", HOST, _dlpack),
+    _made("__dlpack_device__", HOST, _dlpack_device),
+    _made("__setstate__", HOST, _setstate),
+    _made("diagonal", VIEW, _diagonal),
+    _made("getfield", VIEW, _getfield),
+    _made("setflags", VIEW, setflags),
+    _made("device", VIEW, property(lambda self: "cpu")),  # noqa: ARG005 - what NumPy says
+    _made("to_device", VIEW, _to_device),
+    _made("__array_namespace__", VIEW, _array_namespace),
+    _made("__array_wrap__", VIEW, _array_wrap),
+    _made("__array_finalize__", VIEW, _array_finalize),
+    _made("__delitem__", VIEW, _delitem),
+    _made("__sizeof__", VIEW, _sizeof),
+    _made("__class_getitem__", VIEW, classmethod(GenericAlias)),
+    MethodRow("__array_interface__", REFUSED, reason=_ADDRESS),
+    MethodRow("__array_struct__", REFUSED, reason=_ADDRESS),
+    MethodRow("__buffer__", REFUSED, reason=_ADDRESS, since="2.5"),
+    MethodRow("_set_dtype", REFUSED, reason="private to NumPy", since="2.5"),
+    MethodRow("_set_shape", REFUSED, reason="private to NumPy", since="2.5"),
+    MethodRow("tostring", HOST, until="2.2"),
+    MethodRow("itemset", REFUSED, reason="NumPy 2.0 removed it; use x[index] = value", until="2.3"),
+    MethodRow("newbyteorder", REFUSED, reason="NumPy 2.0 removed it; use x.view(dtype)", until="2.3"),
+    MethodRow("ptp", REFUSED, reason="NumPy 2.0 removed it; use numpy.ptp(x)", until="2.3"),
+)
+
+
+def array_methods() -> dict[str, Any]:
+    """Return the attributes of all rows that are not own and that this NumPy has, by name, for the class body."""
+    attributes = {}
+    for row in ROWS:
+        if row.kind == OWN or not hasattr(np.ndarray, row.name):
+            continue
+        if row.kind == REFUSED:
+            if not row.name.startswith("_"):
+                attributes[row.name] = _refused(row)
+        elif row.make is not None:
+            attributes[row.name] = row.make()
+        elif row.kind == FUNCTION:
+            attributes[row.name] = function_method(row)
+        else:
+            attributes[row.name] = method(row)
+    return attributes

@@ -1,0 +1,397 @@
+"""`ndarray`: NumPy's array, with its elements on the host or on the device, computed when needed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._core.array import display
+from oxinp._core.array.flags import Flags
+from oxinp._core.array.methods import array_methods
+from oxinp._core.array.scalar import DeviceScalar
+from oxinp._core.host import fallback
+from oxinp._core.host.sharing import adopt_host
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
+from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.views import view, view_at
+from oxinp._core.manipulation import shape
+from oxinp._core.manipulation.copy import astype, axes_of, copy
+from oxinp._core.memory.storage import is_shared
+from oxinp._core.ops import creation, index
+from oxinp._core.ops.gufuncs import operator_methods as product_methods
+from oxinp._core.reduction.methods import reduction_methods
+from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
+from oxinp._core.ufunc.objects import operator_methods
+
+_NumpyArray = np.ndarray
+# Types of single elements; converting one of another type may run code of the user's, which may read the array.
+_ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
+
+
+class ArrayType(type):
+    """Makes ``isinstance(numpy_array, oxinp.ndarray)`` true: programs test for arrays, not for whose they are.
+
+    Users' classes get `Dressed` for their base in the place of `ndarray`.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **keywords: Any) -> Any:
+        dressed = types.dressed
+        if dressed is None:
+            return super().__new__(cls, name, bases, body, **keywords)
+        made = super().__new__(cls, name, tuple(dressed if b is ndarray else b for b in bases), body, **keywords)
+        SUBCLASSES.add(made)
+        return made
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type.__instancecheck__(cls, instance) or (cls is ndarray and isinstance(instance, _NumpyArray))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return type.__subclasscheck__(cls, subclass) or (cls is ndarray and issubclass(subclass, _NumpyArray))
+
+
+if TYPE_CHECKING:
+    _Operators = Handle
+else:
+    # The special methods of the ufunc table's rows and the reductions, over methods that NumPy computes.
+    _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
+    _Operators = type(
+        "_Operators",
+        (_HostMethods,),
+        {"__slots__": (), **operator_methods(), **product_methods(), **reduction_methods()},
+    )
+
+
+class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
+    """An n-dimensional array; see `numpy.ndarray`.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype
+    buffer : object exposing a buffer, optional
+        The array's elements are its own, on the host.
+    offset : int
+        Bytes into the buffer.
+    strides : tuple of int, optional
+        Bytes.
+    order : {'C', 'F'}
+    """
+
+    __slots__ = ()
+
+    __array_priority__ = 0.0
+
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        buffer: Any = None,
+        offset: int = 0,
+        strides: Any = None,
+        order: Any = None,
+    ) -> Any:
+        if buffer is None and strides is None and not offset:
+            made = creation.empty(shape, dtype, order or "C")
+        elif isinstance(buffer, Handle):
+            made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
+        else:
+            held = np.ndarray(shape, dtype, buffer, offset, strides, order)
+            made = wrap_host(held) if buffer is None else adopt_host(held, buffer)
+        return made if cls is ndarray else make(made, cls, None)
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of the elements."""
+        return self._layout.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self._layout.shape
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        target = shape.resolve_shape(self._layout.size, new)
+        try:
+            reshaped = shape.reshape(self, target, copy_wanted=False)
+        except ValueError:
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+            ) from None
+        if self._view is None:
+            self._view = (None, True)
+        self._layout = reshaped._layout
+        self._cache = None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, per dimension."""
+        return self._layout.strides
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._layout.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._layout.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.nbytes
+
+    @property
+    def base(self) -> Any:
+        """The array whose storage this one views, or None."""
+        return None if self._view is None else self._view[0]
+
+    @property
+    def flags(self) -> Flags:
+        """Contiguity, ownership and writeability."""
+        return Flags(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the elements are on the GPU, for libraries that read them there; AttributeError if they are not."""
+        described: dict[str, Any] = importlib.import_module("oxinp._core.interop.imports").cuda_array_interface(self)
+        return described
+
+    @property
+    def T(self) -> Any:
+        """The transposed view."""
+        return view(self, np.transpose)
+
+    @property
+    def mT(self) -> Any:
+        """The view with the last two dimensions exchanged."""
+        return view(self, lambda seen: seen.mT)
+
+    @property
+    def real(self) -> Any:
+        """The real part: this array itself where it is real."""
+        return view(self, lambda seen: seen.real)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        view(self, lambda seen: seen.real)[...] = value
+
+    def __len__(self) -> int:
+        shape = self._layout.shape
+        if not shape:
+            msg = "len() of unsized object"
+            raise TypeError(msg)
+        return shape[0]
+
+    # -- elements ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        host = self._storage.host
+        if host is not None and self._view is None and type(key) is int:
+            item = host[key]
+            if type(item) is not _NumpyArray:
+                return item
+        return index.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        storage = self._storage
+        host = storage.host
+        if (
+            host is not None
+            and type(key) is int
+            and self._view is None
+            and host.ndim == 1
+            and type(value) in _ELEMENTS
+            and storage.host is host
+            and storage.value is None  # no other thread runs between the last two and a write that they allow
+        ):
+            stale = storage.stale
+            if stale is None:
+                host[key] = value
+                return
+            with LOCK:
+                if storage.stale is stale and storage.host is host:
+                    host[key] = value
+                    low = (key if key >= 0 else key + len(host)) * host.itemsize
+                    stale.low = min(stale.low, low)
+                    stale.high = max(stale.high, low + host.itemsize)
+                    return
+        index.setitem(self, key, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._layout.shape:
+            msg = "iteration over a 0-d array"
+            raise TypeError(msg)
+        if self._layout.ndim == 1 and self._layout.size and self._storage.host is None and not is_shared(self._storage):
+            fetch_storage(self._storage)
+        return (self[i] for i in range(self._layout.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def item(self, *args: Any) -> Any:
+        """Return one element as a Python scalar; see `numpy.ndarray.item`."""
+        if not args and self._layout.size == 1:
+            return fetch(self).item()
+        return fallback.call(np.ndarray.item, (self, *args), {}, name="ndarray.item")
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python scalars."""
+        return fetch(self).tolist() if self._storage.host is None else host_view(self).tolist()
+
+    # -- conversion ----------------------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            msg = "Unable to avoid copy while creating an array as requested."
+            raise ValueError(msg)
+        fallback.count("__array__")
+        axes = axes_of(self._layout, "K")  # what numpy.array and numpy.asarray keep
+        held = fetch(self) if axes is None else fetch(self.transpose(axes)).transpose(np.argsort(axes))
+        return held if dtype is None else held.astype(dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return types.array_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        return types.array_function(func, kinds, args, kwargs)
+
+    def __bool__(self) -> bool:
+        return bool(self._for_scalar())
+
+    def __int__(self) -> int:
+        return int(self._for_scalar())
+
+    def __float__(self) -> float:
+        return float(self._for_scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._for_scalar())
+
+    def __index__(self) -> int:
+        return self._for_scalar().__index__()  # type: ignore[no-any-return]
+
+    def _for_scalar(self) -> Any:
+        """Return a NumPy array that converts, or raises, as this one should, without moving more than one element."""
+        return fetch(self) if self._layout.size <= 1 else np.empty(self._layout.shape, np.bool_)
+
+    def __bytes__(self) -> bytes:
+        return bytes(fetch(self) if self._storage.host is None else host_view(self))
+
+    def __copy__(self) -> Any:
+        return copy(self, "K")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return wrap_host(host_view(self).__deepcopy__(memo)) if self._layout.dtype.hasobject else copy(self, "K")
+
+    def __reduce__(self) -> Any:
+        layout = self._layout
+        in_order = fetch(self.T).T if layout.is_fortran and not layout.is_contiguous else fetch(self)
+        return creation.from_host, (in_order,)
+
+    def __repr__(self) -> str:
+        return display.to_repr(self)
+
+    def __str__(self) -> str:
+        return display.to_str(self)
+
+    def __format__(self, spec: str) -> str:
+        if self._layout.ndim == 0:
+            return format(fetch(self)[()], spec)
+        return object.__format__(self, spec)
+
+    # -- copies and shapes ---------------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> Any:
+        """Return a copy; see `numpy.ndarray.copy`."""
+        return copy(self, order)
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,  # noqa: ARG002 - results are ndarrays, whatever it says
+        copy: bool = True,
+    ) -> Any:
+        """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
+        return astype(self, dtype, order, casting, copy_wanted=copy)
+
+    def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """Return the array with another shape; see `numpy.ndarray.reshape`."""
+        return shape.reshape(self, shape_[0] if len(shape_) == 1 else shape_, order, copy_wanted=copy)
+
+    def ravel(self, order: str = "C") -> Any:
+        """Return the elements in one dimension, a view where possible; see `numpy.ndarray.ravel`."""
+        return shape.ravel(self, order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """Return a copy in one dimension; see `numpy.ndarray.flatten`."""
+        return shape.reshape(copy(self), -1, order) if order == "C" else copy(shape.ravel(self, order))
+
+    def transpose(self, *axes: Any) -> Any:
+        """Return the view with dimensions permuted; see `numpy.ndarray.transpose`."""
+        return view(self, lambda seen: seen.transpose(*axes))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Return the view with two dimensions exchanged; see `numpy.ndarray.swapaxes`."""
+        return view(self, lambda seen: seen.swapaxes(axis1, axis2))
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Return the view without dimensions of length 1; see `numpy.ndarray.squeeze`."""
+        return view(self, lambda seen: seen.squeeze(axis))
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """Return a view, with another dtype if given; see `numpy.ndarray.view`."""
+        if isinstance(dtype, ArrayType) or dtype is _NumpyArray:
+            dtype, type = None, dtype
+        if type is None:
+            return view_at(self, self._layout) if dtype is None else view(self, lambda seen: seen.view(dtype))
+        seen = view_at(plain(self), self._layout)
+        if dtype is not None:
+            seen = view(seen, lambda array: array.view(dtype))
+        seen._view = (self, seen._view[1])
+        return make(seen, type, self) if type in SUBCLASSES else seen
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to one value."""
+        if self._view is not None and not self._view[1]:
+            raise ValueError("assignment destination is read-only")
+        if isinstance(value, Handle) and not value._layout.ndim and not self._layout.dtype.hasobject:
+            self[...] = value
+            return
+        if self._layout.dtype.hasobject:  # never anywhere but on the host
+            host_view(self).fill(fetch(value) if isinstance(value, Handle) else value)
+            return
+        element = np.empty(1, self._layout.dtype)
+        element.fill(fetch(value) if isinstance(value, Handle) else value)
+        self[...] = element[0]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _finalize(array: Any, source: Any) -> Any:
+    """Let a user's class have its say about a new array of its; return the array."""
+    hook = type(array).__array_finalize__
+    if hook is not None:
+        array.__array_finalize__(source)
+    return array
+
+
+types.ndarray = ndarray
+types.scalar = DeviceScalar
+types.finalize = _finalize
+types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

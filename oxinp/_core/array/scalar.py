@@ -1,0 +1,167 @@
+"""DeviceScalar: what device work returns where NumPy returns a scalar.
+
+It is immutable and lazy, reports NumPy's scalar type as its class, and becomes that scalar for everything but
+arithmetic with arrays: so a loop that only feeds scalars back into array expressions never waits for the device.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import is_waiting
+from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.record import types
+from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
+
+
+def _value(scalar: Any) -> Any:
+    """Return the NumPy scalar, waiting for it the first time."""
+    storage = scalar._storage
+    if storage.host is None:
+        with LOCK:
+            storage.host = fetch(scalar)
+            if storage.value is not None and is_waiting(storage.value):
+                storage.value = None  # an element read where it lies: there is nothing left to compute
+    return storage.host[()]
+
+
+def _lazy(name: str, index: int) -> Callable[..., Any]:
+    """Arithmetic: recorded if the other side is an array of ours or a scalar that is still on the device.
+
+    Parameters
+    ----------
+    name : str
+        Of the ufunc.
+    index : int
+        0 for the plain operator, 1 for the reflected one.
+    """
+    row = ROWS[name]
+    record = UFUNC_OBJECTS[name].methods[index]
+    compute = row.python
+    assert compute is not None
+
+    def unary(self: Any) -> Any:
+        return record(self) if self._storage.host is None else compute(_value(self))
+
+    def binary(self: Any, other: Any) -> Any:
+        if isinstance(other, Handle) or (self._storage.host is None and type(other) in (int, float)):
+            return record(self, other)
+        value = _value(self)
+        return compute(value, other) if index == 0 else compute(other, value)
+
+    return unary if row.numpy.nin == 1 else binary
+
+
+def _eager(compute: Callable[[Any, Any], Any], *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        value = _value(self)
+        if type(other) is DeviceScalar:
+            other = _value(other)
+        return compute(other, value) if reflected else compute(value, other)
+
+    return method
+
+
+def _of_value(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        return compute(_value(self))
+
+    return method
+
+
+if TYPE_CHECKING:
+    _Operators = Handle
+else:
+    # Lazy operators of the ufunc table's rows.
+    _Operators = type(
+        "_Operators",
+        (Handle,),
+        {
+            "__slots__": (),
+            **{
+                special: _lazy(name, index)
+                for name, row in ROWS.items()
+                for index, special in enumerate(row.operators[:2])
+                if special and row.numpy.nout == 1
+            },
+        },
+    )
+
+
+class DeviceScalar(_Operators):
+    """A scalar whose value is on the device, or still pending there."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return self._layout.dtype.type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype, known without waiting."""
+        return self._layout.dtype
+
+    shape = ()
+    ndim = 0
+    size = 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_value(self), name)
+
+    __iter__ = None  # or Python would try `__getitem__`
+
+    def __getitem__(self, key: Any) -> Any:
+        return _value(self)[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(_value(self), dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(type(x) is types.ndarray for x in (*inputs, *kwargs.get("out", ()))):
+            return types.array_ufunc(ufunc, method, inputs, kwargs)
+        inputs = tuple(_value(x) if type(x) is DeviceScalar else x for x in inputs)
+        return getattr(ufunc, method)(*inputs, **kwargs)
+
+    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        return types.array_function(func, kinds, args, kwargs)
+
+    def __reduce__(self) -> Any:
+        return _value(self).__reduce__()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    __repr__ = _of_value(repr)
+    __str__ = _of_value(str)
+    __hash__ = _of_value(hash)
+    __bool__ = _of_value(bool)
+    __int__ = _of_value(int)
+    __float__ = _of_value(float)
+    __complex__ = _of_value(complex)
+    __index__ = _of_value(operator.index)
+    __trunc__ = _of_value(math.trunc)
+
+    def __format__(self, spec: str) -> str:
+        return format(_value(self), spec)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return round(_value(self)) if ndigits is None else round(_value(self), ndigits)
+
+    __eq__ = _eager(operator.eq)
+    __ne__ = _eager(operator.ne)
+    __lt__ = _eager(operator.lt)
+    __le__ = _eager(operator.le)
+    __gt__ = _eager(operator.gt)
+    __ge__ = _eager(operator.ge)
+    __divmod__, __rdivmod__ = _eager(divmod), _eager(divmod, reflected=True)
+    __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)

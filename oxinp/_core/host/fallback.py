@@ -1,0 +1,305 @@
+"""Fallback: NumPy does, on the host, what has no kernel. The one way there, and the count of what went it.
+
+Only our own decisions lead here (a row of the coverage table that says `host`, or `Unsupported`, raised before anything
+is written), never an exception of NumPy's. A call is counted by NumPy's name for the function in
+`oxinp.cuda.stats().fallbacks`; `config.fallback` says whether the user is warned or stopped as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
+from oxinp._core.lazy import explain
+from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.record import types, wrap_host
+from oxinp._runtime.counters import stats
+
+# An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
+# that keyword has that value. "*": every array, since the function calls back a function of the user's with views.
+# KEPT: every array, and later, too, since what the function returns keeps them.
+Mutated = str | int | tuple[str | int, str, bool]
+
+OUT: tuple[Mutated, ...] = ("out",)
+
+KEPT = "**"
+
+
+class FallbackError(RuntimeError):
+    """NumPy would have to do the work on the host, and `config.fallback` is "error"."""
+
+
+class FallbackWarning(UserWarning):
+    """NumPy did the work on the host, and `config.fallback` is "warn"."""
+
+
+def call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    name: str,
+    mutates: tuple[Mutated, ...] = OUT,
+) -> Any:
+    """Let NumPy compute on the host, and count it.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's.
+    args, kwargs
+        Its arguments, with our arrays and scalars anywhere in them, also inside lists, tuples and dicts.
+    name : str
+        What it is counted as.
+    mutates : tuple
+        The arguments it writes to (see `Mutated`); an argument called ``out`` always is.
+
+    Returns
+    -------
+    object
+        What the function returned, with our arrays for NumPy's: the same array where it returned an argument, a view
+        where it returned a view of one.
+
+    Raises
+    ------
+    FallbackError
+        Where `config.fallback` is "error".
+    """
+    count(name)
+    written = _written(function, args, kwargs, mutates)
+    if KEPT in mutates:
+        return _exchanged(Exchange(whole=True, keeps=True), function, args, kwargs)
+    if not written:
+        result = on_hosts(function, args, kwargs)
+        if result is not NOT_DONE:
+            return result
+        try:
+            return _exchanged(Exchange(), function, args, kwargs)
+        except NeedsMirror:
+            pass
+    return _exchanged(Exchange(written, whole=True), function, args, kwargs)
+
+
+def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    give = exchange.give
+    try:
+        host_args = [give(value) for value in args]
+        host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
+        result = function(*host_args, **host_kwargs)
+    finally:
+        exchange.settle()
+    return exchange.take(result)
+
+
+NOT_DONE: Any = object()
+"""What `on_hosts` returns where it did nothing."""
+
+
+def on_hosts(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], max_nbytes: float | None = None
+) -> Any:
+    """Let NumPy compute on arrays that are all valid on the host, as `call` does, in less time.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's; it writes to none of its arguments.
+    args, kwargs
+        Its arguments.
+    max_nbytes : float, optional
+        The size that one of the arrays must not reach, and one of them be an array; without it any will do.
+
+    Returns
+    -------
+    object
+        The result, or `NOT_DONE` where an argument is larger, not on the host, or more than an array, several or plain.
+    """
+    kind = types.ndarray
+    nbytes = -1
+    given: list[Any] = []
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if type(value) is kind:
+            seen = _host_side(value)
+            if seen is None:
+                return NOT_DONE
+            nbytes = max(nbytes, seen.nbytes)
+            given.append(seen)
+        elif type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value))):
+            given.append(value)
+        elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
+            parts = [_host_side(part) if type(part) is kind else None for part in value]
+            for part in parts:
+                if part is None:
+                    return NOT_DONE
+                nbytes += part.nbytes
+            given.append(parts if type(value) is list else tuple(parts))
+        else:
+            return NOT_DONE
+    if max_nbytes is not None and not 0 <= nbytes < max_nbytes:
+        return NOT_DONE
+    if kwargs:
+        result = function(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+    else:
+        result = function(*given)
+    if type(result) is np.ndarray:
+        if result.base is None and result.flags.carray and not any(result is value for value in given):
+            return wrap_host(result)
+    elif isinstance(result, np.generic) or type(result) in PLAIN:
+        return result
+    exchange = Exchange(whole=True)
+    for value in (*args, *kwargs.values()):
+        exchange.give(value)
+    return exchange.take(result)
+
+
+def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted.
+
+    Parameters
+    ----------
+    function : callable
+        NumPy's; it writes to none of its arguments.
+    args, kwargs
+        Its arguments.
+    """
+    result = on_hosts(function, args, kwargs)
+    return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
+
+
+def _host_side(array: Any) -> Any:
+    """Return NumPy's view of an array that is valid on the host and may be written to; else None."""
+    host = array._storage.host
+    if host is None or (array._view is not None and not array._view[1]):
+        return None
+    return host_view(array)
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+# NumPy functions that tell nothing of their parameters to `inspect` before NumPy 2.4, and where those that are written
+# to stand.
+_POSITIONS: dict[Any, dict[str, int]] = {
+    np.busday_count: {"out": 5},
+    np.busday_offset: {"out": 6},
+    np.concatenate: {"out": 2},
+    np.copyto: {"dst": 0},
+    np.dot: {"out": 2},
+    np.is_busday: {"out": 4},
+    np.ndarray.byteswap: {"inplace": 1},
+    np.putmask: {"a": 0},
+}
+
+
+@functools.lru_cache(maxsize=2048)
+def positions(function: Callable[..., Any]) -> dict[str, int]:
+    """Return where a function's parameters stand, by name; of a ufunc, ``out`` is the first of its outputs."""
+    if isinstance(function, np.ufunc):
+        return {"out": function.nin}
+    if function in _POSITIONS:
+        return _POSITIONS[function]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return {}
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {p.name: i for i, p in enumerate(parameters) if p.kind in positional}
+
+
+def _written(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...]
+) -> list[Any]:
+    """Return the arrays, ours and NumPy's, that a call may write to."""
+    if mutates is OUT and "out" not in kwargs and len(args) <= positions(function).get("out", len(args)):
+        return []
+    found: list[Any] = []
+    for entry in (*mutates, *OUT):
+        if entry == "*":
+            found += [*args, *kwargs.values()]
+        elif isinstance(entry, tuple):
+            name, keyword, value = entry
+            if bool(_argument(function, args, kwargs, keyword, not value)) == value:
+                found.append(_argument(function, args, kwargs, name))
+        else:
+            found.append(_argument(function, args, kwargs, entry))
+    if isinstance(function, np.ufunc):
+        found += args[function.nin :]
+    return [value for entry in found for value in _flat(entry) if is_array(value) or isinstance(value, np.ndarray)]
+
+
+def _argument(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str | int, default: Any = None
+) -> Any:
+    position = name if isinstance(name, int) else positions(function).get(name, len(args))
+    if position < len(args):
+        return args[position]
+    return kwargs.get(name, default) if isinstance(name, str) else default
+
+
+def _flat(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+# -- what is counted ---------------------------------------------------------------------------------------------------
+
+# Packages whose frames are not the user's: ours, those that call us, and what their decorators go through.
+_NOT_THE_USERS = {"oxinp", "numpy", "scipy", "contextlib"}
+_warned: set[tuple[str, int]] = set()
+
+
+def count(name: str) -> None:
+    """Count a fallback by NumPy's name; warn of it, once per line of the user's, or refuse it, as the setting says."""
+    stats.count_fallback(name)
+    if explain.REPORTS:
+        explain.note("fallback", name, "it has no kernel")
+    if config.fallback != "silent":
+        _tell(name)
+
+
+def _tell(name: str) -> None:
+    if config.fallback == "error":
+        raise FallbackError(
+            f"{_dotted(name)} has no kernel here and would run on the host, which oxinp.config.fallback = 'error' "
+            "forbids; set it to 'warn' or 'silent' to allow that"
+        )
+    frame = user_frame()
+    line = frame.f_code.co_filename, frame.f_lineno
+    if line not in _warned:
+        _warned.add(line)
+        warnings.warn_explicit(f"{_dotted(name)} ran on the host: it has no kernel", FallbackWarning, *line)
+
+
+def _dotted(name: str) -> str:
+    """Return the full name of what is counted as `name`: NumPy's functions are counted without ``numpy.``."""
+    return name if name.startswith("scipy.") else f"numpy.{name}"
+
+
+def user_frame() -> FrameType:
+    """Return the innermost frame that is the user's: neither oxinp's nor NumPy's or SciPy's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _package_of(frame) in _NOT_THE_USERS:
+        frame = frame.f_back
+    return frame
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return NumPy's name for a function of its: ``cumsum``, ``linalg.svd``, ``ndarray.sort``."""
+    module = getattr(function, "__module__", None) or ""
+    name = str(getattr(function, "__qualname__", None) or getattr(function, "__name__", function))
+    chapter = module.removeprefix("numpy").removeprefix(".")
+    return f"{chapter}.{name}" if chapter and not chapter.startswith("_") else name
+
+
+types.fall_back = call

@@ -1,0 +1,270 @@
+"""Sharing: memory that others hold, too: what is lent to them and what is taken from them, without a copy.
+
+The host side of a storage is lent by pinning it, its device side by marking it `SHARED`; `storage` says what both mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary, ref
+
+import numpy as np
+
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.expr import leaf
+from oxinp._core.lazy.handle import (
+    Handle,
+    device_value,
+    fetch_storage,
+    host_bytes,
+    host_layout,
+    host_view,
+    is_dense,
+    seen_at,
+)
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import types
+from oxinp._core.lazy.views import NumpyArray
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import (
+    SHARED,
+    Pin,
+    Storage,
+    Value,
+    is_pinned,
+    is_shared,
+    make_storage,
+    next_mask,
+    pinned,
+)
+from oxinp._runtime import hooks
+
+_new = object.__new__
+_BYTE = np.dtype("V1")
+_ALIGNMENT = 256  # of Buffers, and of what any allocator of device memory gives
+
+# Storages whose Buffer others hold, by its address.
+_shared: WeakValueDictionary[int, Storage] = WeakValueDictionary()
+
+
+def _own_no_more(handle: Handle) -> None:
+    """Let the array that owns a storage write to it in place from now on, as its views do."""
+    owner = handle if handle._view is None or not isinstance(handle._view[0], Handle) else handle._view[0]
+    if owner._view is None:
+        owner._view = (None, True)
+
+
+def _wrap(storage: Storage, layout: Layout, base: Any, *, writeable: bool) -> Any:
+    array = _new(types.ndarray)
+    array._layout = layout
+    array._storage = storage
+    array._view = (base, writeable)
+    array._cache = None
+    return array
+
+
+# -- the host side -----------------------------------------------------------------------------------------------------
+
+
+def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
+    """Return a NumPy array over the very elements of an array of ours, which others may keep and write to.
+
+    The storage is pinned to the host until that array and all its views are gone. Of an array whose elements others
+    hold on the device it is a read-only copy.
+
+    Parameters
+    ----------
+    handle : Handle
+    forever : bool
+        Others will go by the address, whatever becomes of the NumPy array.
+    """
+    storage = handle._storage
+    with LOCK:
+        if is_shared(storage):
+            lent = host_view(handle)
+            lent.flags.writeable = False
+            return lent
+        host = fetch_storage(storage)
+        if host.dtype.hasobject:  # never anywhere else
+            lent = host_view(handle).view()
+        else:
+            storage.value = None
+            pin = pinned(storage)
+            pin.buffer = None
+            # Over a buffer that is no array, so that views of it keep this very array alive, not only its memory.
+            lent = seen_at(host_bytes(host).data, handle._layout)
+            pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
+            pin.is_forever |= forever
+        if handle._view is not None and not handle._view[1]:
+            lent.flags.writeable = False
+        return lent
+
+
+def adopt_host(array: NumpyArray, base: Any = None) -> Any:
+    """Return an array of ours over the memory of a NumPy array that others hold and may write to."""
+    whole, layout = array, None
+    if not is_dense(array):
+        low, high = np.lib.array_utils.byte_bounds(array)
+        whole = np.asarray(_Bytes(array, low, high - low))
+        layout = Layout.at(array.dtype, array.shape, array.strides, array.ctypes.data - low)
+    storage = make_storage(None, whole)
+    if not (whole.dtype.hasobject or isinstance(array.base, bytes)):  # of which neither ever changes under us
+        pin = storage.stale = Pin()
+        pin.is_forever = True
+    return _wrap(
+        storage, layout or host_layout(whole), array.base if base is None else base, writeable=array.flags.writeable
+    )
+
+
+class _Bytes:
+    """The memory that an array with gaps lies in, as NumPy takes it."""
+
+    def __init__(self, array: NumpyArray, address: int, nbytes: int) -> None:
+        self.array = array
+        self.__array_interface__ = {
+            "data": (address, not array.flags.writeable),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+# -- the device side ---------------------------------------------------------------------------------------------------
+
+
+class ForeignBuffer:
+    """Device memory of others, kept by what keeps them from freeing it.
+
+    Attributes
+    ----------
+    ptr : int
+        Device address, a multiple of 256, at or before the first byte.
+    owner : object
+        Whose end gives the memory back.
+    """
+
+    __slots__ = ("__weakref__", "_outlive", "owner", "ptr")
+
+    def __init__(self, ptr: int, owner: Any) -> None:
+        self.ptr = ptr
+        self.owner = owner
+        self._outlive = device().outlive
+
+    def __del__(self) -> None:
+        # Its owner knows nothing of the work queued here that may still use it.
+        self._outlive(self.owner)
+
+    @property
+    def buffer(self) -> ForeignBuffer:
+        """Itself, as a Buffer of ours."""
+        return self
+
+
+def share(handle: Handle) -> Any:
+    """Return the Buffer that an array's elements lie in, for others to keep; they may read and write it at any time.
+
+    Everything that is pending and reads it is launched first. The first element lies at ``handle._layout.offset``.
+
+    Raises
+    ------
+    BufferError
+        Others hold the host side.
+    Unsupported
+        The dtype has no place on the device.
+    """
+    storage = handle._storage
+    with LOCK:
+        value = _on_device(storage)
+        graph, (buffer,), mask = value
+        if not mask & SHARED:
+            schedule.flush_readers(value)
+            _own_no_more(handle)
+            storage.value = (leaf(Layout.of(_BYTE, (graph.layout.nbytes,))), (buffer,), mask | SHARED)
+            storage.host = None
+            storage.stale = None
+            _shared[buffer.ptr] = storage
+        return buffer
+
+
+def _on_device(storage: Storage) -> Value:
+    """Return the device side of a storage, computed or uploaded; under the scheduler's lock."""
+    if not is_pinned(storage):
+        device_value(storage)
+        if storage.value is not None:  # else it has been pinned since
+            return schedule.materialise(storage)
+    raise BufferError(
+        "others hold this array's memory on the host (its ctypes, data, flat or buffer), or a call of NumPy's is "
+        "writing to it: copy it"
+    )
+
+
+def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -> Any:
+    """Return an array of ours over device memory of others, or of ours if the address is one that was shared.
+
+    Parameters
+    ----------
+    address : int
+        Of the first element.
+    layout : Layout
+        At offset 0.
+    owner : object
+        What keeps the memory; it becomes the array's `base`.
+    writeable : bool
+
+    Raises
+    ------
+    BufferError
+        Kernels here cannot use the memory.
+    """
+    low, high = layout.byte_bounds
+    device().order((address + low, True))  # what others did to it, this thread's stream waits for
+    for ptr, storage in _shared.items():
+        value = storage.value
+        if value is not None and ptr <= address + low and address + high <= ptr + value[0].layout.nbytes:
+            return _wrap(storage, _moved(layout, address - ptr), owner, writeable=writeable)
+    device().check_address(address + low)
+    ptr = (address + low) // _ALIGNMENT * _ALIGNMENT
+    buffer: Any = ForeignBuffer(ptr, owner)
+    value = leaf(Layout.of(_BYTE, (address + high - ptr,))), (buffer,), next_mask() | SHARED
+    storage = make_storage(value, None)
+    _shared[ptr] = storage
+    return _wrap(storage, _moved(layout, address - ptr), owner, writeable=writeable)
+
+
+def _moved(layout: Layout, offset: int) -> Layout:
+    return Layout.at(layout.dtype, layout.shape, layout.strides, offset)
+
+
+def borrow(handle: Handle) -> Any:
+    """Return the Buffer that an array's elements lie in, for one use that is queued next, and may write to it.
+
+    Everything that is pending and reads it is launched first.
+    """
+    storage = handle._storage
+    with LOCK:
+        value = _on_device(storage)
+        schedule.flush_readers(value)
+        storage.host = None
+        storage.stale = None
+        return value[1][0]
+
+
+def _address(value: Any, is_kept: bool) -> hooks.DeviceAddress | None:
+    if not isinstance(value, Handle):
+        return None
+    buffer = share(value) if is_kept else borrow(value)
+    layout = value._layout
+    low, high = layout.byte_bounds if layout.size else (0, 0)
+    return hooks.DeviceAddress(buffer.ptr + layout.offset, high - low, layout.is_contiguous, buffer)
+
+
+hooks.addresses.append(_address)
+
+
+def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
+    """Copy bytes of a host copy of a shared storage to where others see them."""
+    with LOCK:
+        assert storage.value is not None
+        if high > low:
+            device().upload(storage.value[1][0].ptr + low, host_bytes(host)[low:high])

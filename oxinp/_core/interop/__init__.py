@@ -1,0 +1,1 @@
+"""Arrays to and from other libraries without a copy."""

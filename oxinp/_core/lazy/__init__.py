@@ -1,0 +1,1 @@
+"""What is pending: expressions, their recording, the scheduler that fuses and launches, and placement."""

@@ -1,0 +1,205 @@
+"""Operations that have been asked for and have not run, so that what is made of their results can become part of them.
+
+A `Pending` stands where the Buffer of a result would: in the value of the result's storage, and among the leaves of
+what is recorded on it. Nothing else knows of it. Whoever asks where it lies has the operation run; and what is pending,
+elementwise, and the only one to use the result, is computed in the operation's own kernel instead.
+
+It is sound as recording is (see `schedule`): the operands are Buffers, whose bytes change only after every call that
+reads them has run. Whether something else uses a result decides speed alone: one that was wrongly thought to be used by
+nothing else would be computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.explain import REPORTS, note
+from oxinp._core.lazy.op import BoundOp
+
+if TYPE_CHECKING:
+    from oxinp._core.memory.storage import Storage
+    from oxinp._runtime.memory import Buffer
+
+CALLS: dict[ref[Call], None] = {}
+"""The calls that have not run, in their order: a weak set takes microseconds to ask."""
+
+MAX_CALLS = 64
+"""Calls that wait: beyond, all are run, for they keep their operands."""
+
+_OF_BUFFERS = frozenset({"nbytes", "_block"})
+
+
+class AtWork:
+    """What the thread that holds the lock computes now, or writes to.
+
+    Attributes
+    ----------
+    storage : Storage, Call or None
+    """
+
+    __slots__ = ("storage",)
+
+    def __init__(self) -> None:
+        self.storage: Any = None
+
+
+at_work = AtWork()
+
+
+class Call:
+    """An operation that has been asked for.
+
+    Attributes
+    ----------
+    bound : BoundOp
+    leaves : tuple or None
+        What it is applied to: Buffers, Leaves, Pendings and scalars; None once it has run.
+    mask : int
+        Of the leaves, see `storage`.
+    results : tuple of weak references
+        To a Pending per result.
+    lines, offset, origin
+        As a storage's.
+    """
+
+    __slots__ = ("__weakref__", "_entry", "bound", "leaves", "lines", "mask", "offset", "origin", "results")
+
+    lines: Any
+    offset: int
+    origin: Any
+
+    def __init__(self, bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> None:
+        self.bound = bound
+        self.leaves: tuple[Any, ...] | None = leaves
+        self.mask = mask
+        self.results: tuple[ref[Pending], ...] = ()
+        self.wait()
+
+    def wait(self) -> None:
+        """Enter it among `CALLS`."""
+        self._entry = ref(self, _forget)
+        CALLS[self._entry] = None
+
+    def run(self) -> None:
+        """Enqueue the operation, if that has not been done."""
+        attempt(self._run)
+
+    def _run(self) -> None:
+        leaves = self.leaves
+        if leaves is None:
+            return
+        CALLS.pop(self._entry, None)
+        outer, at_work.storage = at_work.storage, self
+        try:
+            buffers = self.bound.run(leaves)
+        except BaseException:
+            self.wait()
+            raise
+        finally:
+            at_work.storage = outer
+        if self.leaves is None:  # it was run to free memory for these very Buffers
+            return
+        self.leaves = None
+        for reference, buffer in zip(self.results, buffers, strict=True):
+            result = reference()
+            if result is not None:
+                result.settle(buffer)
+        if REPORTS:
+            nbytes = sum(layout.nbytes for layout in self.bound.layouts)
+            note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+
+    def reads(self, entry: Any) -> bool:
+        """Whether it is applied to a leaf."""
+        return any(leaf is entry for leaf in self.leaves or ())
+
+
+def _forget(entry: ref[Call]) -> None:
+    CALLS.pop(entry, None)
+
+
+class Pending:
+    """A result of a call: the memory that it will be in, computed when `ptr` is first read.
+
+    Attributes
+    ----------
+    call : Call or None
+        None once it has run.
+    owner : weak reference or None
+        To the storage whose value it is.
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "call", "owner")
+
+    def __init__(self, call: Call) -> None:
+        self.call: Call | None = call
+        self.owner: ref[Storage] | None = None
+        self._buffer: Any = None
+
+    @property
+    def buffer(self) -> Pending:
+        """Itself, as a Buffer."""
+        return self
+
+    @property
+    def ptr(self) -> int:
+        """As a Buffer's; the call is run for whoever asks."""
+        call = self.call
+        if call is not None:
+            call.run()
+        return self._buffer.ptr  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        """What else a Buffer has."""
+        if name not in _OF_BUFFERS:
+            raise AttributeError(name)
+        call = self.call
+        if call is not None:
+            call.run()
+        return getattr(self._buffer, name)
+
+    def settle(self, buffer: Buffer) -> None:
+        """Say where the result is."""
+        self._buffer = buffer
+        self.call = None
+
+    def is_held(self) -> bool:
+        """Whether an array has the result itself."""
+        owner = None if self.owner is None else self.owner()
+        value = None if owner is None else owner.value
+        return value is not None and not value[0].nodes and value[1][0] is self
+
+    def num_readers(self, storages: Sequence[Storage]) -> int:
+        """How many of these have pending values that read it, and how many calls that wait do."""
+        values = [storage.value for storage in storages]
+        count = sum(value is not None and any(entry is self for entry in value[1]) for value in values)
+        calls = [call for reference in tuple(CALLS) if (call := reference()) is not None]
+        return count + sum(call.reads(self) for call in calls)
+
+
+def is_waiting(value: Any) -> bool:
+    """Whether a value is pending: a chain that has not been computed, or the result of a call that has not run."""
+    if value[0].nodes:
+        return True
+    entry = value[1][0] if value[1] else None
+    return type(entry) is Pending and entry.call is not None
+
+
+def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, list[Pending]]:
+    """Ask for an operation; return the call and its results, which somebody has to keep or it will not run."""
+    if len(CALLS) >= MAX_CALLS:
+        run_calls()
+    call = Call(bound, leaves, mask)
+    results = [Pending(call) for _ in bound.layouts]
+    call.results = tuple([ref(result) for result in results])
+    return call, results
+
+
+def run_calls(is_meant: Callable[[Call], object] | None = None) -> None:
+    """Run the calls that wait, all or some of them."""
+    for reference in tuple(CALLS):
+        call = reference()
+        if call is not None and (is_meant is None or is_meant(call)):
+            call.run()

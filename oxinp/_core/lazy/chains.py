@@ -1,0 +1,169 @@
+"""Chains: how elementwise graphs run, and what kernels know of them.
+
+A chain is planned once per graph and set of outputs; `lazy.executor` runs it. Which kernel serves which layouts is
+`_kernels`' business; this module only translates.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy.building import missing
+from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
+from oxinp._core.lazy.op import kinds_of
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Leaf, next_mask
+from oxinp._kernels.problem import Instr, Operand, ScalarOperand
+from oxinp._runtime import hooks
+
+if TYPE_CHECKING:
+    from oxinp._core.memory.storage import Value
+    from oxinp._ptx.types import Type
+    from oxinp._runtime.memory import Buffer
+
+
+ELEMENTWISE = "oxinp._kernels.elementwise.plan"  # imported while the driver starts, see `hooks.while_starting`
+
+MAX_OUTPUTS = 8
+MAX_PROGRAMS = 256  # of one graph: outputs into that many layouts
+
+hooks.while_starting.append(lambda: importlib.import_module(ELEMENTWISE))
+
+
+def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: Layout | None = None) -> Executable:
+    """Return what runs a graph under the present settings.
+
+    Parameters
+    ----------
+    graph : Graph
+    interior : tuple of (int, Layout)
+        Numbers of interior values to store as well, each into a new Buffer in that layout.
+    target : Layout or None
+        Where the result goes, if not into a new contiguous Buffer.
+    """
+    if target is not None:
+        target = target.form
+    key = keyed(target or interior)
+    found: Executable | None = graph.programs.get(key)
+    if found is None or found.version != config.version:
+        outputs = ((graph.result, graph.layout if target is None else target), *interior)
+        missing(lambda: _build(graph, key, outputs))
+        found = graph.programs[key]
+    return found
+
+
+def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> None:
+    made = _compiled(graph, outputs)
+    if len(graph.programs) >= MAX_PROGRAMS:
+        graph.programs.clear()
+    graph.programs[key] = made
+    if not key:
+        graph.program = made
+
+
+def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:
+    structure = graph.structure
+    key = tuple([(number, layout.dtype) for number, layout in outputs])
+    planner = structure.plans.get(key)
+    if planner is None:
+        module = importlib.import_module(ELEMENTWISE)
+        planner = structure.plans[key] = module.Elementwise(
+            input_types(structure),
+            instructions(structure),
+            [(number, DEVICE_TYPES[dtype]) for number, dtype in key],
+        )
+    layouts = [layout for _, layout in outputs]
+    layouts += [entry for entry in graph.leaves if isinstance(entry, Layout)]
+    size = graph.layout.size
+    if size and all(layout.is_contiguous and layout.is_aligned for layout in layouts):
+        plan = planner.plan_flat(size, tuple([layout.alignment for layout in layouts]), device().capability)
+    else:
+        plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
+    made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
+    made.leaf = leaf(outputs[0][1])
+    return made
+
+
+def describe(graph: Graph) -> str:
+    """Say in a few words what one kernel computes."""
+    names = [node.name for node in graph.nodes] or ["copy"]
+    return f"{' '.join(names)} -> {graph.dtype} {graph.layout.shape}"
+
+
+def inputs(graph: Graph) -> tuple[Any, ...]:
+    """Return the graph's leaves as kernel operands."""
+    return tuple(
+        [operand(entry) if isinstance(entry, Layout) else ScalarOperand(DEVICE_TYPES[entry]) for entry in graph.leaves]
+    )
+
+
+def input_types(structure: Structure) -> list[tuple[Type, bool]]:
+    """Return of every leaf the type, and whether it is an array."""
+    types = [DEVICE_TYPES[np.dtype(kind)] for kind in structure.kinds]
+    return list(zip(types, structure.are_arrays, strict=True))
+
+
+def arrays(graph: Graph) -> list[Operand]:
+    """Return the graph's leaves that are arrays as kernel operands."""
+    return [operand(entry) for entry in graph.leaves if isinstance(entry, Layout)]
+
+
+def operand(layout: Layout) -> Operand:
+    """Return a layout as a kernel operand.
+
+    Raises
+    ------
+    Unsupported
+        Elements do not lie at multiples of their size: a kernel that touched them would end the context.
+    """
+    if not layout.is_aligned:
+        raise Unsupported("elements that do not lie at multiples of their size")
+    return Operand(DEVICE_TYPES[layout.dtype], layout.element_strides, layout.alignment)
+
+
+def instructions(graph: Graph | Structure) -> tuple[Instr, ...]:
+    """Return the graph's nodes as kernel instructions."""
+    structure = graph.structure if isinstance(graph, Graph) else graph
+    made: tuple[Instr, ...] | None = structure.plans.get("instructions")
+    if made is None:
+        made = tuple([Instr(node.lower, DEVICE_TYPES[node.dtype], node.args) for node in structure.nodes])
+        structure.plans["instructions"] = made
+    return made
+
+
+def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
+    """Return the graph that copies and casts what lies in `layout` to a new array; one per layout and dtype."""
+    source = leaf(layout)
+    graph: Graph | None = source.programs.get(("copy", dtype))
+    if graph is None:
+        node = Node(cast(layout.dtype, dtype), dtype, (0,))
+        graph = source.programs["copy", dtype] = Graph.of(Layout.of(dtype, layout.shape), (layout,), (node,), 1)
+        graph.is_copy = dtype == layout.dtype
+    return graph
+
+
+def on_device(layout: Layout, buffer: Buffer) -> Value:
+    """Return the value of a storage whose elements lie in `layout` in a Buffer that is new."""
+    return leaf(layout), (buffer,), next_mask()
+
+
+def read(layout: Layout, value: Value) -> Value:
+    """Return what lies in `layout` in the Buffer of a storage that is on the device."""
+    buffer = value[1][0]
+    graph = layout.read
+    if graph is None:
+        graph = layout.read = leaf(layout.form)
+    offset = layout.offset
+    if offset == 0:
+        return graph, (buffer,), value[2]
+    entry = Leaf()
+    entry.buffer = buffer
+    entry.ptr = buffer.ptr + offset
+    return graph, (entry,), value[2]

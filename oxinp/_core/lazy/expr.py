@@ -1,0 +1,556 @@
+"""Expressions: graphs of elementwise operations over leaves of one shape.
+
+A `Graph` says what is computed and on which layouts, never on which buffers: the buffers and scalars it is applied to
+travel beside it as a flat tuple of leaves. Recording an operation on operands that were seen before is therefore one
+dictionary hit, (operand graphs) -> `Record`, and everything that follows from shapes, dtypes and layouts (errors,
+result layout, kernel, launch geometry) is found once per combination.
+
+What a graph computes, apart from where its leaves lie, is its `Structure`. Structures are hash-consed, and what an
+operation makes of operands of given structures is remembered: an operation on new layouts whose structure is known
+costs arithmetic on the layouts, no search for dtypes, no numbering of nodes and no planning.
+
+Values of a graph are numbered: leaf ``i`` is ``i``, node ``j`` is ``len(leaves) + j``. Every node has the graph's
+shape; broadcasting happens at leaves, so an operand of another shape that is still pending is materialised first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
+from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.recent import Recent
+
+MAX_NODES = 64
+MAX_LEAVES = 24
+MAX_NDIM = 8
+MAX_SCALAR_NODES = 3
+MAX_SCALAR_USES = 1 << 17
+
+UNKNOWN = Layout.at(np.dtype(np.bool_), (1,), (-1,), 0)
+"""The layout of a result that only NumPy knows: one that no new array has."""
+
+
+class Unsupported(Exception):
+    """Raised before anything is written where the device has no kernel for an operation; says why."""
+
+
+class Node(NamedTuple):
+    """One operation of a graph: how it is lowered, the dtype it gives, and the numbers of the values it takes."""
+
+    lower: Callable[..., Any]
+    dtype: np.dtype[Any]
+    args: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return getattr(self.lower, "__name__", "?").strip("_")
+
+
+class Structure:
+    """What graphs compute, whatever the layouts of their leaves; made by `structure_of`, equal ones are one object.
+
+    Attributes
+    ----------
+    kinds : tuple of numpy.dtype or type
+        Of every leaf; a Python type for a scalar that promotes weakly.
+    are_arrays : tuple of bool
+        Which leaves are arrays; the others are scalars.
+    nodes : tuple of Node
+        In the order of evaluation, each distinct one once; empty for a leaf.
+    result : int
+        Number of the value that is the result.
+    dtype : numpy.dtype
+        Of the result.
+    plans : dict
+        What planners keep of it, by the use it is put to.
+    interior : dict
+        Other structures that it computes on the way, and the numbers of their results; see `schedule`.
+    """
+
+    __slots__ = ("are_arrays", "dtype", "interior", "kinds", "nodes", "plans", "result")
+
+    def __init__(
+        self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
+    ) -> None:
+        self.kinds = kinds
+        self.are_arrays = are_arrays
+        self.nodes = nodes
+        self.result = result
+        own = result - len(kinds)
+        self.dtype = nodes[own].dtype if own >= 0 else np.dtype(kinds[result])
+        self.plans: dict[Any, Any] = {}
+        self.interior: dict[Any, int | None] = {}
+
+
+_STRUCTURES = Recent(1 << 12)
+
+
+def structure_of(
+    kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
+) -> Structure:
+    """Return the structure of these leaves and nodes."""
+    numbers = tuple([getattr(kind, "num", -1) for kind in kinds])  # see `Layout.of`
+    key = (kinds, numbers, are_arrays, nodes, result)
+    structure: Structure | None = _STRUCTURES.get(key) or _STRUCTURES.recall(key)
+    if structure is None:
+        structure = Structure(kinds, are_arrays, nodes, result)
+        _STRUCTURES.remember(key, structure)
+    return structure
+
+
+class Graph:
+    """What is computed on which layouts.
+
+    Attributes
+    ----------
+    structure : Structure
+    layout : Layout
+        Of the result: dense and at offset 0, but for a leaf graph, where it is the leaf's own.
+    leaves : tuple of Layout or numpy.dtype
+        Array leaves by the form of their layout, each broadcast to the graph's shape; scalar leaves by dtype.
+    nodes : tuple of Node
+        The structure's; empty for a leaf graph.
+    result : int
+        The structure's.
+    program : object or None
+        How the scheduler runs it, with no output but the result; found at the first flush.
+    programs : dict
+        How it runs with other outputs or into other layouts.
+    views : dict or None
+        What views of the result are as graphs of their own, see `fused_view`.
+    """
+
+    __slots__ = (
+        "is_copy",
+        "is_scalar",
+        "layout",
+        "leaves",
+        "nodes",
+        "program",
+        "programs",
+        "result",
+        "shape",
+        "structure",
+        "views",
+    )
+
+    def __init__(self, structure: Structure, layout: Layout, leaves: tuple[Any, ...]) -> None:
+        self.structure = structure
+        self.layout = layout
+        self.leaves = leaves
+        self.nodes = structure.nodes
+        self.result = structure.result
+        self.shape = layout.shape
+        self.program: Any = None
+        self.programs: dict[Any, Any] = {}
+        self.views: dict[Layout, Any] | None = None
+        self.is_scalar = False
+        self.is_copy = False
+
+    @staticmethod
+    def of(layout: Layout, leaves: tuple[Any, ...], nodes: tuple[Node, ...], result: int) -> Graph:
+        """Return the graph of some nodes over leaves: layouts of arrays, dtypes of scalars."""
+        are_arrays = tuple([isinstance(entry, Layout) for entry in leaves])
+        kinds = tuple([entry.dtype if isinstance(entry, Layout) else entry for entry in leaves])
+        return Graph(structure_of(kinds, are_arrays, nodes, result), layout, leaves)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the result."""
+        return self.layout.dtype
+
+
+class Record:
+    """What recording an operation on given operand graphs comes to.
+
+    Attributes
+    ----------
+    graph : Graph or None
+        The recorded graph; None where the device cannot do it, for `reason`.
+    flush : tuple of int
+        Operands that must be materialised before recording again (then `graph` is None too).
+    convert : tuple of callables or None
+        For scalar operands, how the value becomes a kernel parameter.
+    scalars : tuple of (int, callable)
+        The same, with where each of them stands among the leaves.
+    cost : float
+        Bytes of the largest operand or result times the operation's weight: placement compares it to the threshold.
+    layout : Layout or None
+        Of the result, also where the device cannot compute it.
+    is_checked : bool
+        NumPy lets the result be written to its layout's dtype, at least if all operands are arrays.
+    """
+
+    __slots__ = ("convert", "cost", "flush", "graph", "is_checked", "layout", "reason", "scalars")
+
+    def __init__(
+        self,
+        graph: Graph | None,
+        cost: float = 0.0,
+        flush: tuple[int, ...] = (),
+        reason: str = "",
+        layout: Layout | None = None,
+    ) -> None:
+        self.graph = graph
+        self.layout: Any = layout if graph is None else graph.layout
+        self.cost = cost
+        self.flush = flush
+        self.reason = reason
+        self.is_checked = False
+        self.convert: Any = None
+        self.scalars: tuple[tuple[int, Callable[[Any], Any]], ...] = ()
+
+
+class Loop(NamedTuple):
+    """An operation at given operand dtypes: what the operands are cast to, what comes out, how it is lowered."""
+
+    inputs: tuple[np.dtype[Any], ...]
+    output: np.dtype[Any]
+    lower: Callable[..., Any]
+
+
+MAX_RECORDS = 1 << 13
+"""Records kept, over all operations: beyond, those go that were not used since as many others were entered."""
+
+_TABLES: list[Recent] = []
+_num_entered = 0  # since the tables were last aged
+
+
+def new_table() -> Recent:
+    """Return a table of records that `remember` bounds."""
+    table = Recent(MAX_RECORDS)
+    _TABLES.append(table)
+    return table
+
+
+def remember(table: Recent, key: Any, record: Any) -> None:
+    """Enter a record into a table."""
+    global _num_entered
+    table[key] = record
+    _num_entered += 1
+    if _num_entered > MAX_RECORDS:
+        _num_entered = 0
+        for other in _TABLES:
+            other.age()
+
+
+class Operation:
+    """Something that can be recorded elementwise.
+
+    Parameters
+    ----------
+    name : str
+        As NumPy calls it.
+    find_loop : callable
+        Operand dtypes (or Python's int, float, complex for weak scalars) -> Loop; raises TypeError as NumPy would, or
+        Unsupported.
+    weight : float
+        Cost of one element relative to an addition's.
+    takes_any_integer : bool
+        Python integers beyond the loop's dtype are no error, as in comparisons.
+
+    Attributes
+    ----------
+    outputs : tuple of Operation
+        Itself, or of an operation of several outputs those of all: what is computed for one is computed with the
+        others, in one kernel.
+    """
+
+    __slots__ = ("find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
+
+    def __init__(
+        self,
+        name: str,
+        find_loop: Callable[[tuple[Any, ...]], Loop],
+        weight: float = 1.0,
+        *,
+        takes_any_integer: bool = False,
+    ) -> None:
+        self.takes_any_integer = takes_any_integer
+        self.name = name
+        self.find_loop = find_loop
+        self.weight = weight
+        self.outputs: tuple[Operation, ...] = (self,)
+        self.joins = new_table()  # (structures, positions, dtype that is prescribed or None) -> Join
+        self.records = new_table()
+        self.pairs = new_table()  # (graph, graph or scalar type) of two operands that share no leaf
+
+
+def leaf(layout: Layout) -> Graph:
+    """Return the graph of a value that lies on the device in `layout`."""
+    graph: Graph | None = layout.graph
+    if graph is None:
+        dtype = layout.dtype
+        structure = _LEAVES.get((dtype, dtype.num))
+        if structure is None:
+            structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
+        graph = layout.graph = Graph(structure, layout, (layout,))
+    return graph
+
+
+_LEAVES: dict[Any, Structure] = {}
+_SCALARS: dict[Any, Graph] = {}
+
+
+def scalar(kind: Any) -> Graph:
+    """Return the graph of a scalar: of a Python type, which promotes weakly, or of a dtype."""
+    key = kind if isinstance(kind, type) else (kind, kind.num)
+    graph = _SCALARS.get(key)
+    if graph is None:
+        structure = structure_of((kind,), (False,), (), 0)
+        graph = _SCALARS[key] = Graph(structure, Layout.of(np.dtype(kind), ()), (kind,))
+        graph.is_scalar = True
+    return graph
+
+
+class Join(NamedTuple):
+    """What an operation on operands of given structures is, whatever their layouts.
+
+    Attributes
+    ----------
+    structure : Structure or None
+        None where the device cannot do it, for `reason`, or where it would be too large for a kernel.
+    sources : tuple of (int, int)
+        For every leaf of the structure the operand it comes from, and its place among that operand's leaves.
+    loop : Loop or None
+    scalars : tuple of (int, callable)
+        Leaves that are operands by value, and what their values become.
+    convert : tuple of callables or None
+        The same by operand.
+    reason : str
+    """
+
+    structure: Structure | None
+    sources: tuple[tuple[int, int], ...] = ()
+    loop: Loop | None = None
+    scalars: tuple[tuple[int, Callable[[Any], Any]], ...] = ()
+    convert: Any = None
+    reason: str = ""
+
+
+def combine(
+    operation: Operation,
+    graphs: tuple[Graph, ...],
+    positions: tuple[tuple[int, ...], ...] | None,
+    target: Layout | None = None,
+) -> Record:
+    """Find what `operation` on operands with these graphs comes to.
+
+    Parameters
+    ----------
+    operation : Operation
+    graphs : tuple of Graph
+        The operands'.
+    positions : tuple of tuples of int
+        For every operand, where its leaves stand in the joined leaves: leaves that are one Buffer read through one
+        layout share a place. None where none do.
+    target : Layout or None
+        The result's layout, if it is prescribed: it is cast to its dtype (whether that is allowed is the caller's to
+        check) and broadcast to its shape, which the operands' own must be broadcastable to.
+
+    Raises
+    ------
+    ValueError
+        Where NumPy cannot broadcast the operands.
+    TypeError
+        Where NumPy has no loop.
+    """
+    key = (tuple([g.structure for g in graphs]), positions, None if target is None else target.dtype)
+    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    if join is None:
+        join = _join(operation, *key)
+        remember(operation.joins, key, join)
+    loop = join.loop
+    if loop is None:
+        cost = operation.weight * max(g.layout.nbytes for g in graphs)
+        return Record(None, cost, reason=join.reason, layout=UNKNOWN)
+    out_shape = broadcast_shapes([g.layout.shape for g in graphs], None if target is None else target.shape)
+    layout = target or result_layout(loop.output, out_shape, [g.layout for g in graphs if not g.is_scalar])
+    cost = operation.weight * max(layout.nbytes, *[g.layout.nbytes for g in graphs])
+    if join.reason:
+        return Record(None, cost, reason=join.reason, layout=layout)
+    if len(out_shape) > MAX_NDIM:
+        return Record(None, cost, reason=f"{len(out_shape)} dimensions; kernels take {MAX_NDIM}", layout=layout)
+    pending = []
+    for i, g in enumerate(graphs):
+        if g.nodes:
+            pending.append(i)
+        elif not g.is_scalar and not g.layout.is_aligned:
+            return Record(None, cost, reason="elements that do not lie at multiples of their size", layout=layout)
+    structure = join.structure
+    if pending:
+        # The largest first: what it computes on the way may be the others.
+        pending.sort(key=lambda i: -len(graphs[i].nodes))
+        flush = tuple([i for i in pending if not _may_join(graphs[i], out_shape)])
+        if flush or structure is None:
+            return Record(None, cost, flush or tuple(pending), layout=layout)
+    assert structure is not None  # one operation on what is not pending is never too large
+    leaves = []
+    for (operand, place), is_array, kind in zip(join.sources, structure.are_arrays, structure.kinds, strict=True):
+        if is_array:
+            entry = graphs[operand].leaves[place]
+            leaves.append(entry if entry.shape == out_shape else entry.broadcast(out_shape))
+        else:
+            leaves.append(kind)
+    record = Record(Graph(structure, layout, tuple(leaves)), cost)
+    record.convert, record.scalars = join.convert, join.scalars
+    return record
+
+
+def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
+    """Whether a pending operand becomes part of a graph of a shape: one of that shape, or a short chain of scalars.
+
+    Such a chain is computed again for each element, which takes less than a launch where there are not many.
+    """
+    is_short = not graph.shape and len(graph.nodes) <= MAX_SCALAR_NODES
+    return graph.shape == shape or (is_short and math.prod(shape) <= MAX_SCALAR_USES)
+
+
+def _join(
+    operation: Operation,
+    structures: tuple[Structure, ...],
+    positions: tuple[tuple[int, ...], ...] | None,
+    dtype: np.dtype[Any] | None,
+) -> Join:
+    """Number the operands' nodes together, cast to the loop's dtypes, and apply the operation."""
+    if positions is None:
+        positions = _apart([len(s.kinds) for s in structures])
+    are_values = [not s.are_arrays[0] and not s.nodes for s in structures]
+    kinds = tuple([s.kinds[0] if is_value else s.dtype for s, is_value in zip(structures, are_values, strict=True)])
+    try:
+        loop = operation.find_loop(kinds)
+    except Unsupported as why:
+        return Join(None, reason=str(why))
+    dtype = dtype or loop.output
+    needed = (*loop.inputs, loop.output, dtype, *[k for k, v in zip(kinds, are_values, strict=True) if not v])
+    missing = [d for d in needed if d not in DEVICE_TYPES]
+    if missing:
+        return Join(None, loop=loop, reason=f"dtype {missing[0]} has no kernels yet")
+    sources: dict[int, tuple[int, int]] = {}
+    leaf_kinds: dict[int, Any] = {}
+    for operand, (s, places) in enumerate(zip(structures, positions, strict=True)):
+        for own, place in enumerate(places):
+            sources[place] = operand, own
+            leaf_kinds[place] = loop.inputs[operand] if are_values[operand] else s.kinds[own]
+    count = len(sources)
+    numbers: dict[Node, int] = {}
+    args = []
+    for s, places, is_value, wanted in zip(structures, positions, are_values, loop.inputs, strict=True):
+        value = add_nodes(numbers, s, places, count)
+        if not is_value and s.dtype != wanted:
+            value = _number(numbers, Node(cast(s.dtype, wanted), wanted, (value,)), count)
+        args.append(value)
+    result = -1
+    for output in operation.outputs:
+        its = loop if output is operation else output.find_loop(kinds)
+        number = _number(numbers, Node(its.lower, its.output, tuple(args)), count)
+        result = number if output is operation else result
+    if loop.output != dtype:
+        result = _number(numbers, Node(cast(loop.output, dtype), dtype, (result,)), count)
+    convert = tuple([scalar_value(d) if v else None for d, v in zip(loop.inputs, are_values, strict=True)])
+    scalars = tuple([(places[0], c) for places, c in zip(positions, convert, strict=True) if c is not None])
+    structure = None
+    if len(numbers) <= MAX_NODES and count <= MAX_LEAVES:
+        are_arrays = tuple([structures[sources[i][0]].are_arrays[sources[i][1]] for i in range(count)])
+        structure = structure_of(tuple([leaf_kinds[i] for i in range(count)]), are_arrays, tuple(numbers), result)
+    ordered = tuple([sources[i] for i in range(count)])
+    return Join(structure, ordered, loop, scalars, convert if scalars else None)
+
+
+def _apart(counts: list[int]) -> tuple[tuple[int, ...], ...]:
+    """Number the leaves of operands that share none."""
+    positions, start = [], 0
+    for count in counts:
+        positions.append(tuple(range(start, start + count)))
+        start += count
+    return tuple(positions)
+
+
+def add_nodes(numbers: dict[Node, int], part: Structure, places: tuple[int, ...], num_leaves: int) -> int:
+    """Number the nodes of `part` into `numbers`, its leaves standing at `places`; return the number of its result."""
+    values = list(places)
+    for node in part.nodes:
+        args = tuple([values[a] for a in node.args])
+        values.append(_number(numbers, Node(node.lower, node.dtype, args), num_leaves))
+    return values[part.result]
+
+
+def _number(numbers: dict[Node, int], node: Node, num_leaves: int) -> int:
+    number = numbers.get(node)
+    if number is None:
+        number = numbers[node] = num_leaves + len(numbers)
+    return number
+
+
+def find_value(whole: Structure, part: Structure, places: tuple[int, ...]) -> int | None:
+    """Return the number that `part`'s result has in `whole`, its leaves standing at `places`; None if it has none."""
+    count = len(whole.kinds)
+    numbers = {node: count + i for i, node in enumerate(whole.nodes)}
+    known = len(numbers)
+    number = add_nodes(numbers, part, places, count)
+    return number if len(numbers) == known else None
+
+
+_CASTS: dict[tuple[Any, Any], Callable[..., Any]] = {}
+
+
+def cast(source: np.dtype[Any], target: np.dtype[Any]) -> Callable[..., Any]:
+    """Return the lowering of a cast, with NumPy's values; of a dtype to itself, a copy."""
+    lower = _CASTS.get((source, target))
+    if lower is None:
+        if source == target:
+
+            def lower(k: Any, value: Any) -> Any:  # noqa: ARG001 - every lowering takes the builder
+                return value
+
+        else:
+
+            def lower(k: Any, value: Any) -> Any:
+                return k.cast(value, DEVICE_TYPES[target])
+
+        lower.__name__ = "copy" if source == target else "astype"
+        _CASTS[source, target] = lower
+    return lower
+
+
+def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the shape that operands of `shapes` broadcast to, or `target` where one is prescribed.
+
+    Raises
+    ------
+    ValueError
+        In NumPy's words.
+    """
+    if target is None:
+        first: tuple[int, ...] = ()
+        for found in shapes:
+            if found and found != first:
+                if first:
+                    break
+                first = found
+        else:
+            return first
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        msg = f"operands could not be broadcast together with shapes {_listed(shapes)}"
+        raise ValueError(msg) from None
+    if target is None or shape == target:
+        return shape
+    try:
+        if np.broadcast_shapes(shape, target) == target:
+            return target
+    except ValueError:
+        pass
+    msg = f"non-broadcastable output operand with shape {target} doesn't match the broadcast shape {shape}"
+    raise ValueError(msg)
+
+
+def _listed(shapes: list[tuple[int, ...]]) -> str:
+    return " ".join(str(s).replace(" ", "") for s in shapes) + " "

@@ -1,0 +1,365 @@
+"""Handle: what `ndarray` and `DeviceScalar` have in common, and moving what they hold between the sides.
+
+A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
+else (base, writeable). Its `_cache` is (host array, NumPy view): the view of the storage's host side, valid as long as
+that is the same array. What is made on the host has no layout until somebody asks for it: small programs never do.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.chains import on_device, read
+from oxinp._core.lazy.expr import Unsupported, leaf
+from oxinp._core.lazy.fused_views import fused_view
+from oxinp._core.lazy.placement import device
+from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
+from oxinp._core.memory.layout import Layout, address_of
+from oxinp._core.memory.storage import (
+    SHARED,
+    WRITING,
+    Pin,
+    Stale,
+    Storage,
+    Value,
+    drop_pin,
+    is_shared,
+    pinned,
+)
+from oxinp._runtime import here, hooks
+from oxinp._runtime.forking import free_in_children
+
+
+class Handle:
+    """A layout into a storage."""
+
+    __slots__ = ("__weakref__", "_cache", "_layout", "_storage", "_view")
+
+    _layout: Layout
+    _storage: Storage
+    _view: tuple[Any, bool] | None
+    _cache: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Find the layout of what was made on the host."""
+            if name != "_layout":
+                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(msg, name=name, obj=self)
+            host, seen = self._cache
+            if seen is host:
+                layout = host_layout(host)
+            else:
+                layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
+            self._layout = layout
+            return layout
+
+
+def host_layout(array: np.ndarray[Any, Any]) -> Layout:
+    """Return the layout of a NumPy array that owns its bytes."""
+    if array.flags.c_contiguous:
+        return Layout.of(array.dtype, array.shape)
+    return Layout.at(array.dtype, array.shape, array.strides, 0)
+
+
+def host_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the bytes of a dense array (in C, Fortran or any permuted order) as a flat uint8 view."""
+    return _in_order(array).reshape(-1).view(np.uint8)
+
+
+def _in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a dense array with its axes in the order in which its elements lie."""
+    if array.flags.c_contiguous:
+        return array
+    return array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+
+
+def is_dense(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the elements fill a block of memory without gaps, in some order of the axes."""
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return bool(array.flags.c_contiguous or array.transpose(order).flags.c_contiguous)
+
+
+def device_value(storage: Storage) -> Value:
+    """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
+    value = storage.value
+    if value is None:
+        with LOCK:
+            value = storage.value
+            if value is None:
+                value = _upload(storage)
+    return value
+
+
+def _upload(storage: Storage) -> Value:
+    host = storage.host
+    assert host is not None
+    if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
+        raise Unsupported(f"dtype {host.dtype} has no kernels yet")
+    backend = device()
+    if explain.REPORTS:
+        explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
+    drop_pin(storage)
+    stale = storage.stale
+    if stale is None or stale.is_pin:
+        stale = Stale(backend.allocate(host.nbytes), 0, host.nbytes)
+        if storage.stale is None:  # else it is pinned, perhaps only since it was asked for: this copy is not kept
+            storage.stale = stale  # from here on nobody writes to the host side without the lock
+    if stale.high > stale.low:
+        backend.upload(stale.buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+    value = on_device(host_layout(host), stale.buffer)
+    if storage.stale is stale:
+        storage.value = value
+        storage.stale = None
+    return value
+
+
+def expression(handle: Handle) -> Value:
+    """Return what a handle reads, as an expression on the device; what a view reads is materialised first."""
+    storage = handle._storage
+    layout = handle._layout
+    value = storage.value
+    if value is None:
+        value = device_value(storage)
+    graph = value[0]
+    if graph.layout is layout:
+        return value
+    if graph.nodes:
+        with LOCK:
+            value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
+    return read(layout, value)
+
+
+def chain(handle: Handle) -> Value:
+    """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
+    storage = handle._storage
+    layout = handle._layout
+    value = storage.value
+    if value is not None and value[0].nodes and value[0].layout is not layout:
+        viewed = fused_view(value, layout)
+        if viewed is not None:
+            return viewed
+    return expression(handle)
+
+
+def host_view(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the NumPy view of what a handle reads on the host side of its storage, downloading it if need be."""
+    cache = handle._cache
+    return cache[1] if cache is not None and cache[0] is handle._storage.host else host_and_view(handle)[1]
+
+
+def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the host side of a storage and the view of that very array; other threads may put another in its place."""
+    host = handle._storage.host
+    if host is None:
+        host = fetch_storage(handle._storage)
+    cache = handle._cache
+    if cache is not None and cache[0] is host:
+        return cache
+    layout = handle._layout
+    if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
+        view = host
+    elif host.dtype.hasobject:
+        view = _references_at(host, layout)
+    else:
+        view = seen_at(host_bytes(host), layout)
+    handle._cache = made = (host, view)
+    return made
+
+
+def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
+    """Return the NumPy array that lies in a layout in bytes, an array or another buffer."""
+    if layout.size:
+        return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
+    # NumPy checks strides against the memory even of no elements; where it lies still counts.
+    nowhere = np.asarray(memory, np.uint8).reshape(-1)[layout.offset : layout.offset].view(layout.dtype)
+    return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
+
+
+def _references_at(host: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
+    """Return what lies in a layout in an array of references to Python objects, which are not seen as bytes."""
+    memory = _in_order(host)
+    if layout.dtype == host.dtype and layout.is_contiguous and layout.size == host.size:
+        return memory.reshape(layout.shape)
+    if not layout.size:
+        return np.empty(layout.shape, layout.dtype)
+    return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
+
+
+def _await(storage: Storage) -> None:
+    """Wait for what a storage holds before the lock is taken: other threads have streams to queue on meanwhile."""
+    with LOCK:
+        value = storage.value
+        if value is None or storage.host is not None:
+            return
+        if not (value[0].is_copy and value[0].layout.size == 1):  # which `fetch` reads where it is
+            value = schedule.materialise(storage)
+    device().wait_until_written(value[1][0].ptr)
+
+
+def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
+    """Return the host side of a storage, downloading it whole if it is only on the device.
+
+    Of one whose device side others hold, it is a copy that is not kept.
+    """
+    if here.are_several:
+        _await(storage)
+    with LOCK:
+        if storage.host is None:
+            graph, leaves, mask = schedule.materialise(storage)
+            layout = graph.layout
+            host = np.empty(layout.nbytes, np.uint8)
+            if explain.REPORTS:
+                explain.note("copy", f"{layout.nbytes} B to the host", "read there")
+            if layout.nbytes:
+                device().download(host, leaves[0].ptr)
+            held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
+            if mask & SHARED:
+                return held
+            storage.host = held
+        return storage.host
+
+
+def fetch(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return a fresh NumPy array of what a handle reads, moving no more than that."""
+    storage = handle._storage
+    if here.are_several:
+        _await(storage)
+    with LOCK:
+        if storage.host is not None:
+            return host_view(handle).copy()
+        value = storage.value
+        assert value is not None
+        if value[0].is_copy and value[0].layout.size == 1:
+            layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
+        else:
+            schedule.materialise(storage)
+            graph, leaves, _ = expression(handle)
+            layout = graph.layout
+        ptr = leaves[0].ptr
+        if not layout.is_contiguous:
+            if not layout.is_aligned or layout.dtype not in DEVICE_TYPES:
+                return host_view(handle).copy()
+            _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
+            ptr = gathered.ptr
+        host = np.empty(layout.shape, layout.dtype)
+        if explain.REPORTS:
+            explain.note("copy", f"{host.nbytes} B to the host", "read there")
+        if host.nbytes:
+            device().download(host, ptr)
+        return host.reshape(handle._layout.shape)
+
+
+def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the host view of a handle for writing: the device side becomes stale where the view lies.
+
+    Whoever writes does so before giving up `LOCK`, or another thread's upload may miss it, and without running
+    code of the user's, whose reads may have it uploaded in this thread: `begin_writing` is for both.
+
+    Raises
+    ------
+    Unsupported
+        Others hold the device side: `exchange` is for that.
+    """
+    storage = handle._storage
+    if is_shared(storage):
+        raise Unsupported("memory that others hold")
+    low, high = handle._layout.byte_bounds
+    with LOCK:
+        view = host_view(handle)
+        value = storage.value
+        stale = storage.stale
+        if value is not None:
+            schedule.flush_readers(value)
+            storage.stale = Stale(value[1][0], low, high)
+            storage.value = None
+        elif stale is not None:
+            stale.low = min(stale.low, low)
+            stale.high = max(stale.high, high)
+    return view
+
+
+def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the host view of a handle for a call that writes to it: its storage is pinned until `end_writing`.
+
+    Raises
+    ------
+    Unsupported
+        As `writes_host`.
+    """
+    storage = handle._storage
+    if storage.host is not None and storage.value is None:
+        host, view = host_and_view(handle)
+        if storage.host is host and storage.stale is None and storage.value is None:
+            storage.stale = WRITING  # no other thread has run since the last three conditions
+            return view
+    with LOCK:
+        view = writes_host(handle)
+        pinned(storage).num_writers += 1
+    return view
+
+
+def compute_into(
+    compute: Callable[..., Any], operands: list[Any], keywords: dict[str, Any], outs: tuple[Handle | None, ...]
+) -> Any:
+    """Let NumPy compute, its results going to what handles read on the host; None stands for a new array."""
+    written = []
+    views: list[Any] = []
+    try:
+        for out in outs:
+            views.append(None if out is None else begin_writing(out))
+            if out is not None:
+                written.append(out._storage)
+        return compute(*operands, **{**keywords, "out": tuple(views)})
+    finally:
+        for storage in written:
+            end_writing(storage)
+
+
+def end_writing(storage: Storage) -> None:
+    """Note that a call that wrote to a storage's host side has ended, after `begin_writing` or `WRITING`."""
+    if storage.stale is WRITING:
+        storage.stale = None
+        return
+    with LOCK:
+        pin = storage.stale
+        if isinstance(pin, Pin):
+            pin.num_writers -= 1
+            drop_pin(storage)
+
+
+def leave_device() -> None:
+    """Bring to the host what is on the device, for the next operation may run elsewhere.
+
+    What others hold there stays, and so does what the garbage collector does not list (`gc.freeze`): `placement.device`
+    reaches it as long as no other device takes the place of this one.
+    """
+    schedule.flush_all()
+    for storage in [found for found in gc.get_objects() if type(found) is Storage]:
+        if is_shared(storage):
+            continue
+        if storage.value is not None:
+            fetch_storage(storage)
+        with LOCK:
+            if storage.host is not None:
+                storage.value = None
+            stale = storage.stale
+            if isinstance(stale, Pin):
+                stale.buffer = None
+            else:
+                storage.stale = None
+
+
+hooks.before_leaving.append(leave_device)
+
+# In a forked child nothing that is pending can be computed, and nobody holds the lock.
+free_in_children(LOCK)
+hooks.in_forked_child += [schedule.PENDING.clear, CALLS.clear]

@@ -1,0 +1,194 @@
+"""Operations that are not elementwise: the record that one is, and an operation bound to operands.
+
+Products, reductions, scans, gathers, sorts, transforms and factorisations are all `Op` records. NumPy's functions, the
+methods of arrays and SciPy's names are thin fronts over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from oxinp._config import config
+from oxinp._core.lazy.building import missing
+from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.expr import Graph, new_table, remember
+from oxinp._core.lazy.placement import keyed
+from oxinp._core.memory.layout import Layout
+from oxinp._ptx.frozen import Frozen
+
+if TYPE_CHECKING:
+    from oxinp._kernels.plan import Plan
+    from oxinp._runtime.memory import Buffer
+
+SPARE = "spare"
+"""The variant of a plan that is run where there is no memory for the workspace of another."""
+
+
+def _largest(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
+    """Return the bytes of the largest operand."""
+    return max([layout.nbytes for layout in layouts])
+
+
+class Op(Frozen, eq=False):
+    """An operation that is not elementwise, on N arrays, with N results.
+
+    Attributes
+    ----------
+    name : str
+        As users know it.
+    plan : callable
+        ``plan(bound, variant)`` -> Plan, for the device in use. Inputs are numbered as the leaves of all operands'
+        graphs, one after the other.
+    infer : callable
+        ``infer(layouts, parameters)`` -> layouts of the results. Raises NumPy's errors and `Unsupported`: nothing has
+        run.
+    host : callable or None
+        ``host(*arrays, *parameters)``: NumPy's or SciPy's function, of NumPy's arrays.
+    cost : callable
+        ``cost(layouts, parameters)`` -> what placement compares to the threshold.
+    takes_chains : bool
+        Operands may be chains of elementwise operations, which run in the operation's own kernel; else they are
+        computed before.
+    takes_views : bool
+        Operands may lie in memory anyhow; else they are made contiguous.
+    fuse : callable or None
+        ``fuse(bound, graph, place)`` -> the Plan of the operation and of what a graph makes of its first result, the
+        leaf of that graph at a place; None where no kernel does both. Its inputs are the operation's own, then the
+        graph's other leaves.
+    may_fuse : callable or None
+        ``may_fuse(bound, leaves)``: whether that is worth asking for these leaves.
+    gives_views : bool
+        The plan may be asked for a first result that lies in any layout: the variant is then that layout.
+    variant : callable or None
+        ``variant(bound, leaves)``: which of several plans is run for these leaves; None for the usual one.
+    has_spare : bool
+        There is a plan, of variant `SPARE`, with less workspace.
+    sized : callable or None
+        ``sized(bound, words)`` -> layouts of the results, of an operation whose plan reads words: sizes, or a status,
+        for which it raises. Such an operation runs at once.
+    mutates : tuple of int
+        Operands that are written to.
+    linear_in, vjp, batch, draws : object
+        Room for gradients, batching and tracing: operands that the results are linear in, the rule of the
+        vector-Jacobian product with what it keeps, the rule of batching, whether random numbers are drawn.
+    """
+
+    name: str
+    plan: Callable[[BoundOp, Any], Plan]
+    infer: Callable[[tuple[Layout, ...], Any], tuple[Layout, ...]] | None = None
+    host: Callable[..., Any] | None = None
+    cost: Callable[[tuple[Layout, ...], Any], float] = _largest
+    takes_chains: bool = False
+    takes_views: bool = False
+    fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
+    may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None
+    gives_views: bool = False
+    variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None
+    has_spare: bool = False
+    sized: Callable[[BoundOp, tuple[int, ...]], tuple[Layout, ...]] | None = None
+    mutates: tuple[int, ...] = ()
+    linear_in: tuple[int, ...] = ()
+    vjp: Any = None
+    batch: Any = None
+    draws: bool = False
+
+
+class BoundOp:
+    """An operation on operands of given graphs: what it gives, and how it runs, found once.
+
+    Parameters
+    ----------
+    op : Op
+    graphs : tuple of Graph
+        The operands'.
+    layouts : tuple of Layout
+        The results'; C order at offset 0 where the op says nothing else.
+    parameters : object
+        Of the operation: axes, flags.
+    """
+
+    __slots__ = ("executables", "fused", "graphs", "kinds", "layouts", "op", "parameters")
+
+    def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
+        self.op = op
+        self.graphs = graphs
+        self.layouts = layouts
+        self.parameters = parameters
+        self.kinds = [kind for graph in graphs for kind in kinds_of(graph)]
+        self.executables: dict[Any, Executable] = {}
+        self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] = {}
+
+    def executable(self, variant: Hashable = None) -> Executable:
+        """Return what runs it under the present settings."""
+        key = keyed(variant)
+        found = self.executables.get(key)
+        if found is None or found.version != config.version:
+            missing(lambda: self._build(key, variant))
+            found = self.executables[key]
+        return found
+
+    def _build(self, key: Any, variant: Hashable) -> None:
+        plan = self.op.plan(self, variant)
+        self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], self.kinds)
+
+    def describe(self) -> str:
+        """Say in a few words what it computes."""
+        names = [node.name for graph in self.graphs for node in graph.nodes]
+        result = ", ".join(f"{layout.dtype} {layout.shape}" for layout in self.layouts)
+        return f"{' '.join([*names, self.op.name])} -> {result}"
+
+    def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        """Enqueue it, into a new Buffer for every result."""
+        op = self.op
+        executable = self.executable(None if op.variant is None else op.variant(self, leaves))
+        try:
+            return executable.run_all(leaves)
+        except MemoryError:
+            if not (op.has_spare and executable.scratch_nbytes):
+                raise
+            return self.executable(SPARE).run_all(leaves)
+
+    def fused_with(self, graph: Graph, place: int) -> Executable | None:
+        """Return what runs it and a graph of its first result in one; None where no kernel does both."""
+        key = keyed((graph, place))
+        version, found = self.fused.get(key, (-1, None))
+        if version != config.version:
+            missing(lambda: self._build_fused(key, graph, place))
+            _, found = self.fused[key]
+        return found
+
+    def _build_fused(self, key: Any, graph: Graph, place: int) -> None:
+        assert self.op.fuse is not None
+        made = None
+        plan = self.op.fuse(self, graph, place)
+        if plan is not None:
+            kinds = kinds_of(graph)
+            made = Executable(plan, (graph.layout.nbytes,), [*self.kinds, *kinds[:place], *kinds[place + 1 :]])
+        if len(self.fused) >= MAX_FUSED:
+            self.fused.clear()
+        self.fused[key] = config.version, made
+
+
+MAX_FUSED = 64
+"""Graphs of which an operation keeps how it runs with them."""
+
+
+def kinds_of(graph: Graph) -> list[Any]:
+    """Return for every leaf of a graph None if it is an array, else the dtype of the scalar."""
+    return [None if isinstance(entry, Layout) else entry for entry in graph.leaves]
+
+
+_BOUND = new_table()
+
+
+def bind(op: Op, graphs: tuple[Graph, ...], parameters: Hashable = ()) -> BoundOp:
+    """Return an operation bound to operands; raises what `Op.infer` raises."""
+    key = keyed((op, graphs, parameters))
+    bound: BoundOp | None = _BOUND.get(key) or _BOUND.recall(key)
+    if bound is None:
+        assert op.infer is not None
+        layouts = op.infer(tuple([graph.layout for graph in graphs]), parameters)
+        bound = BoundOp(op, graphs, layouts, parameters)
+        remember(_BOUND, key, bound)
+    return bound

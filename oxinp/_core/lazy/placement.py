@@ -1,0 +1,81 @@
+"""Placement: host or device. A pure function of what an operation costs and of where its operands are valid.
+
+Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
+there if its cost, the bytes of its largest operand or result times its row's weight, is below
+`config.offload_threshold`; any other operation runs on the device. Loops over single elements of a device array fetch
+a host mirror first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from oxinp import _runtime
+from oxinp._config import config
+from oxinp._core.memory.storage import SHARED
+from oxinp._runtime import here
+
+if TYPE_CHECKING:
+    from oxinp._core.memory.storage import Storage
+    from oxinp._runtime.backend import Backend
+
+# After this many accesses to single elements (or other views under 4 KB) of one storage it gets a mirror: the loop they
+# come from may go over a few storages in turn, but does nothing else to them.
+ACCESSES_BEFORE_MIRROR = 16
+SMALL_NBYTES = 4096
+MAX_IN_TURN = 8
+
+# Storage -> its accesses in a row, and the mask of the value they were to: another one has been computed since if that
+# differs.
+accesses: dict[ref[Storage], tuple[int, int]] = {}
+
+
+def device() -> Backend:
+    """Return the backend, where something is already known to be there, even if new work goes to the host by now."""
+    backend = _runtime.latest()
+    assert backend is not None, "nothing can be on a device before there is one"
+    return backend
+
+
+def keyed(key: Any) -> Any:
+    """Return what launchers are kept by: a key of the caller's, and the device where there is more than one."""
+    return (key, here.thread.timeline.backend) if here.are_several else key
+
+
+def is_host(cost: float) -> bool:
+    """Whether an operation of this cost on operands that are valid on the host runs there."""
+    return cost < config.offload_threshold or _runtime.current() is None
+
+
+def why_host(cost: float) -> str:
+    """Say why `is_host` holds."""
+    if cost < 0:
+        return "no kernel"
+    if cost < config.offload_threshold:
+        return f"cost {cost:.0f} B below the threshold of {config.offload_threshold} B, all operands on the host"
+    return _runtime.why_host() or ""
+
+
+def starts_on_device(nbytes: int) -> bool:
+    """Whether a new array of this size that has a kernel to fill it begins on the device."""
+    return nbytes >= config.offload_threshold and _runtime.current() is not None
+
+
+def wants_mirror(storage: Storage, nbytes: int) -> bool:
+    """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now."""
+    reference = ref(storage)  # one object per storage
+    value = storage.value
+    mask = 0 if value is None else value[2]
+    if nbytes > SMALL_NBYTES or mask & SHARED:
+        accesses.pop(reference, None)
+        return False
+    count, known = accesses.get(reference, (0, mask))
+    if count == 0 and len(accesses) >= MAX_IN_TURN:
+        accesses.clear()
+    count = count + 1 if known == mask else 1
+    if count > ACCESSES_BEFORE_MIRROR:
+        accesses.pop(reference, None)
+        return True
+    accesses[reference] = count, mask
+    return False

@@ -1,0 +1,483 @@
+"""Recording elementwise operations, and the decision between host and device for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
+from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
+from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Storage, Value, is_pinned, make_storage
+
+_new = object.__new__
+_NumpyArray = np.ndarray
+
+
+class _Types:
+    """What the layers above enter here: the classes that results are wrapped in, and what they fall back on."""
+
+    ndarray: Any = None
+    scalar: Any = None
+    dressed: Any = None  # the class between ndarray and users' classes
+    finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
+    from_host: Any = None  # NumPy array that others may change -> ndarray
+    fall_back: Any = None  # fallback.call
+    array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
+    array_function: Any = None
+
+
+types = _Types()
+
+
+def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
+    dtype = np.dtype(kinds[0])
+    if dtype not in DEVICE_TYPES:
+        msg = f"dtype {dtype} has no kernels yet"
+        raise Unsupported(msg)
+    return Loop((dtype,), dtype, cast(dtype, dtype))
+
+
+COPY = Operation("copy", _copy_loop)
+
+
+def _where_loop(kinds: tuple[Any, ...]) -> Loop:
+    stand_ins = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(0) for kind in kinds[1:]]
+    dtype = np.result_type(*stand_ins)
+    return Loop((np.dtype(np.bool_), dtype, dtype), dtype, _where)
+
+
+def _where(k: Any, condition: Any, x: Any, y: Any) -> Any:
+    return k.where(condition, x, y)
+
+
+WHERE = Operation("where", _where_loop, takes_any_integer=True)
+
+
+def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None = None) -> Any:
+    """Return a new array that owns a new storage with these sides."""
+    storage = Storage()  # `make_storage`, spelled out
+    storage.value = value
+    storage.host = host
+    storage.stale = None
+    array = _new(types.ndarray)
+    array._layout = layout
+    array._storage = storage
+    array._view = None
+    array._cache = None
+    return array
+
+
+def wrap_host(result: Any) -> Any:
+    """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
+    if type(result) is not _NumpyArray:
+        return result
+    storage = Storage()  # `make_storage`, spelled out
+    storage.value = None
+    storage.host = result
+    storage.stale = None
+    array = _new(types.ndarray)
+    array._storage = storage
+    array._view = None
+    array._cache = (result, result)
+    return array
+
+
+def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
+    """Return a new array, or scalar where NumPy returns one (unless `as_array`), that is pending."""
+    storage = make_storage(value, None)
+    schedule.enter(storage)
+    layout = value[0].layout
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array._layout = layout
+    array._storage = storage
+    array._view = None
+    array._cache = None
+    return array
+
+
+def wrap_result(value: Value, *, as_array: bool = False) -> Any:
+    """Return a new array, or scalar where NumPy returns one (unless `as_array`), of what `schedule.defer` gave."""
+    storage = make_storage(value, None)
+    entry = value[1][0]
+    if type(entry) is Pending:
+        entry.owner = ref(storage)
+    layout = value[0].layout
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array._layout = layout
+    array._storage = storage
+    array._view = None
+    array._cache = None
+    return array
+
+
+def express(
+    operation: Operation,
+    operands: tuple[Any, ...],
+    target: Layout | None = None,
+    *,
+    is_checked: bool = False,
+) -> Value:
+    """Record `operation` on the device.
+
+    Parameters
+    ----------
+    operation : Operation
+    operands : tuple of Handle or scalar
+        Scalars are Python's (weak) or NumPy's.
+    target : Layout or None
+        See `expr.combine`.
+    is_checked : bool
+        NumPy lets the result be written to the target's dtype.
+
+    Raises
+    ------
+    Unsupported
+        Where the device has no kernel.
+    ValueError, TypeError, OverflowError
+        As NumPy.
+    """
+    while True:
+        values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
+        positions = None
+        leaves: tuple[Any, ...] = ()
+        mask = 0
+        for graph, entries, bits in values:
+            if mask & bits or not (bits or graph.is_scalar):  # they may share a leaf
+                positions, leaves, mask = _join_leaves(values)
+                break
+            leaves += entries
+            mask |= bits
+        table, key = operation.pairs, None
+        if target is None and len(values) <= 2:
+            key = _pair(values, positions, operands)
+        if key is None:
+            table, key = operation.records, (*[value[0] for value in values], positions, target)
+        record = table.get(key) or table.recall(key)
+        if record is None:
+            record = combine(operation, tuple([value[0] for value in values]), positions, target)
+            remember(table, key, record)
+        if record.graph is not None:
+            if is_checked:
+                record.is_checked = True
+            if record.scalars:
+                try:
+                    leaves = _converted(record, leaves)
+                except OverflowError as error:
+                    if operation.takes_any_integer:
+                        raise Unsupported(str(error)) from None
+                    raise
+            return record.graph, leaves, mask
+        if not record.flush:
+            raise Unsupported(record.reason)
+        for i in record.flush:
+            schedule.materialise(operands[i]._storage)
+
+
+def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
+    """Return where `operators` looks first: the graphs, and the shared leaf if there is one; None where it does not."""
+    if len(values) == 1:
+        (graph, leaves, _) = values[0]
+        is_plain = not graph.is_scalar and (positions is None or positions[0] == tuple(range(len(leaves))))
+        return (graph,) if is_plain else None
+    (left, left_leaves, _), (right, right_leaves, _) = values
+    if positions is None:
+        if left.is_scalar:
+            return type(operands[0]), right
+        return left, type(operands[1]) if right.is_scalar else right
+    # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
+    if left.is_scalar:
+        return (type(operands[0]), right) if positions[1] == tuple(range(1, 1 + len(right_leaves))) else None
+    if positions[0] != tuple(range(len(left_leaves))):
+        return None
+    if max(max(places) for places in positions) + 1 == len(left_leaves) + len(right_leaves):
+        return left, type(operands[1]) if right.is_scalar else right
+    return (left, right, positions[1][0]) if len(right_leaves) == 1 else None
+
+
+_SCALARS: dict[type, Graph] = {}  # by the type of the value
+
+
+def _scalar_value(value: Any) -> Value:
+    kind = type(value)
+    graph = _SCALARS.get(kind)
+    if graph is None:
+        graph = _SCALARS[kind] = scalar(kind if kind in WEAK_TYPES else np.dtype(kind))
+    return graph, (value,), 0
+
+
+def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+    converted = list(leaves)
+    for place, convert in record.scalars:
+        converted[place] = convert(leaves[place])
+    return tuple(converted)
+
+
+def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
+    """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf."""
+    joined: list[Any] = []
+    layouts: list[Any] = []
+    positions = []
+    joined_mask = 0
+    for graph, leaves, mask in values:
+        joined_mask |= mask
+        places = []
+        for entry, layout in zip(leaves, graph.leaves, strict=True):
+            place = len(joined)
+            if not graph.is_scalar:
+                for i, other in enumerate(joined):
+                    if other is entry and layouts[i] is layout:
+                        place = i
+                        break
+            if place == len(joined):
+                joined.append(entry)
+                layouts.append(layout)
+            places.append(place)
+        positions.append(tuple(places))
+    return tuple(positions), tuple(joined), joined_mask
+
+
+def is_hosted(operands: Sequence[Any]) -> bool:
+    """Whether every array among the operands is valid on the host."""
+    for x in operands:  # noqa: SIM110 - `all` costs more than the rest
+        if isinstance(x, Handle) and x._storage.host is None:
+            return False
+    return True
+
+
+def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
+    """Return what placement compares to the threshold; raises what NumPy raises for operands that do not fit.
+
+    Below zero where there is no kernel.
+    """
+    graphs = tuple([leaf(x._layout) if isinstance(x, Handle) else _scalar_value(x)[0] for x in operands])
+    key: Any = graphs
+    if len(graphs) == 2 and graphs[1].is_scalar:
+        key = (graphs[0], type(operands[1]))
+    record = operation.pairs.get(key) or operation.pairs.recall(key)
+    if record is None:
+        record = combine(operation, graphs, None)
+        remember(operation.pairs, key, record)
+    return record.cost if record.graph is not None else -1.0
+
+
+def apply(
+    operation: Operation, compute: Callable[..., Any], operands: tuple[Any, ...], *, as_array: bool = False
+) -> Any:
+    """Compute `operation` where placement puts it.
+
+    Parameters
+    ----------
+    operation : Operation
+    compute : callable
+        NumPy's own, for the host.
+    operands : tuple of Handle or scalar
+    """
+    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands)):
+        if explain.REPORTS:
+            explain.note("host", operation.name, placement.why_host(cost))
+        return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
+    return wrap_pending(express(operation, operands), as_array=as_array)
+
+
+def apply_into(
+    operation: Operation, compute: Callable[..., Any], ufunc: np.ufunc, operands: tuple[Any, ...], out: Any
+) -> Any:
+    """Compute `operation` into `out`, an ndarray of ours, and return it.
+
+    Raises
+    ------
+    ValueError
+        `out` is read-only, or has another shape than the broadcast operands'.
+    TypeError
+        Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
+    """
+    check_writeable(out)
+    check_cast(ufunc, operands, out)
+    if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
+        views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
+        with LOCK:
+            compute(*views, out=writes_host(out))
+        return out
+    store(out, express(operation, operands, target_of(out), is_checked=True))
+    return out
+
+
+def target_of(out: Any) -> Layout:
+    """Return the layout in which `store` wants the value of an array: of a whole array its own.
+
+    Raises
+    ------
+    Unsupported
+        Elements overlap (views made by `as_strided`): what they end up with depends on NumPy's order of writing.
+    """
+    layout: Layout = out._layout
+    if out._view is None:
+        return layout
+    if not layout.is_injective:
+        raise Unsupported("elements that overlap")
+    return layout.dense
+
+
+def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4) -> None:
+    """Give the elements of `out` an expression's values: a new value for a whole array, a write for a part of one.
+
+    Parameters
+    ----------
+    out, value
+    source, depth
+        As for `schedule.write`.
+    """
+    attempt(_store, out, value, source, depth)  # under the lock nobody computes or reads the old value meanwhile
+
+
+def _store(out: Any, value: Value, source: Storage | None, depth: int) -> None:
+    storage = out._storage
+    if is_pinned(storage):
+        _store_on_host(out, value)
+        return
+    if out._view is None:
+        storage.value = value
+        storage.host = None
+        storage.stale = None
+        if value[0].nodes:
+            schedule.enter(storage)
+        return
+    if storage.value is None:
+        device_value(storage)
+        if storage.value is None:  # it has been pinned since
+            _store_on_host(out, value)
+            return
+    schedule.materialise(storage)
+    if out._layout.size:
+        schedule.write(storage, out._layout, value, source, depth)
+
+
+def store_result(out: Any, value: Value) -> None:
+    """Give the elements of `out` the result of a call, as `store` does."""
+    entry = value[1][0]
+    if out._view is None and type(entry) is Pending and value[0].layout is out._layout:
+        entry.owner = ref(out._storage)
+    elif out._view is None:
+        value = express(COPY, (wrap_result(value, as_array=True),), out._layout)
+    store(out, value)
+
+
+def _store_on_host(out: Any, value: Value) -> None:
+    """Compute an expression on the device for elements that others see, or NumPy writes, on the host."""
+    if out._layout.size:
+        graph, buffer = schedule.evaluate(value)
+        layout = graph.layout
+        computed = np.empty(layout.nbytes, np.uint8)
+        placement.device().download(computed, buffer.ptr)
+        writes_host(out)[...] = np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
+
+
+def check_writeable(out: Any) -> None:
+    if out._view is not None and not out._view[1]:
+        msg = "output array is read-only"
+        raise ValueError(msg)
+
+
+def is_host_only(out: Any) -> bool:
+    """Whether an array may be written to, and no device side or pin of its storage has to know."""
+    storage = out._storage
+    return (
+        storage.host is not None
+        and storage.value is None
+        and storage.stale is None
+        and (out._view is None or out._view[1])
+    )
+
+
+def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
+    """Let NumPy itself raise for dtypes that do not go together, on arrays without elements to compute."""
+    key = (ufunc, out._layout.dtype, *[x._layout.dtype if isinstance(x, Handle) else type(x) for x in operands])
+    if key in _CASTS_KNOWN:
+        return
+    stand_ins = [np.empty((0,), x._layout.dtype) if isinstance(x, Handle) else x for x in operands]
+    ufunc(*stand_ins, out=np.empty((0,), out._layout.dtype))
+    if int not in key:  # whether an integer fits depends on its value
+        _CASTS_KNOWN.add(key)
+
+
+_CASTS_KNOWN: set[Any] = set()
+
+
+def other_side(value: Any) -> Any:
+    """Return what an operator's other side is to `apply`, as `operand` does; NotImplemented to decline.
+
+    An operator, unlike a ufunc, also leaves the operation to what is no array, but claims priority over arrays (as
+    SciPy's sparse arrays do): NumPy's legacy protocol.
+    """
+    if not hasattr(value, "__array__") and getattr(value, "__array_priority__", 0) > 0:
+        return NotImplemented
+    return operand(value)
+
+
+def operand(value: Any) -> Any:
+    """Return what an operand is to `apply`: a handle or a scalar; NotImplemented to decline.
+
+    Declined is what has a say of its own in ufuncs, or forbids them, subclasses of NumPy's array included.
+    """
+    kind = type(value)
+    if kind in WEAK_TYPES or isinstance(value, Handle):
+        return value
+    if isinstance(value, np.generic):
+        return value
+    if kind is bool:
+        return np.bool_(value)
+    if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
+        return NotImplemented
+    return types.from_host(np.asarray(value))
+
+
+def mask_operand(where: Any) -> Any:
+    """Return what `where=` is to a call: arrays have to be of truth values, anything else is asked whether it is true.
+
+    NotImplemented to decline, as `operand` does.
+    """
+    if type(where) is types.scalar and where._layout.dtype != np.bool_:
+        where = np.asarray(where)[()]
+    is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
+    if is_array and not isinstance(where, np.generic):
+        return operand(where)
+    found = np.asarray(where, np.bool_)
+    return operand(found) if found.ndim else found[()]
+
+
+_ARRAY_LIKE = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__")
+
+
+def operand_in_place(value: Any) -> Any:
+    """Return what `operand` does for an in-place operator, which takes arrays of NumPy's subclasses for their elements.
+
+    It cannot leave the operation to them: whoever else has the array would not see what was computed.
+    """
+    found = other_side(value)
+    if found is NotImplemented and getattr(type(value), "__array_ufunc__", None) is _NumpyArray.__array_ufunc__:
+        return types.from_host(np.asarray(value))
+    return found
+
+
+def declined_in_place(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return what an in-place operator returns where `operand_in_place` declines: NumPy's ufunc asks the other side."""
+    return ufunc(a, b, out=(a,)) if hasattr(type(b), "__array_ufunc__") else NotImplemented
+
+
+def declined(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return what an operator returns where `operand` declines a side: what NumPy's ufunc, which asks it, returns.
+
+    NotImplemented for what forbids ufuncs, so that Python asks its own operator, and for NumPy's subclasses.
+    """
+    for x in (a, b):
+        if not isinstance(x, Handle | _NumpyArray) and getattr(type(x), "__array_ufunc__", None) is not None:
+            return ufunc(a, b)
+    return NotImplemented

@@ -1,0 +1,485 @@
+"""The scheduler: the only place that fuses, launches and writes.
+
+Its rules are the correctness argument of lazy evaluation:
+
+* A pending value names Buffers, never storages, and a Buffer's bytes change only in `write`, which first flushes every
+  pending value that reads them. So a value means the same whenever it is computed.
+* A flush replaces `Storage.value` only after its launch returned; one that failed stays pending and can be tried again.
+* A call that waits (see `calls`) runs before bytes change that it reads, too, and for whoever asks where a result lies.
+* An interior value that is still referenced becomes one more output of the kernel that computes it on the way.
+* One lock holds for a flush or a write; recording takes none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from oxinp._config import config
+from oxinp._core.lazy import chains
+from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
+from oxinp._core.lazy.chains import on_device, read
+from oxinp._core.lazy.explain import REPORTS, note
+from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import SHARED, Storage, next_mask
+from oxinp._runtime import here, hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._core.lazy.calls import Call
+    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.op import BoundOp
+    from oxinp._core.memory.storage import Value
+    from oxinp._runtime.memory import Buffer
+    from oxinp._runtime.timeline import Timeline
+
+    Record = Callable[[Storage, int], object]
+
+# Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
+# pending is dropped by the next flush.
+PENDING: list[ref[Storage]] = []
+MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
+room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
+MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
+MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
+
+RECORDERS: list[Record] = []
+"""Called with each storage that becomes pending or is written to: they are on the path of every operation.
+
+With it comes how many frames up the stack, the called one's counted, are for certain not the user's. Each calls `prune`
+where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one that is called.
+"""
+
+
+def watch(record: Record) -> None:
+    """Let one more of the `RECORDERS` be called, until the end of the process."""
+    global room, make_room
+    RECORDERS.append(record)
+    room, make_room = -1, record if len(RECORDERS) == 1 else _tell_recorders
+
+
+def _tell_recorders(storage: Storage, depth: int) -> None:
+    for record in RECORDERS:
+        record(storage, depth + 1)
+
+
+def _note_origin(storage: Storage, depth: int) -> None:
+    storage.origin = here.thread.timeline
+    if len(PENDING) > MAX_PENDING:
+        prune(storage, depth)
+
+
+hooks.when_several.append(lambda: watch(_note_origin))
+
+
+def enter(storage: Storage) -> None:
+    """Remember a storage that has become pending; called by a function of ours that is called by one of ours."""
+    PENDING.append(ref(storage))
+    if len(PENDING) > room:
+        make_room(storage, 4)
+    value = storage.value
+    if value is not None and value[2] & SHARED:  # others may change what it reads at any time
+        materialise(storage)
+
+
+def materialise(storage: Storage) -> Value:
+    """Enqueue the kernel that computes a pending storage, without waiting for it; return its value.
+
+    Raises
+    ------
+    MemoryError
+        Where the device has no room for the result; the storage stays pending.
+    """
+    value: Any = storage.value
+    if value[0].nodes:
+        return attempt(_materialise, storage)
+    if type(value[1][0]) is Pending and value[1][0].call is not None:
+        value[1][0].call.run()
+    return value  # type: ignore[no-any-return]
+
+
+def _materialise(storage: Storage) -> Value:
+    value: Any = storage.value
+    if not value[0].nodes:
+        return value  # type: ignore[no-any-return]
+    if here.are_several and (origin := _elsewhere(storage)) is not None:
+        with here.on(origin):
+            return _materialise(storage)
+    outer, at_work.storage = at_work.storage, storage
+    try:
+        return _compute(storage, value)
+    finally:
+        at_work.storage = outer
+
+
+def _compute(storage: Storage, value: Value) -> Value:
+    """Run what fills a storage whose value is pending, under the lock."""
+    graph, leaves, _ = value
+    references = PENDING[:]
+    others = [
+        other
+        for reference in references
+        if (other := reference()) is not None
+        and other is not storage
+        and (held := other.value) is not None
+        and held[0].nodes
+    ]
+    wanted = None
+    # This storage goes from the list before the launch, during which it may grow or be flushed.
+    if others:
+        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+            flush_all()
+            return storage.value or value
+        PENDING[: len(references)] = map(ref, others)
+        wanted = _wanted_interior(value, others)
+    else:
+        del PENDING[: len(references)]
+    try:
+        if CALLS and not wanted and (done := _fused(storage, value, others)) is not None:
+            return done
+        if wanted:
+            return _run_with_interior(storage, value, wanted)
+        program = graph.program
+        if program is None or program.version != config.version:
+            program = chains.find(graph)
+        if REPORTS:
+            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+        if program.arrays_only:  # `Executable.run`, spelled out
+            buffer = program.allocate(program.nbytes)
+            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+        else:
+            buffer = program.run(leaves)
+    except BaseException:
+        PENDING.append(ref(storage))
+        raise
+    storage.value = done = (program.leaf, (buffer,), next_mask())
+    return done
+
+
+def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
+    """Compute a pending value in the kernel of a call whose result nothing else uses; None where there is none."""
+    graph, leaves, _ = value
+    if not graph.layout.is_contiguous:
+        return None
+    for place, entry in enumerate(leaves):
+        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+            continue
+        bound = call.bound
+        if (
+            bound.op.fuse is not None
+            and len(bound.layouts) == 1
+            and graph.leaves[place].same(bound.layouts[0])
+            and sum(other is entry for other in leaves) == 1
+            and (bound.op.may_fuse is None or bound.op.may_fuse(bound, call.leaves))
+            and not entry.is_held()
+            and not entry.num_readers(others)
+        ):
+            program = bound.fused_with(graph, place)
+            if program is None:
+                continue
+            try:
+                buffer = program.run((*call.leaves, *leaves[:place], *leaves[place + 1 :]))
+            except MemoryError:  # the call alone may have a way without
+                continue
+            if REPORTS:
+                note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
+            storage.value = done = leaf(graph.layout), (buffer,), next_mask()
+            return done
+    return None
+
+
+def _elsewhere(storage: Storage) -> Timeline | None:
+    """Return where a pending value runs if that is not where the calling thread's work goes."""
+    origin = getattr(storage, "origin", None)
+    return None if origin is here.thread.timeline else origin
+
+
+def _keep_pending(alive: list[Storage], count: int) -> list[Storage]:
+    """Let the first `count` entries of PENDING be those of `alive` that are pending, each once; return them."""
+    pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
+    PENDING[:count] = [ref(other) for other in pending.values()]
+    return list(pending.values())
+
+
+def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
+    """Find pending storages whose values are computed on the way to that of another, by their number in its graph."""
+    graph, leaves, mask = value
+    wanted: dict[int, Storage] = {}
+    strange = ~mask
+    for other in others:
+        other_value = other.value
+        if other_value is None or other_value[2] & strange:
+            continue
+        part, part_leaves, _ = other_value
+        if (
+            part.shape != graph.shape
+            or not 0 < len(part.nodes) <= len(graph.nodes)
+            or (here.are_several and _elsewhere(other) is not None)
+        ):
+            continue
+        places = _places(graph, leaves, part, part_leaves)
+        if places is None:
+            continue
+        key = (part.structure, places)
+        known = graph.structure.interior
+        if key not in known:
+            if len(known) >= chains.MAX_PROGRAMS:
+                known.clear()
+            known[key] = find_value(graph.structure, part.structure, places)
+        number = known[key]
+        if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
+            wanted.setdefault(number, other)
+    return wanted
+
+
+def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """Where `part`'s leaves stand among `graph`'s: the same objects read through the same layouts."""
+    places: list[int] = []
+    for entry, layout in zip(part_leaves, part.leaves, strict=True):
+        for place, candidate in enumerate(leaves):
+            if candidate is entry and graph.leaves[place] is layout and place not in places:
+                places.append(place)
+                break
+        else:
+            return None
+    return tuple(places)
+
+
+def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
+    graph, leaves, _ = value
+    key = tuple(sorted(wanted))
+    interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
+    program = chains.find(graph, interior)
+    if REPORTS:
+        note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+    first, *rest = program.run_all(leaves)
+    result = storage.value = (program.leaf, (first,), next_mask())
+    for number, buffer in zip(key, rest, strict=True):
+        other = wanted[number]
+        assert other.value is not None
+        other.value = on_device(other.value[0].layout, buffer)
+    return result
+
+
+def evaluate(value: Value) -> tuple[Graph, Buffer]:
+    """Run an expression into a new contiguous Buffer that no storage owns; return its leaf graph and the Buffer."""
+    with LOCK:
+        graph, leaves, _ = value
+        if not graph.nodes:
+            graph = chains.copying(graph.layout, graph.dtype)
+        program = chains.find(graph)
+        return program.leaf, program.run(leaves)
+
+
+def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
+    """Write an expression into part of a storage on the device.
+
+    Parameters
+    ----------
+    storage : Storage
+        Materialised (not pending); its host side and any other reader's view of the old bytes are taken care of.
+    layout : Layout
+        Which elements to write; the expression has its shape and dtype.
+    value : tuple
+        What to write.
+    source : Storage or None
+        The storage whose whole pending value this is, if any. It reads from the written bytes afterwards instead of
+        keeping its own way to compute them, which may read what is being overwritten.
+    depth : int
+        For `RECORDERS`.
+    """
+    with LOCK:
+        if room < 0:
+            make_room(storage, depth)
+        outer, at_work.storage = at_work.storage, storage
+        try:
+            assert storage.value is not None
+            _, (buffer,), own_mask = storage.value
+            graph, leaves, mask = value
+            if not graph.nodes and _write_result(storage, layout, leaves[0], source):
+                return
+            reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
+            direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
+            flush_readers(storage.value, source if direct else None)
+            if not direct:
+                between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
+                chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
+                if source is not None and source is not storage:
+                    graph, leaves, _ = materialise(source)
+                else:
+                    graph, copied = evaluate(value)
+                    leaves = (copied,)
+            program = graph.programs.get(layout.form)
+            if program is None or program.version != config.version:
+                program = chains.find(graph, target=layout)
+            if REPORTS:
+                note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
+            if program.arrays_only:  # `program.run_into`, spelled out
+                program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
+            else:
+                program.run_into(buffer.ptr + layout.offset, leaves)
+            storage.host = None
+            storage.stale = None
+            if direct and reads_target and source is not None and source is not storage:
+                _read_back(source, storage, layout)
+        finally:
+            at_work.storage = outer
+
+
+def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
+    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot."""
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+        return False
+    bound = call.bound
+    assert storage.value is not None
+    buffer = storage.value[1][0]
+    if (
+        not bound.op.gives_views
+        or len(bound.layouts) != 1
+        or not layout.is_injective
+        or not _is_apart(bound, call.leaves, buffer, layout)
+        or (source is None and entry.is_held())
+        or entry.num_readers([])
+    ):
+        return False
+    flush_readers(storage.value, keep_call=call)
+    leaves: tuple[Any, ...] | None = call.leaves
+    if leaves is None:  # it was one of them, by way of others
+        return False
+    executable = bound.executable(layout.form)
+    if REPORTS:
+        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
+    executable.run_into(buffer.ptr + layout.offset, leaves)
+    storage.host = None
+    storage.stale = None
+    if source is not None:
+        _read_back(source, storage, layout)
+    return True
+
+
+def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
+    """Let a storage whose value has been written into another one read it there, instead of computing it again."""
+    assert storage.value is not None
+    written, leaves, mask = read(layout, storage.value)
+    was_chain = source.value is not None and source.value[0].nodes
+    source.value = (chains.copying(written.layout, layout.dtype), leaves, mask)
+    if not was_chain:
+        PENDING.append(ref(source))
+    if mask & SHARED:
+        materialise(source)
+
+
+def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
+    for entry in leaves:  # noqa: SIM110 - `any` costs more than the rest
+        if getattr(entry, "buffer", None) is buffer:
+            return True
+    return False
+
+
+def _is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
+    start, form = buffer.ptr + layout.offset, layout.form
+    for entry, where in zip(leaves, graph.leaves, strict=True):
+        if getattr(entry, "buffer", None) is buffer:
+            same = entry.ptr == start and where.same(form) and layout.is_injective
+            if not (same or _are_apart(entry.ptr, where, start, layout)):
+                return False
+    return True
+
+
+def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether an operation reads no byte of `buffer` that is written."""
+    start = buffer.ptr + layout.offset
+    layouts = [where for graph in bound.graphs for where in graph.leaves]
+    return all(
+        getattr(entry, "buffer", None) is not buffer or _are_apart(entry.ptr, where, start, layout)
+        for entry, where in zip(leaves, layouts, strict=True)
+    )
+
+
+def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
+    """Whether what is read from an address and what is written from another one do not overlap."""
+    first, last = where.extent
+    low, high = layout.extent
+    return ptr + last <= start + low or start + high <= ptr + first
+
+
+def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
+    """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
+    _, (buffer,), mask = target
+    with LOCK:
+        for reference in PENDING[:]:
+            storage = reference()
+            if storage is not None and storage is not keep:
+                value = storage.value
+                if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+                    materialise(storage)
+        if CALLS:
+            run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
+
+
+def flush_all() -> None:
+    """Compute everything pending, the latest first, so that what it passes on the way comes along."""
+    with LOCK:
+        pending = _pending()
+        run_calls(lambda call: _is_shared(call, pending))  # once, before those
+        if len(pending) > MAX_TOGETHER:
+            del PENDING[: len(pending)]
+        try:
+            for storage in reversed(pending):
+                if storage.value is not None:
+                    materialise(storage)
+        finally:
+            if len(pending) > MAX_TOGETHER:
+                PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
+        run_calls()
+
+
+def _is_shared(call: Call, storages: list[Storage]) -> bool:
+    """Whether a result of a call is an array's, or has several readers."""
+    results = [result for reference in call.results if (result := reference()) is not None]
+    return any(result.is_held() or result.num_readers(storages) > 1 for result in results)
+
+
+def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) -> list[Value]:
+    """Ask for an operation; return the values of its results, which run it when they are needed.
+
+    Parameters
+    ----------
+    bound : BoundOp
+    leaves : tuple
+    mask : int
+        Of the leaves.
+    depth : int
+        For `RECORDERS`.
+    """
+    call, results = request(bound, leaves, mask)
+    for record in RECORDERS:
+        record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
+    values = [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
+    if here.are_several or mask & SHARED:
+        call.run()
+    return values
+
+
+def prune(storage: Storage, depth: int) -> None:
+    """Forget the storages that are gone or no longer pending; flush all if too many are left, the latest among them."""
+    del storage, depth
+    with LOCK:
+        if len(_pending()) > MAX_ALIVE:
+            flush_all()
+
+
+def _pending() -> list[Storage]:
+    count = len(PENDING)
+    return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
+
+
+make_room: Record = prune  # called where `room` is exceeded
+
+hooks.when_several.append(run_calls)
+hooks.before_synchronize.append(flush_all)
+hooks.before_out_of_memory.append(flush_all)

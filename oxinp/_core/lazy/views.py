@@ -1,0 +1,60 @@
+"""Views: other layouts of the same storage. NumPy itself computes them, on arrays that are never read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.handle import Handle, host_and_view
+from oxinp._core.lazy.record import types
+from oxinp._core.memory.layout import Layout
+
+_new = object.__new__
+NumpyArray = np.ndarray[Any, Any]
+
+
+def view_at(
+    base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True
+) -> Any:
+    """Return the view of `base` whose elements lie in `layout`."""
+    seen = base._view
+    if seen is None and type(base) is types.ndarray:  # `_begin`, spelled out
+        view: Any = _new(types.ndarray)
+        view._storage = base._storage
+        view._view = (base, writeable)
+        view._layout = layout
+        view._cache = cache
+        return view
+    view = _begin(base, writeable)
+    view._layout = layout
+    view._cache = cache
+    return view if type(view) is types.ndarray else types.finalize(view, base)
+
+
+def _begin(base: Handle, writeable: bool) -> Any:
+    """Return a view of `base`, of its class, that lies nowhere yet."""
+    seen = base._view
+    view = _new(types.ndarray if type(base) is types.scalar else type(base))
+    view._storage = base._storage
+    if seen is None:
+        view._view = (base, writeable)
+    else:  # a view of a view is one of the array itself, unless that is of another class or lies in others' memory
+        view._view = (seen[0] if type(seen[0]) is type(base) else base, writeable and seen[1])
+    return view
+
+
+def view(base: Handle, make_view: Callable[[NumpyArray], NumpyArray], *, writeable: bool = True) -> Any:
+    """Return ``make_view(base)`` for a NumPy operation that returns a view without reading elements."""
+    if base._storage.host is not None and base._storage.value is None:
+        host, seen = host_and_view(base)
+        return host_part(base, host, make_view(seen), writeable=writeable)
+    return view_at(base, base._layout.view(make_view), writeable=writeable)
+
+
+def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
+    """Return the view of `base` that corresponds to `part`, a NumPy view of its host view; `host` is its storage's."""
+    view = _begin(base, writeable)
+    view._cache = (host, part)
+    return view if type(view) is types.ndarray else types.finalize(view, base)

@@ -1,0 +1,1 @@
+"""Copies, casts, assignment and shapes."""

@@ -1,0 +1,186 @@
+"""Copies, casts and assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import is_waiting
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view, writes_host
+from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
+from oxinp._core.lazy.views import view
+from oxinp._core.memory.layout import Layout
+
+
+def copy(array: Handle, order: Any = "C") -> Any:
+    """Return a copy; on the device it is made when first read or when the original is about to change."""
+    if array._storage.host is not None and placement.is_host(array._layout.nbytes):
+        return wrap_host(host_view(array).copy(order))
+    axes = axes_of(array._layout, order)
+    if axes is not None:
+        return _permuted(array, axes, copy)
+    try:
+        return wrap_pending(express(COPY, (array,), Layout.of(array._layout.dtype, array._layout.shape)), as_array=True)
+    except Unsupported:
+        return wrap_host(host_view(array).copy(order))
+
+
+def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
+    """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
+    if order not in ("C", "F", "A", "K"):
+        np.empty(0).copy(order)  # NumPy's own error
+    axes = tuple(range(layout.ndim))
+    if order == "F" or (order == "A" and layout.is_fortran and not layout.is_contiguous):
+        found = axes[::-1]
+    elif order == "K":
+        found = tuple(sorted(axes, key=lambda axis: -abs(layout.strides[axis])))
+    else:
+        return None
+    return None if found == axes else found
+
+
+def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
+    """Make an array in C order of one with its axes permuted, and permute them back."""
+    made = view(make(view(array, lambda seen: seen.transpose(axes))), lambda seen: seen.transpose(np.argsort(axes)))
+    made._view = (None, True)
+    return made
+
+
+def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe", *, copy_wanted: bool = True) -> Any:
+    """Return `array` cast to `dtype`, with NumPy's values.
+
+    Raises
+    ------
+    TypeError
+        `casting` does not allow it.
+    """
+    target = np.dtype(dtype)
+    source = array._layout.dtype
+    if not np.can_cast(source, target, casting):
+        np.empty(0, source).astype(target, casting=casting)
+    if source == target and not copy_wanted:
+        return array
+    larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
+    if array._storage.host is not None and placement.is_host(larger):
+        return wrap_host(host_view(array).astype(target, order))
+    axes = axes_of(array._layout, order)
+    if axes is not None:
+        return _permuted(array, axes, lambda turned: astype(turned, target))
+    warn_of_lost_parts(source, target)
+    try:
+        return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
+    except Unsupported:
+        return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
+
+
+def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Let NumPy warn where a cast drops imaginary parts."""
+    if source.kind == "c" and target.kind not in "cb":
+        np.empty(0, source).astype(target)
+
+
+def assign(target: Handle, value: Any) -> None:
+    """Write `value` into the elements of `target`, cast to its dtype.
+
+    Raises
+    ------
+    ValueError
+        The value cannot be broadcast to the target's shape.
+    """
+    layout = target._layout
+    if isinstance(value, Handle):
+        if value._storage is target._storage and value._layout is layout:
+            return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
+        if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
+            value = fetch(value)[()]
+    elif not isinstance(value, np.generic | bool | int | float):
+        value = _from_elsewhere(value, layout.dtype)
+    if is_hosted((target, value)) and placement.is_host(layout.nbytes):
+        seen = host_view(value) if isinstance(value, Handle) else value
+        if not isinstance(value, Handle) or value._layout.shape != layout.shape:
+            check_assignment(layout, seen)
+        if explain.REPORTS:
+            explain.note("host", "assignment", placement.why_host(layout.nbytes))
+        if isinstance(value, Handle) and value._layout.dtype.hasobject:  # whose conversion may run code of the user's
+            held = begin_writing(target)
+            try:
+                held[...] = seen
+            finally:
+                end_writing(target._storage)
+            return
+        with LOCK:
+            writes_host(target)[...] = seen
+        return
+    try:
+        _assign_on_device(target, value)
+    except Unsupported:
+        call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
+
+
+def _from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
+    # A list's numbers are converted one by one, and refused where they do not fit; an array is cast.
+    given = np.asarray(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
+    if given.ndim or dtype.hasobject:
+        return types.from_host(given)
+    single = np.empty((), dtype)
+    single[...] = value
+    return single[()]
+
+
+def _assign_on_device(target: Handle, value: Any) -> None:
+    layout = target._layout
+    wanted = target_of(target)
+    source = None
+    if isinstance(value, Handle):
+        warn_of_lost_parts(value._layout.dtype, layout.dtype)
+        value = _drop_leading_ones(value, layout.ndim)
+        if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
+            held = expression(value)
+            source = value._storage if is_waiting(held) else None
+            store(target, held, source)
+            return
+        if np.broadcast_shapes(value._layout.shape, layout.shape) != layout.shape:
+            _cannot_broadcast(value._layout.shape, layout.shape)
+    else:
+        converted = np.empty((), layout.dtype)
+        converted[...] = value
+        value = converted[()]
+    store(target, express(COPY, (value,), wanted))
+
+
+def check_assignment(layout: Any, seen: Any) -> None:
+    """Let NumPy raise, before anything is written, what assigning `seen` to such a layout raises."""
+    stand_in = np.lib.stride_tricks.as_strided(np.empty(1, layout.dtype), layout.shape, (0,) * layout.ndim)
+    if np.ndim(seen):
+        np.broadcast_to(stand_in, layout.shape)
+        if np.broadcast_shapes(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape) != layout.shape:
+            _cannot_broadcast(np.shape(seen), layout.shape)
+    else:
+        np.empty((), layout.dtype)[...] = seen
+
+
+def _may_not_fit(value: Handle, layout: Layout) -> bool:
+    """Whether NumPy may refuse a scalar, which depends on its value: one that is not an integer of the dtype."""
+    return layout.dtype.kind in "iu" and not np.can_cast(value._layout.dtype, layout.dtype)
+
+
+def _drop_leading_ones(value: Handle, ndim: int) -> Handle:
+    """Assignment, unlike arithmetic, lets the value have more dimensions as long as the leading ones have length 1."""
+    extra = value._layout.ndim - ndim
+    leading: Any = (*(0,) * extra, ...)
+    if extra > 0 and all(n == 1 for n in value._layout.shape[:extra]):
+        dropped: Handle = view(value, lambda seen: seen[leading])
+        return dropped
+    return value
+
+
+def _cannot_broadcast(source: tuple[int, ...], target: tuple[int, ...]) -> None:
+    msg = f"could not broadcast input array from shape {source} into shape {target}".replace(", ", ",")
+    raise ValueError(msg)

@@ -1,0 +1,74 @@
+"""Shapes: reshape, and what it needs to know of strides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.handle import Handle, host_and_view
+from oxinp._core.lazy.views import NumpyArray, host_part, view
+from oxinp._core.manipulation.copy import axes_of, copy
+from oxinp._core.memory.layout import result_layout
+
+
+def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
+    """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if refused)."""
+    if array._storage.host is not None and array._storage.value is None and order == "C" and not copy_wanted:
+        host, seen = host_and_view(array)
+        if seen.flags.c_contiguous:
+            return host_part(array, host, seen.reshape(shape))
+    target = resolve_shape(array._layout.size, shape)
+    if order not in ("C", "F", "A"):
+        np.empty(0).reshape((0,), order=order)  # NumPy's own error
+    if order == "A":
+        order = "F" if array._layout.is_fortran and not array._layout.is_contiguous else "C"
+    if copy_wanted:
+        array = copy(array)
+    try:
+        return view(array, lambda seen: _reshape_view(seen, target, order))
+    except _NeedsCopyError:
+        if copy_wanted is False:
+            msg = "Unable to avoid creating a copy while reshaping."
+            raise ValueError(msg) from None
+    array = view(copy(view(array, np.transpose)), np.transpose) if order == "F" else copy(array)
+    return view(array, lambda seen: _reshape_view(seen, target, order))
+
+
+def ravel(array: Handle, order: str = "C") -> Any:
+    """Return the elements of `array` in one dimension: a view where NumPy gives one."""
+    layout = array._layout
+    if order == "K":  # NumPy's iterator decides, which unlike copies leaves broadcast axes where they are
+        layout = result_layout(layout.dtype, layout.shape, [layout])
+    axes = axes_of(layout, order)
+    turned = array if axes is None else view(array, lambda seen: seen.transpose(axes))
+    if not turned._layout.is_contiguous:
+        # Unlike reshape, which also gives a view of elements that lie at regular distances.
+        turned = copy(turned)
+    return view(turned, lambda seen: seen.reshape(-1))
+
+
+class _NeedsCopyError(Exception):
+    pass
+
+
+def _reshape_view(seen: NumpyArray, shape: tuple[int, ...], order: str) -> NumpyArray:
+    if _HAS_COPY_FALSE:
+        try:
+            return seen.reshape(shape, order=order, copy=False)  # type: ignore[call-overload,no-any-return]
+        except ValueError:
+            raise _NeedsCopyError from None
+    seen = seen.T if order == "F" else seen.view()
+    try:
+        seen.shape = shape[::-1] if order == "F" else shape
+    except AttributeError:
+        raise _NeedsCopyError from None
+    return seen.T if order == "F" else seen
+
+
+_HAS_COPY_FALSE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
+def resolve_shape(size: int, shape: Any) -> tuple[int, ...]:
+    """Return `shape` for `size` elements as a tuple with its -1 filled in; raises what NumPy raises."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), (size,), (0,)).reshape(shape).shape  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Where elements are: dtypes, layouts inside a storage, storages."""

@@ -1,0 +1,341 @@
+"""Where the elements of an array lie inside its storage: dtype, shape, strides, offset.
+
+A `Layout` is immutable and interned, so that an operation on two layouts is one dictionary hit. Strides and the offset
+are in bytes, as NumPy's are. View arithmetic is NumPy's own: every layout owns a *ghost*, a NumPy array of that shape
+and those strides over memory that is never read, and a view of the ghost says where a view of the layout lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.memory.recent import Recent
+
+_INTERNED = Recent(1 << 15)
+_CONTIGUOUS = Recent(1 << 15)
+_new = object.__new__
+
+
+class Layout:
+    """dtype, shape, strides and offset (bytes) of an array inside one storage; made by `Layout.of` and `Layout.at`.
+
+    Two equal layouts are usually, but not after the intern table forgot one of them, the same object: identity is a
+    shortcut, `same` is the question.
+    """
+
+    __slots__ = (
+        "_dense",
+        "_extent",
+        "_form",
+        "_ghost",
+        "_injective",
+        "dtype",
+        "graph",
+        "is_aligned",
+        "is_contiguous",
+        "nbytes",
+        "ndim",
+        "offset",
+        "parts",
+        "read",
+        "shape",
+        "size",
+        "strides",
+    )
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    ndim: int
+    size: int
+    nbytes: int
+    is_aligned: bool  # every element lies at a multiple of its size: a misaligned load would kill the context
+    is_contiguous: bool
+    graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
+    parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
+    read: Any  # the leaf Graph of its form, made by `programs.read` on first use
+    _dense: Layout | None
+    _extent: tuple[int, int] | None
+    _form: Layout | None
+    _ghost: tuple[np.ndarray[Any, Any], int] | None
+    _injective: bool | None
+
+    @staticmethod
+    def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
+        """Return the C-contiguous layout of `shape` at offset 0."""
+        key = (dtype, dtype.num, shape)  # uint64 is two dtypes of C's that are equal, of different scalar types
+        layout: Layout | None = _CONTIGUOUS.get(key) or _CONTIGUOUS.recall(key)
+        if layout is None:
+            layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
+            _CONTIGUOUS.remember(key, layout)
+        return layout
+
+    @staticmethod
+    def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+        """Return the layout with these strides and this offset, in bytes."""
+        key = (dtype, dtype.num, shape, strides, offset)
+        layout: Layout | None = _INTERNED.get(key) or _INTERNED.recall(key)
+        if layout is None:
+            layout = _make(dtype, shape, strides, offset)
+            _INTERNED.remember(key, layout)
+        return layout
+
+    def same(self, other: Layout) -> bool:
+        """Whether both describe the same elements in the same order."""
+        return self is other or (
+            self.offset == other.offset
+            and self.shape == other.shape
+            and self.strides == other.strides
+            and self.dtype == other.dtype
+        )
+
+    def view(self, make_view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
+        """Return the layout of `make_view(array)`: any NumPy operation that returns a view without reading elements."""
+        if self._ghost is None:
+            self._ghost = _ghost(self)
+        array, address = self._ghost
+        seen = make_view(array)
+        if seen is array:
+            return self
+        offset = self.offset + address_of(seen) - address
+        return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
+
+    def select(self, parts: tuple[Any, ...]) -> Layout | None:
+        """Return the layout that integers, slices, newaxis and one ellipsis select; None where NumPy is to be asked.
+
+        Parameters
+        ----------
+        parts : tuple
+            With exactly one ellipsis, so that what is selected is a view and no element.
+        """
+        num_axes = num_ellipses = 0
+        for part in parts:
+            if part is Ellipsis:
+                num_ellipses += 1
+            elif part is not None:
+                num_axes += 1
+        if num_axes > self.ndim or num_ellipses > 1:
+            return None
+        shape: list[int] = []
+        strides: list[int] = []
+        offset, axis = self.offset, 0
+        for part in parts:
+            if type(part) is slice:
+                n, step = self.shape[axis], self.strides[axis]
+                try:
+                    start, stop, stride = part.indices(n)
+                except (TypeError, ValueError):
+                    return None
+                length = len(range(start, stop, stride))
+                if not length:
+                    start, stride = 0, 1  # as NumPy has it
+                offset += start * step
+                shape.append(length)
+                strides.append(step * stride)
+                axis += 1
+            elif type(part) is int:
+                n = self.shape[axis]
+                if not -n <= part < n:
+                    return None
+                offset += (part if part >= 0 else part + n) * self.strides[axis]
+                axis += 1
+            elif part is None:
+                shape.append(1)
+                strides.append(0)
+            elif part is Ellipsis:
+                end = axis + self.ndim - num_axes
+                shape += self.shape[axis:end]
+                strides += self.strides[axis:end]
+                axis = end
+            else:
+                return None
+        return Layout.at(self.dtype, tuple(shape), tuple(strides), offset)
+
+    def broadcast(self, shape: tuple[int, ...]) -> Layout:
+        """Return this layout broadcast to `shape`, which it must be broadcastable to."""
+        if shape == self.shape:
+            return self
+        lead = len(shape) - self.ndim
+        strides = (0,) * lead + tuple(
+            0 if n == 1 and m != 1 else step for n, m, step in zip(self.shape, shape[lead:], self.strides, strict=True)
+        )
+        return Layout.at(self.dtype, shape, strides, self.offset)
+
+    @property
+    def form(self) -> Layout:
+        """What a kernel depends on, the offset standing for its alignment: rows of a matrix have one form, or few."""
+        form = self._form
+        if form is None:
+            offset = (self.offset & -self.offset) % 256  # Buffers lie at multiples of 256
+            form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+            self._form = form
+        return form
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """Strides counted in elements, of an aligned layout."""
+        itemsize = self.dtype.itemsize
+        return tuple(step // itemsize for step in self.strides)
+
+    @property
+    def is_injective(self) -> bool:
+        """Whether no two indices share an element (False where that is not certain)."""
+        injective = self._injective
+        if injective is None:
+            injective = self._injective = _is_injective(self)
+        return injective
+
+    @property
+    def dense(self) -> Layout:
+        """The C-contiguous layout of this dtype and shape at offset 0."""
+        dense = self._dense
+        if dense is None:
+            dense = self._dense = Layout.of(self.dtype, self.shape)
+        return dense
+
+    @property
+    def is_fortran(self) -> bool:
+        """Whether the elements lie in Fortran order without gaps."""
+        reverse = contiguous_strides(self.shape[::-1], self.dtype.itemsize)[::-1]
+        return self.size == 0 or all(
+            n == 1 or step == dense for n, step, dense in zip(self.shape, self.strides, reverse, strict=True)
+        )
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First byte and one past the last byte that the elements touch, counted from that of index zero."""
+        extent = self._extent
+        if extent is None:
+            low = high = 0
+            if self.size:
+                ends = [step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True)]
+                low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+                high += self.dtype.itemsize
+            extent = self._extent = low, high
+        return extent
+
+    @property
+    def byte_bounds(self) -> tuple[int, int]:
+        """First byte and one past the last byte of the storage that the elements touch."""
+        low, high = self.extent
+        return self.offset + low, self.offset + high
+
+    @property
+    def alignment(self) -> int:
+        """Largest power of two, at most 256, that divides the offset (buffers themselves are 256-byte aligned)."""
+        return min(256, self.offset & -self.offset) if self.offset else 256
+
+    def __repr__(self) -> str:
+        return f"Layout({self.dtype}, shape={self.shape}, strides={self.strides}, offset={self.offset})"
+
+
+def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[Layout]) -> Layout:
+    """Return the layout of a new array that results from operands: their order of axes, as NumPy's ``order="K"``."""
+    for layout in operands:
+        if not layout.is_contiguous:
+            break
+    else:
+        return Layout.of(dtype, shape)
+    # NumPy's iterator decides on arrays of the same strides that have at most two elements per axis, and reads none.
+    points = [
+        np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), tuple(min(n, 2) for n in x.shape), x.strides)
+        for x in operands
+    ]
+    iterate: Any = np.nditer
+    with iterate(
+        [*points, None],
+        ["zerosize_ok", "refs_ok"],
+        [["readonly"]] * len(points) + [["writeonly", "allocate"]],
+        op_dtypes=[*(x.dtype for x in operands), dtype],
+        order="K",
+    ) as iterator:
+        allocated = iterator.operands[-1].strides
+    order = sorted(range(len(shape)), key=lambda axis: -allocated[axis])
+    dense = contiguous_strides(tuple(shape[axis] for axis in order), dtype.itemsize)
+    strides = [0] * len(shape)
+    for axis, step in zip(order, dense, strict=True):
+        strides[axis] = step
+    return Layout.at(dtype, shape, tuple(strides), 0)
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return C-order strides in bytes, as NumPy computes them."""
+    if len(shape) == 1 and shape[0]:
+        return (itemsize,)
+    if 0 in shape:  # depends on the NumPy version
+        return tuple(step * itemsize for step in np.empty(shape, np.bool_).strides)
+    strides = []
+    step = itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+    layout = _new(Layout)
+    itemsize = dtype.itemsize
+    layout.dtype = dtype
+    layout.shape = shape
+    layout.strides = strides
+    layout.offset = offset
+    layout.ndim = len(shape)
+    layout.size = size = math.prod(shape)
+    layout.nbytes = size * itemsize
+    layout.is_contiguous = size == 0 or _is_contiguous(shape, strides, itemsize)
+    layout.is_aligned = itemsize in {0, 1} or not (offset % itemsize or _are_off(strides, itemsize))
+    layout.graph = None
+    layout.parts = None
+    layout.read = None
+    layout._dense = None
+    layout._extent = None
+    layout._form = None
+    layout._ghost = None
+    layout._injective = None
+    return layout
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether the elements of a shape without zeros lie in C order without gaps."""
+    dense = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        n = shape[axis]
+        if n != 1 and strides[axis] != dense:
+            return False
+        dense *= n
+    return True
+
+
+def _are_off(strides: tuple[int, ...], itemsize: int) -> bool:
+    for step in strides:  # noqa: SIM110 - `any` costs more than the rest
+        if step % itemsize:
+            return True
+    return False
+
+
+def _is_injective(layout: Layout) -> bool:
+    if not layout.size:
+        return True
+    reach = layout.dtype.itemsize
+    for step, n in sorted((abs(step), n) for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1):
+        if step < reach:
+            return False
+        reach = step * (n - 1) + reach
+    return True
+
+
+def _ghost(layout: Layout) -> tuple[np.ndarray[Any, Any], int]:
+    ground = np.empty(1, layout.dtype)
+    array = np.lib.stride_tricks.as_strided(ground, layout.shape, layout.strides)
+    return array, address_of(array)
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Return where an array's first element lies, in bytes."""
+    # Not `__array_interface__`, which is slower and warns of the result of `broadcast_arrays`.
+    return array.ctypes.data

@@ -1,0 +1,44 @@
+"""Tables that forget what has not been used for longest, and cost a hit nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+
+class Recent(dict[Any, Any]):
+    """A dictionary of two generations: what is found by `get`, and what was before the last one was full.
+
+    `get` is the dictionary's own, so that a hit is one look-up. After a miss, `recall` brings back what the older
+    generation still has. When the newer one is full it becomes the older one: what was not asked for meanwhile goes.
+
+    Parameters
+    ----------
+    room : int
+        Entries of a generation.
+    """
+
+    __slots__ = ("old", "room")
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+        self.old: dict[Any, Any] = {}
+
+    def recall(self, key: Hashable) -> Any:
+        """Return what `get` no longer finds, and let it be found again; None where there is nothing."""
+        value = self.old.pop(key, None)
+        if value is not None:
+            self.remember(key, value)
+        return value
+
+    def remember(self, key: Hashable, value: Any) -> None:
+        """Enter a value."""
+        if len(self) >= self.room:
+            self.age()
+        self[key] = value
+
+    def age(self) -> None:
+        """Forget the older generation, and let the newer one be it."""
+        self.old = dict(self)
+        self.clear()

@@ -1,0 +1,187 @@
+"""Storage: the bytes behind arrays, on the host, on the device, on both, or still to be computed.
+
+Views share a Storage; a whole-array in-place operation gives it a new value. What a Storage holds is read off two
+slots, and nothing else records it:
+
+=========  =======================  ========  ===================================================
+state      ``value``                ``host``  meaning
+=========  =======================  ========  ===================================================
+host       None                     array     on the host only (``stale``: an outdated device copy)
+device     (leaf, (Buffer,), mask)  None      on the device only
+mirrored   (leaf, (Buffer,), mask)  array     both sides are valid
+pending    (Graph, leaves, mask)    None      the graph applied to its leaves will fill one Buffer
+pinned     None                     array     others hold the host side, or NumPy writes to it: ``stale`` is a `Pin`
+shared     (leaf, (Buffer,), mask)  None      others hold the Buffer: the mask has the bit `SHARED`
+=========  =======================  ========  ===================================================
+
+Others may read and write what they hold at any time. So a pinned storage keeps no device side, and a shared one no host
+side; a shared one is read when an operation is recorded and written at once, and its leaf's layout is that of plain
+bytes, which no array has, so that no shortcut for whole arrays takes it.
+
+``value`` is one immutable tuple, replaced whole, so that a thread that records while another flushes reads a consistent
+version without a lock. Its mask is a Bloom filter of the Buffers it reads: two values whose masks have no bit in common
+share none.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oxinp._runtime.memory import Buffer
+    from oxinp._runtime.timeline import Timeline
+
+Value = tuple[Any, tuple[Any, ...], int]  # a `lazy.expr.Graph`, what it is applied to, the mask
+
+
+SHARED = 1 << 60
+"""In the mask of every value that reads memory which others hold, too."""
+
+next_mask = cycle([1 << bit for bit in range(60)]).__next__
+"""Return the mask of a Buffer that is new."""
+
+
+class Leaf:
+    """A Buffer read from a byte that is not its first; made by `programs.read`.
+
+    A Buffer stands for itself where the offset is zero: both have ``ptr`` and ``buffer``.
+    """
+
+    __slots__ = ("buffer", "ptr")
+
+    buffer: Buffer
+    ptr: int
+
+
+class Stale:
+    """An outdated device copy of a host value, and the range of its bytes that is outdated."""
+
+    __slots__ = ("buffer", "high", "low")
+
+    is_pin = False
+
+    def __init__(self, buffer: Buffer, low: int, high: int) -> None:
+        self.buffer = buffer
+        self.low = low
+        self.high = high
+
+
+class Pin(Stale):
+    """No device copy is good for longer than one operation: the host side is also somebody else's, or being written.
+
+    Attributes
+    ----------
+    buffer : Buffer or None
+        An outdated device copy, which is kept for the time after the pin.
+    holders : list of weak references
+        The arrays through which others see the host side; it is pinned as long as one is alive.
+    is_forever : bool
+        Others hold an address, or the memory was theirs from the start.
+    num_writers : int
+        Calls of NumPy that write to the host side; it is pinned until the last of them has ended.
+    """
+
+    __slots__ = ("holders", "is_forever", "num_writers")
+
+    is_pin = True
+
+    def __init__(self) -> None:
+        self.buffer: Any = None
+        self.low = self.high = 0
+        self.holders: list[ref[Any]] = []
+        self.is_forever = False
+        self.num_writers = 0
+
+    def is_needed(self) -> bool:
+        """Whether anybody still holds the host side or writes to it."""
+        return bool(self.num_writers) or self.is_forever or any(holder() is not None for holder in self.holders)
+
+
+WRITING = Pin()
+"""The pin of a host side that one call of NumPy's writes to, where there is no device copy: one object for all of them.
+
+It alone is set without a lock, by a thread that has just seen ``value`` and ``stale`` to be None, and taken away by
+that thread if it is still there (`handle.end_writing` otherwise). Between the look and the assignment nothing is
+called, and only at calls does the interpreter change threads.
+"""
+WRITING.num_writers = 1
+
+
+class Storage:
+    """Bytes that arrays view; the module's table names its states.
+
+    Attributes
+    ----------
+    value : tuple or None
+        The device side: a Graph, what it is applied to (Buffers, Leaves and Python scalars), and the mask.
+    host : numpy.ndarray or None
+        The host side: the array that owns the bytes.
+    stale : Stale, Pin or None
+        A device copy that needs a range of bytes uploaded before it is valid again, or why none is kept.
+    origin : Timeline
+        Where the pending value runs: set while there are several streams or devices only.
+    lines : object
+    offset : int
+        The code of the user's, and the instruction in it, that recorded the pending value or wrote last: set while
+        somebody watches that, see `schedule.watch`.
+    """
+
+    __slots__ = ("__weakref__", "host", "lines", "offset", "origin", "stale", "value")
+
+    value: Value | None
+    host: np.ndarray[Any, Any] | None
+    stale: Stale | None
+    origin: Timeline
+    lines: Any
+    offset: int
+
+
+def is_pinned(storage: Storage) -> bool:
+    """Whether others hold the host side, or NumPy writes to it."""
+    pin = storage.stale
+    return isinstance(pin, Pin) and pin.is_needed()
+
+
+def drop_pin(storage: Storage) -> None:
+    """Let a pin go that nobody needs any more; under the scheduler's lock."""
+    pin = storage.stale
+    if isinstance(pin, Pin) and not pin.is_needed():
+        storage.stale = None if pin.buffer is None else Stale(pin.buffer, pin.low, pin.high)
+
+
+def pinned(storage: Storage) -> Pin:
+    """Return the pin of a storage that has no device side, a new one if need be; under the scheduler's lock.
+
+    The caller says in it why it is needed.
+    """
+    stale = storage.stale
+    if isinstance(stale, Pin) and stale is not WRITING:
+        return stale
+    pin = Pin()
+    if isinstance(stale, Stale) and stale is not WRITING:
+        pin.buffer, pin.low, pin.high = stale.buffer, stale.low, stale.high
+        storage.stale = pin
+        return pin
+    # Nothing is called between the two, see `WRITING`.
+    pin.num_writers = 0 if storage.stale is None else 1
+    storage.stale = pin
+    return pin
+
+
+def is_shared(storage: Storage) -> bool:
+    """Whether others hold the device side."""
+    value = storage.value
+    return value is not None and bool(value[2] & SHARED) and not value[0].nodes
+
+
+def make_storage(value: Value | None, host: np.ndarray[Any, Any] | None) -> Storage:
+    """Return a storage with these sides; nobody else may write to `host`."""
+    storage = Storage()
+    storage.value = value
+    storage.host = host
+    storage.stale = None
+    return storage

@@ -1,0 +1,117 @@
+"""Counts: `bincount` and `histogram`. Counters are integers, so that the same input gives the same result."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.shape import ravel
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops import creation
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.sort import check_placement
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import MAX, MIN
+from oxinp._kernels.plan import Plan
+
+MAX_BINS = 1 << 31
+MAX_EXACT = 2.0**53  # of integers that f64 holds
+
+
+def _infer_count(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(INT64, (parameters[0],)),)
+
+
+def _plan_count(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    (elements, *edges), (num_bins, is_uniform) = (graph.layout for graph in bound.graphs), bound.parameters
+    planned: Plan = importlib.import_module("oxinp._kernels.sort.count").count(
+        elements.size,
+        num_bins,
+        DEVICE_TYPES[elements.dtype],
+        DEVICE_TYPES[edges[0].dtype] if edges else None,
+        device().capability,
+        is_uniform=is_uniform,
+    )
+    return planned
+
+
+COUNT = Op("count", _plan_count, _infer_count)
+
+
+def _check(array: Handle) -> None:
+    layout = array._layout
+    if layout.dtype not in DEVICE_TYPES or not layout.size or not layout.is_aligned:
+        raise Unsupported(f"dtype {layout.dtype} has no kernels, or there are no elements")
+    check_placement(array)
+
+
+def bincount(array: Handle, min_length: int) -> Any:
+    """Return how often each number is there; see `numpy.bincount`. Waits for the greatest one.
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel, or a number is negative, for which NumPy raises.
+    """
+    _check(array)
+    dtype = array._layout.dtype
+    if array._layout.ndim != 1 or dtype.kind not in "iu" or dtype == np.uint64:
+        raise Unsupported("what NumPy refuses")
+    unsigned = view(array, lambda seen: seen.view(f"u{dtype.itemsize}"))  # where negative numbers are the greatest
+    greatest = int(reduce(MAX, unsigned))
+    if greatest > np.iinfo(dtype).max or greatest >= MAX_BINS:
+        raise Unsupported("negative numbers, which NumPy refuses, or too many bins")
+    return perform_on_device(COUNT, (array,), (max(greatest + 1, min_length), False))
+
+
+def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any], bool]:
+    """Return NumPy's edges of bins, and whether they have equal distances; see `numpy.histogram_bin_edges`.
+
+    Parameters
+    ----------
+    array : Handle
+    bins : int or array_like
+        Not text.
+    limits : tuple or None
+        Of the range; else the extrema of the array, for which this waits.
+    """
+    _check(array)
+    dtype = array._layout.dtype
+    if isinstance(bins, str) or dtype.kind not in "iuf":
+        raise Unsupported("estimated bins, or elements that NumPy converts or refuses")
+    is_uniform = np.ndim(bins) == 0
+    seen = np.empty(0, dtype)
+    if is_uniform and limits is None:
+        seen = np.array([dtype.type(reduce(row, array)) for row in (MIN, MAX)], dtype)
+    return np.histogram_bin_edges(seen, bins, limits), is_uniform
+
+
+def histogram(array: Handle, edges: np.ndarray[Any, Any], *, is_uniform: bool) -> Any:
+    """Return how many elements are between edges, with the last one; see `numpy.histogram`."""
+    _check(array)
+    dtype = np.result_type(edges.dtype, array._layout.dtype)
+    compared = FLOAT32 if dtype in (FLOAT16, FLOAT32) else FLOAT64
+    if dtype.kind in "iu" and edges.size and float(np.abs(edges).max()) <= MAX_EXACT:
+        dtype = FLOAT64  # whatever an element is rounded to, it stays on its side of such edges
+    if dtype not in (FLOAT16, FLOAT32, FLOAT64) or not 1 < edges.size <= MAX_BINS:
+        raise Unsupported("edges that are no floats of the device's, or no bins")
+    wide = edges.astype(compared)
+    is_uniform = is_uniform and _is_estimated(wide)
+    given = creation.asarray(wide)
+    return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, is_uniform))
+
+
+def _is_estimated(edges: np.ndarray[Any, Any]) -> bool:
+    """Whether what the kernel computes of an edge is near its number."""
+    count = edges.size - 1
+    with np.errstate(all="ignore"):
+        numbers = (edges - edges[0]) * (edges.dtype.type(count) / (edges[-1] - edges[0]))
+        return bool((np.abs(numbers - np.arange(count + 1)) < 0.5).all())

@@ -1,0 +1,337 @@
+"""Draws of random numbers on the device: from a position in NumPy's stream, numbers and the position after them.
+
+What takes a fixed number of words says at once where it ends, and runs when its numbers are needed. What takes as many
+as it needs leaves on the device where it ended; that is read when somebody asks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.expr import scalar
+from oxinp._core.lazy.handle import Handle, expression, fetch
+from oxinp._core.lazy.op import BoundOp, Op, bind
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.record import wrap_result
+from oxinp._core.memory.dtypes import INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.creation import asarray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.plan import Plan
+
+UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
+GENERATORS = frozenset({"PCG64", "PCG64DXSM"})
+_FAMILY = "oxinp._kernels.random"
+_MASK_64 = (1 << 64) - 1
+
+
+class Position(NamedTuple):
+    """Where a stream is, as NumPy's state dictionaries say it.
+
+    Attributes
+    ----------
+    generator : str
+        One of `GENERATORS`.
+    state, increment : int
+    has_half : bool
+        The upper half of a word is left over.
+    half : int
+        That one; of no meaning where there is none.
+    """
+
+    generator: str
+    state: int
+    increment: int
+    has_half: bool
+    half: int
+
+    @staticmethod
+    def of(numpys: dict[str, Any]) -> Position:
+        """Return the position that a state dictionary says."""
+        state = numpys["state"]
+        has_half, half = bool(numpys["has_uint32"]), int(numpys["uinteger"])
+        return Position(numpys["bit_generator"], int(state["state"]), int(state["inc"]), has_half, half)
+
+    def numpys(self) -> dict[str, Any]:
+        """Return the state dictionary."""
+        return {
+            "bit_generator": self.generator,
+            "state": {"state": self.state, "inc": self.increment},
+            "has_uint32": int(self.has_half),
+            "uinteger": self.half,
+        }
+
+    def after(self, pieces: int, per_word: int) -> Position:
+        """Return the position after pieces of words, counted from the start of the word that a half is left of."""
+        lcg = importlib.import_module(f"{_FAMILY}.lcg").GENERATORS[self.generator]
+        if per_word == 1:
+            return self._replace(state=lcg.advanced(self.state, self.increment, pieces))
+        halves = -(-2 * pieces // per_word)
+        words = -(-halves // 2) - self.has_half
+        half = lcg.word_at(self.state, self.increment, words - 1) >> 32 if words else self.half
+        state = lcg.advanced(self.state, self.increment, words)
+        return Position(self.generator, state, self.increment, bool(halves % 2), half)
+
+
+class Counter(NamedTuple):
+    """Where a stream of NumPy's Philox is, or of ours.
+
+    Attributes
+    ----------
+    generator : str
+        ``"Philox"`` or ``"Philox4x32"``.
+    counter, key : int
+    taken : int
+        Words that were taken of the counter's block: for NumPy's of 64 bits, for ours of 32.
+    has_half, half
+        As of `Position`; for ours never.
+    """
+
+    generator: str
+    counter: int
+    key: int
+    taken: int
+    has_half: bool = False
+    half: int = 0
+
+    @staticmethod
+    def of(numpys: dict[str, Any]) -> Counter | None:
+        """Return the position that a state dictionary says; None where its buffer is not the counter's block."""
+        counter, key = (_joined(numpys["state"][name], 64) for name in ("counter", "key"))
+        found = Counter("Philox", counter, key, numpys["buffer_pos"], bool(numpys["has_uint32"]), numpys["uinteger"])
+        is_known = found.taken == 4 or numpys["buffer"].tolist() == found.block()
+        return found if is_known else None
+
+    def block(self) -> list[int]:
+        """Return the words of the counter."""
+        variant = importlib.import_module(f"{_FAMILY}.philox").VARIANTS[self.generator]
+        words: list[int] = variant.block(self.counter, self.key)
+        return words
+
+    def plain(self) -> Counter:
+        """Return the same position with fewer than a block's words taken."""
+        blocks, taken = divmod(self.taken, 4)
+        return self._replace(counter=(self.counter + blocks) % (1 << 128), taken=taken)
+
+    def numpys(self) -> dict[str, Any]:
+        """Return the state dictionary."""
+        if self.generator != "Philox":
+            at = self.plain()
+            state = {"counter": at.counter, "key": at.key}
+            return {"bit_generator": self.generator, "state": state, "taken": at.taken}
+        return {
+            "bit_generator": self.generator,
+            "state": {"counter": _split(self.counter, 4), "key": _split(self.key, 2)},
+            "buffer": np.array(self.block(), np.uint64),
+            "buffer_pos": self.taken,
+            "has_uint32": int(self.has_half),
+            "uinteger": self.half,
+        }
+
+    def after(self, pieces: int, per_word: int) -> Counter:
+        """Return the position after pieces of words, see `Position.after`."""
+        halves = pieces if per_word == 2 else 2 * pieces
+        is_ours = self.generator != "Philox"
+        words = halves if is_ours else -(-halves // 2) - (self.has_half and per_word > 1)
+        if not words:
+            return self._replace(has_half=bool(halves % 2)) if per_word > 1 and not is_ours else self
+        blocks, last = divmod(self.taken + words - 1, 4)
+        bits = 128 if is_ours else 256
+        after = self._replace(counter=(self.counter + blocks) % (1 << bits), taken=last + 1)
+        if is_ours or per_word == 1:
+            return after
+        return after._replace(has_half=bool(halves % 2), half=after.block()[last] >> 32)
+
+
+def _joined(words: Any, bits: int) -> int:
+    return sum(int(word) << (bits * i) for i, word in enumerate(words))
+
+
+def _split(number: int, count: int) -> np.ndarray[Any, Any]:
+    return np.array([number >> (64 * i) & _MASK_64 for i in range(count)], np.uint64)
+
+
+def _infer_fill(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - rows' signature
+    dtype, shape = parameters[2:4]
+    return (Layout.of(dtype, shape),)
+
+
+def _plan_fill(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    generator, name, _, _, is_shifted, *skip = bound.parameters
+    (layout,) = bound.layouts
+    if skip:
+        counted: Plan = importlib.import_module(f"{_FAMILY}.philox").plan(
+            generator, name, layout.size, layout.alignment, device().capability, skip=skip[0], is_shifted=is_shifted
+        )
+        return counted
+    plan: Plan = importlib.import_module(f"{_FAMILY}.fill").plan(
+        generator, name, layout.size, layout.alignment, device().capability, is_shifted=is_shifted
+    )
+    return plan
+
+
+FILL = Op("random words", _plan_fill, _infer_fill, draws=True)
+
+
+def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    _, _, dtype, shape, _, _ = parameters
+    return Layout.of(dtype, shape), Layout.of(INT64, (2,))
+
+
+def _plan_segments(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    generator, name, _, _, is_shifted, expected = bound.parameters
+    plan: Plan = importlib.import_module(f"{_FAMILY}.segments").plan(
+        generator, name, bound.layouts[0].size, device().capability, is_shifted=is_shifted, expected=expected
+    )
+    return plan
+
+
+SEGMENTS = Op("random variates", _plan_segments, _infer_segments, draws=True)
+
+
+def _ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
+    """Ask for a draw; operands are arrays, and pairs of a dtype and a value."""
+    with LOCK:
+        values = [expression(x) if isinstance(x, Handle) else (scalar(x[0]), (x[1],), 0) for x in operands]
+        leaves = tuple([entry for _, entries, _ in values for entry in entries])
+        mask = 0
+        for _, _, bits in values:
+            mask |= bits
+        bound = bind(op, tuple([graph for graph, _, _ in values]), parameters)
+        results = schedule.defer(bound, leaves, mask, depth=5)
+    return [wrap_result(value, as_array=True) for value in results]
+
+
+def _start(position: Position, *, is_shifted: bool) -> list[tuple[Any, int]]:
+    """The inputs that say where a draw begins."""
+    numbers = (position.state, position.increment)
+    words = [(UINT64, part) for number in numbers for part in (number & _MASK_64, number >> 64)]
+    return [*words, (UINT32, position.half)] if is_shifted else words
+
+
+def fill(
+    position: Position | Counter, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> tuple[Any, Position | Counter]:
+    """Return an array of what takes a fixed number of words, and the position after it.
+
+    Parameters
+    ----------
+    position : Position
+    name : str
+        A format of `oxinp._kernels.random.fill`.
+    dtype : numpy.dtype
+        As wide as the format's.
+    shape : tuple of int
+    """
+    halves = importlib.import_module(f"{_FAMILY}.fill").FORMATS[name].halves
+    is_shifted = position.has_half and halves == 1
+    parameters: tuple[Any, ...] = (position.generator, name, dtype, shape, is_shifted)
+    if isinstance(position, Counter):
+        if position.generator != "Philox" and halves == 2:  # numbers of 64 bits begin at an even word
+            position = position._replace(taken=position.taken + position.taken % 2)
+        start, skip = _start_counted(position, halves, is_shifted=is_shifted)
+        parameters = (*parameters, skip)
+    else:
+        start = _start(position, is_shifted=is_shifted)
+    (array,) = _ask(FILL, start, parameters)
+    return array, position.after(array._layout.size + is_shifted, 3 - halves)
+
+
+def _start_counted(position: Counter, halves: int, *, is_shifted: bool) -> tuple[list[tuple[Any, int]], int]:
+    """The inputs that say where a draw begins, and how many elements of the first block come before it."""
+    variant = importlib.import_module(f"{_FAMILY}.philox").VARIANTS[position.generator]
+    blocks, skip = divmod(position.taken * variant.halves // 4 // halves - is_shifted, variant.halves // halves)
+    bits = 64 * variant.num_counters
+    counter = _split((position.counter + blocks) % (1 << bits), variant.num_counters)
+    words = [(UINT64, word) for word in (*counter.tolist(), *_split(position.key, variant.num_keys).tolist())]
+    return [*words, (UINT32, position.half)] if is_shifted else words, skip
+
+
+class Ending:
+    """Where a draw ends that takes as many words as it needs.
+
+    Parameters
+    ----------
+    position : Position
+        Where it began.
+    pieces : int
+        Of a word that its variates take.
+    words : Handle
+        What the draw left.
+    """
+
+    __slots__ = ("_pieces", "_position", "_words")
+
+    def __init__(self, position: Position, pieces: int, words: Handle) -> None:
+        self._position, self._pieces, self._words = position, pieces, words
+
+    def position(self) -> Position:
+        """Read where it is; this waits for the device.
+
+        Raises
+        ------
+        RuntimeError
+            The draw took more than its kernels provide for, of which the chance is as good as none.
+        """
+        taken, status = fetch(self._words).tolist()
+        if status or taken < 0:
+            msg = f"a draw of random numbers from {self._position} ended with status {status}: please report it"
+            raise RuntimeError(msg)
+        return self._position.after(taken, self._pieces)
+
+
+_TABLES: dict[Any, Handle] = {}
+
+
+def _table(name: str) -> Handle:
+    """The table of a ziggurat, on the device."""
+    key = keyed(name)
+    table = _TABLES.get(key)
+    if table is None:
+        made = importlib.import_module(f"{_FAMILY}.variates").ziggurat_table(name)
+        table = _TABLES[key] = asarray(made)
+    return table
+
+
+def variates(
+    position: Position,
+    name: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    parameters: Sequence[int] = (),
+    expected: float = 0,
+) -> tuple[Any, Ending]:
+    """Return an array of variates that take as many words as they need, and where that ends.
+
+    Parameters
+    ----------
+    position : Position
+    name : str
+        A variate of `oxinp._kernels.random.variates`.
+    dtype : numpy.dtype
+        As wide as the variate's.
+    shape : tuple of int
+    parameters : sequence of int
+        Of the variate.
+    expected : float
+        Pieces of words per variate, where that depends on parameters.
+    """
+    variate = importlib.import_module(f"{_FAMILY}.variates").VARIATES[name]
+    is_shifted = position.has_half and variate.pieces > 1
+    operands: list[Any] = _start(position, is_shifted=is_shifted)
+    if variate.has_table:
+        operands.append(_table(name))
+    operands += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
+    array, words = _ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
+    return array, Ending(position, variate.pieces, words)
+
+
+__all__ = ["GENERATORS", "Counter", "Ending", "Position", "fill", "variates"]

@@ -1,0 +1,218 @@
+"""Fourier transforms: what `numpy.fft` and `scipy.fft` compute, as one operation."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.perform import perform
+from oxinp._kernels.plan import Argument, Plan
+
+COMPLEX, REAL, HALF = "complex", "real", "half"
+MAX_LENGTH = 1 << 30
+
+
+class Kind(NamedTuple):
+    """What one of NumPy's functions computes."""
+
+    kind: str
+    is_forward: bool
+
+
+# By the names of the functions, without the number of axes.
+KINDS = {
+    "fft": Kind(COMPLEX, True),
+    "ifft": Kind(COMPLEX, False),
+    "rfft": Kind(REAL, True),
+    "irfft": Kind(HALF, False),
+    "hfft": Kind(HALF, True),
+    "ihfft": Kind(REAL, False),
+}
+NORMS = ("backward", "ortho", "forward")
+
+
+class Request(NamedTuple):
+    """A transform of an array: the parameters of the operation.
+
+    Attributes
+    ----------
+    library : str
+        ``"numpy"`` or ``"scipy"``, whose function computes on the host.
+    name : str
+        Of that function.
+    lengths : tuple of int or None
+        Along the axes; None where the caller gave none.
+    axes : tuple of int or None
+        None where the caller gave none.
+    norm : str or None
+    """
+
+    library: str
+    name: str
+    lengths: tuple[int, ...] | None
+    axes: tuple[int, ...] | None
+    norm: str | None
+
+    @property
+    def kind(self) -> Kind:
+        """What is computed along the last axis."""
+        return KINDS[self.name.rstrip("2n")]
+
+    def function(self) -> Callable[..., Any]:
+        """The library's function."""
+        function: Callable[..., Any] = getattr(importlib.import_module(f"{self.library}.fft"), self.name)
+        return function
+
+    def on_host(self, x: Any) -> Any:
+        """Call the library's function."""
+        if self.name[-1] in "2n":
+            given: dict[str, Any] = {} if self.axes is None else {"axes": self.axes}
+            return self.function()(x, self.lengths, norm=self.norm, **given)
+        (length,) = self.lengths or (None,)
+        (axis,) = self.axes or (-1,)
+        return self.function()(x, length, axis, self.norm)
+
+
+class Resolved(NamedTuple):
+    """A transform of a layout: axes and lengths that the caller may have left out."""
+
+    axes: tuple[int, ...]
+    lengths: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@lru_cache(1 << 12)
+def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Resolved:
+    """Return axes, lengths, shape and dtype of the result.
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel, or the library refuses the arguments and says why.
+    """
+    axes, lengths, ndim = request.axes, request.lengths, len(shape)
+    if axes is None:
+        count = ndim if lengths is None else len(lengths)
+        axes = tuple(range(ndim - count, ndim)) if request.name[-1] == "n" else (-2, -1)[-_num_axes(request) :]
+    if not axes or not all(-ndim <= axis < ndim for axis in axes):
+        raise Unsupported("no axes, or axes that the array has not")
+    axes = tuple([axis % ndim for axis in axes])
+    kind = request.kind.kind
+    if lengths is None:
+        own = [shape[axis] for axis in axes]
+        if kind == HALF:
+            own[-1] = 2 * (own[-1] - 1)
+        lengths = tuple(own)
+    if request.library == "numpy":
+        lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
+    is_valid = len(lengths) == len(axes) and all(0 < n <= MAX_LENGTH for n in lengths)
+    if not is_valid or len(set(axes)) != len(axes) or request.norm not in (None, *NORMS):
+        raise Unsupported("lengths, axes or a norm that the library refuses or treats in a way of its own")
+    result = list(shape)
+    for axis, n in zip(axes, lengths, strict=True):
+        result[axis] = n
+    if kind == REAL:
+        result[axes[-1]] = lengths[-1] // 2 + 1
+    made = result_dtype(request.library, request.name, dtype)
+    if 0 in shape or made not in (np.dtype(x) for x in "fdFD"):
+        raise Unsupported("no elements, or a dtype that has no kernels")
+    return Resolved(axes, lengths, tuple(result), made)
+
+
+def _num_axes(request: Request) -> int:
+    return 2 if request.name[-1] == "2" else 1
+
+
+@lru_cache(256)
+def result_dtype(library: str, name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the result, which the library is asked for.
+
+    Raises
+    ------
+    Unsupported
+        The library refuses the dtype.
+    """
+    probe = Request(library, name, None, None, None)
+    try:
+        found: np.dtype[Any] = probe.on_host(np.zeros((2,) * 2, dtype)).dtype
+    except (TypeError, ValueError):
+        raise Unsupported("a dtype that the library refuses") from None
+    return found
+
+
+def _resolved(layout: Layout, parameters: Any) -> Resolved:
+    return resolve(Request(*parameters), layout.shape, layout.dtype)
+
+
+def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    found = _resolved(layouts[0], parameters)
+    return (Layout.of(found.dtype, found.shape),)
+
+
+def scale_of(request: Request, lengths: tuple[int, ...]) -> float:
+    """Return what results are multiplied by."""
+    size = math.prod(lengths)
+    norm = request.norm or "backward"
+    if norm == "ortho":
+        return 1 / math.sqrt(size)
+    return 1 / size if (norm == "forward") == request.kind.is_forward else 1.0
+
+
+def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    axes = importlib.import_module("oxinp._kernels.fft.axes")
+    request, layout, result = Request(*bound.parameters), bound.graphs[0].layout, bound.layouts[0]
+    found = _resolved(layout, bound.parameters)
+    source, target = (
+        axes.Array(Argument(name), DEVICE_TYPES[x.dtype], x.shape, x.element_strides, x.alignment)
+        for name, x in (("in0", layout), ("out0", result))
+    )
+    computed = np.result_type(found.dtype, np.complex64)
+    kind, is_forward = request.kind
+    problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
+    plan: Plan = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
+    return plan
+
+
+def _on_host(x: Any, *parameters: Any) -> Any:
+    return Request(*parameters).on_host(x)
+
+
+def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:
+    """The bytes of the larger of source and result."""
+    found = _resolved(layouts[0], parameters)
+    return float(max(layouts[0].nbytes, math.prod(found.shape) * found.dtype.itemsize))
+
+
+FFT = Op("fft", _plan, _infer, host=_on_host, cost=_cost, takes_views=True, linear_in=(0,))
+
+
+def transform(x: Handle, request: Request) -> Any:
+    """Return the transform of an array.
+
+    Parameters
+    ----------
+    x : Handle
+    request : Request
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel, or the library refuses the arguments, which it is asked for then.
+    """
+    layout = x._layout
+    resolve(request, layout.shape, layout.dtype)
+    if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+        raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
+    return perform(FFT, (x,), tuple(request))

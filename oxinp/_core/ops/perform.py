@@ -1,0 +1,92 @@
+"""Performing operations: the one way from an `Op` and arrays to results."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.chains import on_device
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, chain, expression, host_view
+from oxinp._core.lazy.op import BoundOp, Op, bind
+from oxinp._core.lazy.record import is_hosted, wrap_host, wrap_result
+from oxinp._core.manipulation.copy import copy
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+
+if TYPE_CHECKING:
+    from oxinp._core.memory.layout import Layout
+    from oxinp._core.memory.storage import Value
+
+
+def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> Any:
+    """Compute an operation where placement puts it; return its result, or a tuple of several.
+
+    Parameters
+    ----------
+    op : Op
+    operands : sequence of Handle
+    parameters : tuple
+        Of the operation.
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel.
+    Exception
+        What `Op.infer` raises, as NumPy.
+    """
+    if op.host is not None and is_hosted(operands):
+        cost = op.cost(tuple([x._layout for x in operands]), parameters)
+        if placement.is_host(cost):
+            if explain.REPORTS:
+                explain.note("host", op.name, placement.why_host(cost))
+            results = op.host(*[host_view(x) for x in operands], *parameters)
+            return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
+    return perform_on_device(op, operands, parameters)
+
+
+def perform_on_device(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> Any:
+    """Compute an operation on the device; see `perform`."""
+    for x in operands:
+        if x._layout.dtype not in DEVICE_TYPES:
+            raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
+    with LOCK:  # what has been computed stays where it is until it is among the leaves
+        values = [_value(op, x) for x in operands]
+        graphs = tuple([graph for graph, _, _ in values])
+        leaves = tuple([entry for _, entries, _ in values for entry in entries])
+        mask = 0
+        for _, _, bits in values:
+            mask |= bits
+        bound = bind(op, graphs, parameters)
+        results = _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
+    arrays = [wrap_result(value, as_array=True) for value in results]
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _value(op: Op, operand: Handle) -> Value:
+    """What an operation reads: a chain where it takes one, else what lies in memory, contiguous where it must."""
+    if op.takes_chains:
+        return chain(operand)
+    if not (op.takes_views or operand._layout.is_contiguous):
+        operand = copy(operand)
+    value = expression(operand)
+    return schedule.materialise(operand._storage) if value[0].nodes else value
+
+
+def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> list[Value]:
+    """Run an operation whose results' sizes depend on data: it waits for the device once."""
+    sized = bound.op.sized
+    assert sized is not None
+    layouts: tuple[Layout, ...] = ()
+
+    def sizes_of(words: tuple[int, ...]) -> list[int]:
+        nonlocal layouts
+        layouts = sized(bound, words)
+        return [layout.nbytes for layout in layouts]
+
+    buffers, _ = bound.executable().run_sized(leaves, sizes_of)
+    if explain.REPORTS:
+        explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
+    return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)]

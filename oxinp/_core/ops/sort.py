@@ -1,0 +1,217 @@
+"""Sorts: `sort`, `argsort`, `lexsort`, and what is read off sorted elements: `unique`, `searchsorted`.
+
+All are stable, which NumPy's are, too, or leave open. Elements are never changed: zeros keep their signs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import copy
+from oxinp._core.manipulation.shape import ravel
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops import creation, gather
+from oxinp._core.ops.index import getitem, setitem
+from oxinp._core.ops.perform import perform, perform_on_device
+from oxinp._core.reduction.scan import accumulate
+from oxinp._core.reduction.table import CUMSUM
+from oxinp._core.ufunc.object import OBJECTS
+from oxinp._kernels.plan import Plan
+
+_FAMILY = "oxinp._kernels.sort.plan"
+
+
+def _rows(layout: Layout) -> tuple[int, int]:
+    """Return how many rows an array has along its last axis, and their length."""
+    length = layout.shape[-1]
+    return layout.size // length, length
+
+
+def _infer_sort(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(layouts[0].dtype, layouts[0].shape),)
+
+
+def _infer_argsort(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(INT64, layouts[0].shape),)
+
+
+def _plan_with(name: str) -> Any:
+    """Return what plans a sort of rows by a function of the family."""
+
+    def plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+        layout = bound.graphs[0].layout
+        make = getattr(importlib.import_module(_FAMILY), name)
+        planned: Plan = make(*_rows(layout), DEVICE_TYPES[layout.dtype], device().capability)
+        return planned
+
+    return plan
+
+
+def _host_sort(array: Any) -> Any:
+    return np.sort(array, axis=-1, kind="stable")
+
+
+def _host_argsort(array: Any) -> Any:
+    return np.argsort(array, axis=-1, kind="stable")
+
+
+SORT = Op("sort", _plan_with("sort"), _infer_sort, host=_host_sort)
+ARGSORT = Op("argsort", _plan_with("argsort"), _infer_argsort, host=_host_argsort)
+
+
+def _infer_search(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(INT64, layouts[1].shape),)
+
+
+def _plan_search(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    (array, values), (is_right,) = (graph.layout for graph in bound.graphs), bound.parameters
+    make = importlib.import_module("oxinp._kernels.sort.search").search
+    planned: Plan = make(array.size, values.size, DEVICE_TYPES[array.dtype], is_right=is_right)
+    return planned
+
+
+def _host_search(array: Any, values: Any, is_right: bool) -> Any:
+    return np.searchsorted(array, values, "right" if is_right else "left")
+
+
+SEARCHSORTED = Op("searchsorted", _plan_search, _infer_search, host=_host_search)
+
+
+def _check(array: Handle) -> None:
+    layout = array._layout
+    if layout.dtype not in DEVICE_TYPES or not layout.size or not layout.is_aligned:
+        raise Unsupported(f"dtype {layout.dtype} has no kernels, or there are no elements")
+
+
+def check_placement(*arrays: Handle) -> None:
+    """Leave to NumPy what has all its elements on the host and belongs there."""
+    if is_hosted(arrays) and placement.is_host(max(x._layout.nbytes for x in arrays)):
+        raise Unsupported("elements that are on the host")
+
+
+def _along(op: Op, array: Handle, axis: Any) -> Any:
+    """Perform an operation on the rows along an axis; None: on the elements in C order."""
+    _check(array)
+    if axis is None:
+        return perform(op, (ravel(array),))
+    axis = normalize_axis_index(axis, array._layout.ndim)
+    if axis == array._layout.ndim - 1:
+        return perform(op, (array,))
+    turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),))
+    result = view(turned, lambda seen: np.swapaxes(seen, axis, -1))
+    return copy(result) if array._layout.is_contiguous else result
+
+
+def sort(array: Handle, axis: Any = -1) -> Any:
+    """Return the elements sorted along an axis, None for all of them; see `numpy.sort`."""
+    return _along(SORT, array, axis)
+
+
+def argsort(array: Handle, axis: Any = -1) -> Any:
+    """Return where the elements are that come first, second, ... along an axis; see `numpy.argsort`."""
+    return _along(ARGSORT, array, axis)
+
+
+def lexsort(keys: Sequence[Handle]) -> Any:
+    """Return the order of vectors by the last of some keys, then by the one before it; see `numpy.lexsort`."""
+    check_placement(*keys)
+    for key in keys:
+        _check(key)
+    order = argsort(keys[0])
+    for key in keys[1:]:
+        order = _taken(order, argsort(_taken(key, order)))
+    return order
+
+
+def _taken(array: Handle, index: Handle) -> Any:
+    """Return elements of a vector by indices that are known to be in bounds."""
+    return perform_on_device(gather.TAKE, (array, index), (0,))
+
+
+def searchsorted(array: Handle, values: Handle, *, is_right: bool) -> Any:
+    """Return where values have their places in a sorted vector of the same dtype; see `numpy.searchsorted`."""
+    _check(array)
+    _check(values)
+    return perform(SEARCHSORTED, (array, values), (is_right,))
+
+
+class Unique:
+    """The distinct elements of an array, and what `numpy.unique` says of them; each is computed when asked for.
+
+    Parameters
+    ----------
+    array : Handle
+    with_places : bool
+        Whether `index` or `inverse` will be asked for.
+    equal_nan : bool
+        NaNs are one element.
+    """
+
+    def __init__(self, array: Handle, *, with_places: bool, equal_nan: bool) -> None:
+        check_placement(array)
+        _check(array)
+        self._shape = array._layout.shape
+        elements = ravel(array)
+        self._order = argsort(elements) if with_places else None
+        self._sorted = sort(elements) if self._order is None else _taken(elements, self._order)
+        self._is_first = _is_first(self._sorted, equal_nan=equal_nan)
+        self._starts: Any = None
+
+    @property
+    def values(self) -> Any:
+        """The distinct elements, sorted."""
+        return gather.select(self._sorted, self._is_first)
+
+    @property
+    def starts(self) -> Any:
+        """Where they begin among all elements, sorted."""
+        if self._starts is None:
+            self._starts = gather.flatnonzero(self._is_first)
+        return self._starts
+
+    @property
+    def index(self) -> Any:
+        """Where each is first."""
+        assert self._order is not None
+        return _taken(self._order, self.starts)
+
+    @property
+    def inverse(self) -> Any:
+        """For each element of the array the number of the distinct one."""
+        assert self._order is not None
+        numbers = OBJECTS["subtract"](accumulate(CUMSUM, self._is_first, 0, INT64), 1)
+        return view(_taken(numbers, argsort(self._order)), lambda seen: seen.reshape(self._shape))
+
+    @property
+    def counts(self) -> Any:
+        """How often each is there."""
+        starts = self.starts
+        ends = creation.full(starts._layout.shape, self._sorted._layout.size, INT64)
+        setitem(ends, slice(None, -1), getitem(starts, slice(1, None)))
+        return OBJECTS["subtract"](ends, starts)
+
+
+def _is_first(elements: Handle, *, equal_nan: bool) -> Any:
+    """Whether each of some sorted elements is the first one of its value."""
+    dtype, size = elements._layout.dtype, elements._layout.size
+    result = creation.ones((size,), BOOL)
+    if size > 1:
+        before = getitem(elements, slice(None, -1))
+        differs = OBJECTS["not_equal"](getitem(elements, slice(1, None)), before)
+        if equal_nan and dtype.kind in "fc":  # behind a NaN there are only NaNs
+            differs = OBJECTS["logical_and"](differs, OBJECTS["logical_not"](OBJECTS["isnan"](before)))
+        setitem(result, slice(1, None), differs)
+    return result

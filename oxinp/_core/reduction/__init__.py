@@ -1,0 +1,1 @@
+"""Reductions and scans: their tables, their recording, the methods of arrays."""

@@ -1,0 +1,412 @@
+"""Reductions over any axes, fused with the chain before them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from oxinp._core.host.fallback import user_frame
+from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
+from oxinp._core.lazy.expr import (
+    MAX_NDIM,
+    Graph,
+    Loop,
+    Node,
+    Operation,
+    Structure,
+    Unsupported,
+    cast,
+    new_table,
+    remember,
+    structure_of,
+)
+from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
+from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.storage import Value
+from oxinp._core.reduction.table import ReductionRow, with_initial
+from oxinp._kernels.plan import Plan
+from oxinp._kernels.problem import ReduceOp
+
+NO_INITIAL = np._NoValue
+"""What `initial` is where none is given."""
+
+_BOUND = new_table()
+
+
+class Reduced(NamedTuple):
+    """What is reduced of a chain: the value and the mask among its numbers, over which axes, and how."""
+
+    op: ReduceOp
+    axes: tuple[int, ...]
+    mask: int | None
+
+
+def _plan(bound: BoundOp, target: Layout | None) -> Plan:
+    """Plan the chain and the reduction after it, into a layout if one is given."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    target = bound.layouts[0] if target is None else target
+    output = operand(target)
+    if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
+        kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
+        output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
+    structure = graph.structure
+    key = ("reduction", wanted.op, wanted.mask, target.dtype)
+    planner = structure.plans.get(key)
+    if planner is None:
+        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
+        own = instructions(structure), structure.result, wanted.op, output.type, wanted.mask
+        planner = structure.plans[key] = module.Reduction(input_types(structure), *own)
+    plan: Plan = planner.plan(graph.shape, wanted.axes, arrays(graph), output, device().capability)
+    return plan
+
+
+@cache
+def _operation(row: ReductionRow) -> Op:
+    """Return the operation of a row."""
+    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
+
+
+def reduce(
+    row: ReductionRow,
+    array: Handle,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    *,
+    keepdims: Any = False,
+    initial: Any = NO_INITIAL,
+    where: Any = True,
+    ddof: Any = 0,
+    mean: Any = None,
+) -> Any:
+    """Reduce `array`.
+
+    Parameters
+    ----------
+    row : ReductionRow
+    array : Handle
+    axis : int, tuple of int or None
+        None: all.
+    dtype : dtype, optional
+        In which elements are accumulated, where the row has a say in it.
+    out : ndarray of ours, optional
+    keepdims : bool
+    initial : scalar, optional
+        What the reduction starts from.
+    where : array_like of bool
+        Which elements count; an array of ours, or True.
+    ddof : float
+        Of variances: what is taken off the count that the squares are divided by.
+    mean : Handle, optional
+        Of variances: what deviations are from.
+
+    Raises
+    ------
+    AxisError, TypeError, ValueError
+        As NumPy.
+    Unsupported
+        Where the device has no kernel.
+    """
+    if out is not None:
+        if not isinstance(out, Handle):
+            raise Unsupported("an output that is no array of ours")
+        check_writeable(out)
+    layout = array._layout
+    dtype = None if dtype is None else np.dtype(dtype)
+    others = [x for x in (out, where, mean) if isinstance(x, Handle)]
+    hosted = array._storage.host is not None and all(x._storage.host is not None for x in others)
+    has_kernel = layout.dtype in DEVICE_TYPES
+    if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
+        if explain.REPORTS:
+            explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
+        options = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "where": where, "ddof": ddof, "mean": mean}
+        return _on_host(row, array, out, options | {"initial": initial})
+    shape = layout.shape
+    axes = _axes(row, axis, len(shape))
+    if mean is not None:
+        if row.about is None or not isinstance(mean, Handle):
+            raise Unsupported("a mean that is given")
+        row = row.about
+    value, is_masked = _elements(array, where, mean)
+    source = value[0].dtype
+    dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
+    starts = initial is not NO_INITIAL
+    bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
+    result = bound.layouts[0]
+    if out is not None and out._layout.shape != result.shape:
+        raise ValueError(
+            f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, "
+            f"not {result.shape}"
+        )
+    count = math.prod([shape[a] for a in axes])
+    leaves = (*value[1], *_parameters(row, bound.parameters.op, count, ddof, dtypes.accumulated, initial))
+    if row.is_average and not is_masked and ddof >= count:
+        frame = user_frame()
+        line = frame.f_code.co_filename, frame.f_lineno
+        warnings.warn_explicit("Degrees of freedom <= 0 for slice", RuntimeWarning, *line)
+    (total,) = schedule.defer(bound, leaves, value[2])
+    if out is None:
+        return wrap_result(total)
+    store_result(out, total)
+    return out
+
+
+_NOT_GIVEN = object()
+_DEFAULTS = {
+    "axis": _NOT_GIVEN,
+    "dtype": None,
+    "keepdims": False,
+    "where": True,
+    "ddof": 0,
+    "mean": None,
+    "initial": NO_INITIAL,
+}
+
+
+def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]) -> Any:
+    seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
+    arguments = {
+        name: host_view(value) if isinstance(value, Handle) else value
+        for name, value in options.items()
+        if value is not _DEFAULTS[name]
+    }
+    if out is None:
+        return wrap_host(row.numpy(seen, **arguments))
+    with LOCK:
+        row.numpy(seen, out=writes_host(out), **arguments)
+    return out
+
+
+def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the reduced axes, in ascending order."""
+    if axis is None or (not ndim and axis in (0, -1)):  # NumPy lets scalars have an axis
+        return tuple(range(ndim))
+    if row.takes_one_axis and isinstance(axis, tuple):
+        raise Unsupported("NumPy takes one axis here, and says so")
+    return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
+
+
+# -- what is reduced ---------------------------------------------------------------------------------------------------
+
+
+def _elements(array: Handle, where: Any, mean: Any) -> tuple[Value, bool]:
+    """Return the chain whose elements are reduced, and whether its last node is a mask's (see `_MASKED`)."""
+    value = chain(array)
+    if mean is not None:
+        dtype = _deviation_loop((array._layout.dtype, mean._layout.dtype)).output
+        target = result_layout(dtype, array._layout.shape, [array._layout])
+        value = express(_DEVIATION, (array, mean), target)
+    if where is True:
+        return value, False
+    if not isinstance(where, bool | np.bool_) and (not isinstance(where, Handle) or where._layout.dtype != BOOL):
+        raise Unsupported("a mask that is no bool array of ours")
+    if mean is not None:
+        raise Unsupported("a mask and a mean")
+    return express(_MASKED, (array, where), array._layout), True
+
+
+def _first(k: Any, value: Any, mask: Any) -> Any:  # noqa: ARG001 - every lowering takes the builder
+    return value
+
+
+def _masked_loop(kinds: tuple[Any, ...]) -> Loop:
+    return Loop((kinds[0], BOOL), kinds[0], _first)
+
+
+_MASKED = Operation("masked", _masked_loop)
+"""An array and its mask, recorded as one node: `_reduction_of` takes it apart."""
+
+
+def _squared_deviation(k: Any, value: Any, mean: Any) -> Any:  # noqa: ARG001
+    deviation = value - mean
+    return deviation * deviation
+
+
+def _deviation_loop(kinds: tuple[Any, ...]) -> Loop:
+    dtype = np.subtract.resolve_dtypes((*kinds, None))[-1]
+    if dtype.kind != "f":
+        raise Unsupported("deviations that are not real floats")
+    return Loop((dtype, dtype), dtype, _squared_deviation)
+
+
+_DEVIATION = Operation("squared_deviation", _deviation_loop)
+
+
+# -- dtypes and parameters ---------------------------------------------------------------------------------------------
+
+
+class Dtypes(NamedTuple):
+    """What is accumulated, and what results."""
+
+    accumulated: np.dtype[Any]
+    result: np.dtype[Any]
+
+
+@cache
+def _dtypes(row: ReductionRow, source: np.dtype[Any], num: int, dtype: Any, out: np.dtype[Any] | None) -> Dtypes:
+    """Ask NumPy which dtypes a reduction has; raises what NumPy raises for dtypes that do not go together.
+
+    `num` tells dtypes apart that are equal and have scalar types of their own.
+    """
+    del num
+    if dtype is not None and row.ufunc is None and not row.is_average:
+        raise Unsupported("NumPy takes no dtype here, or for another loop")
+    one = np.ones(1, source)
+    given = {} if dtype is None else {"dtype": dtype}
+    if out is not None:
+        row.numpy(one, axis=0, out=np.empty((), out), **given)
+    result = row.numpy(one, axis=0, **given).dtype if out is None else out
+    if row.is_average and dtype is None:
+        dtype = {"f": FLOAT32 if source.itemsize == 2 else None, "c": None}.get(source.kind, FLOAT64)
+    if dtype is not None:
+        accumulated = dtype
+    elif row.ufunc is None or (row.is_average and out is None):
+        accumulated = source
+    elif out is not None:
+        accumulated = row.ufunc.resolve_dtypes((out, source, None))[-1]
+    else:
+        accumulated = result
+    if row.is_average and accumulated.kind not in "fc":
+        raise Unsupported("an average in integers")
+    if out is not None and not row.has_identity and row.ufunc is not None and out != source:
+        raise Unsupported("NumPy compares with what it has cast to the dtype of `out`")
+    return Dtypes(accumulated, result)
+
+
+def _parameters(
+    row: ReductionRow, op: ReduceOp, count: int, ddof: Any, accumulated: np.dtype[Any], initial: Any
+) -> list[Any]:
+    """Return the values of the parameters that the reduction's op has."""
+    starts = initial is not NO_INITIAL
+    own: list[Any] = [float(x) for x in row.parameters(count, ddof)][: op.num_parameters - starts]
+    if starts:
+        fits = (int, bool, np.bool_, np.integer, *(() if accumulated.kind in "biu" else (float, np.floating)))
+        if not isinstance(initial, fits):
+            raise Unsupported("something to start from that is no such number")
+        try:
+            own.append(scalar_value(accumulated)(initial))
+        except OverflowError as error:
+            raise Unsupported(str(error)) from None
+    return own
+
+
+# -- recording ---------------------------------------------------------------------------------------------------------
+
+
+class _Wanted(NamedTuple):
+    """What of a reduction its graph depends on: all but the values."""
+
+    row: ReductionRow
+    chain: Graph
+    axes: tuple[int, ...]
+    dtypes: Dtypes
+    keepdims: bool
+    is_masked: bool
+    starts: bool
+
+
+def _bound(wanted: _Wanted) -> BoundOp:
+    bound: BoundOp | None = _BOUND.get(wanted) or _BOUND.recall(wanted)
+    if bound is None:
+        bound = _bind(wanted)
+        remember(_BOUND, wanted, bound)
+    return bound
+
+
+class _Lifted(NamedTuple):
+    """A chain with what a reduction needs of it, whatever its layouts."""
+
+    structure: Structure
+    op: ReduceOp
+    mask: int | None
+
+
+def _bind(wanted: _Wanted) -> BoundOp:
+    row, chain, axes, dtypes, keepdims, is_masked, starts = wanted
+    source = chain.layout
+    shape = source.shape
+    if len(shape) > MAX_NDIM or (not chain.nodes and not source.is_aligned):
+        raise Unsupported("the layout has no kernel")
+    key = ("reduced", row, dtypes, is_masked, starts)
+    lifted: _Lifted | None = chain.structure.plans.get(key)
+    if lifted is None:
+        lifted = chain.structure.plans[key] = _lift(wanted)
+    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
+    along = tuple([1 if a in axes else shape[a] for a in kept])
+    if source.is_contiguous:
+        layout = Layout.of(dtypes.result, along)
+    else:
+        strides = tuple([source.strides[a] for a in kept])
+        layout = result_layout(dtypes.result, along, [Layout.at(dtypes.result, along, strides, 0)])
+    parameters = lifted.structure.kinds[len(chain.leaves) :]
+    graph = Graph(lifted.structure, Layout.of(dtypes.accumulated, shape), (*chain.leaves, *parameters))
+    return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
+
+
+def _lift(wanted: _Wanted) -> _Lifted:
+    """Append to a chain the casts, masks and parameters that a reduction has."""
+    row, chain, _, dtypes, _, is_masked, starts = wanted
+    for needed in (chain.dtype, *dtypes):
+        if needed not in DEVICE_TYPES:
+            raise Unsupported(f"dtype {needed} has no kernels yet")
+    if is_masked and not row.has_identity and not starts:
+        raise Unsupported("NumPy says that a mask needs something to start from")
+    skips_nan = row.skips_nan and chain.dtype.kind in "fc"
+    op = row.op(chain.dtype, dtypes.accumulated, is_masked or skips_nan)
+    if op is None:
+        raise Unsupported(f"{row.name} has no kernel for {chain.dtype}")
+    parameters = [FLOAT64] * op.num_parameters
+    if starts:
+        op = with_initial(op)
+        parameters.append(dtypes.accumulated)
+    nodes, value, mask = _with_room(chain, len(parameters), is_masked=is_masked)
+    first = len(chain.leaves) + len(parameters)
+
+    def append(node: Node) -> int:
+        nodes.append(node)
+        return first + len(nodes) - 1
+
+    if skips_nan:
+        number = append(Node(_is_number, BOOL, (value,)))
+        mask = number if mask is None else append(Node(_both, BOOL, (number, mask)))
+    if chain.dtype != dtypes.accumulated:
+        value = append(Node(cast(chain.dtype, dtypes.accumulated), dtypes.accumulated, (value,)))
+    structure = chain.structure
+    kinds, are_arrays = (*structure.kinds, *parameters), (*structure.are_arrays, *[False] * len(parameters))
+    return _Lifted(structure_of(kinds, are_arrays, tuple(nodes), value), op, mask)
+
+
+def _with_room(chain: Graph, count: int, *, is_masked: bool) -> tuple[list[Node], int, int | None]:
+    """Return the chain's nodes, its value and its mask, numbered for `count` more leaves behind its own."""
+    own = len(chain.leaves)
+
+    def moved(number: int) -> int:
+        return number if number < own else number + count
+
+    nodes = [Node(node.lower, node.dtype, tuple([moved(a) for a in node.args])) for node in chain.nodes]
+    if not is_masked:
+        return nodes, moved(chain.result), None
+    assert chain.result == own + len(nodes) - 1
+    value, mask = nodes.pop().args
+    return nodes, value, mask
+
+
+def _is_number(k: Any, value: Any) -> Any:
+    return ~k.isnan(value)
+
+
+def _both(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    return a & b

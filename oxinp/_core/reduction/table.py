@@ -1,0 +1,305 @@
+"""THE REDUCTION TABLE: one row per reduction that the device computes.
+
+A row is what NumPy's functions, methods and `numpy.ufunc.reduce` of that reduction run. Result dtypes and errors are
+NumPy's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
+from oxinp._kernels.problem import ReduceOp
+from oxinp._kernels.reduce import operators
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.math import choose
+from oxinp._ptx.types import f16, f32, f64
+
+DType = np.dtype[Any]
+
+
+def _no_parameters(count: int, ddof: float) -> tuple[float, ...]:  # noqa: ARG001 - the rows' one signature
+    return ()
+
+
+def _degrees(count: int, ddof: float) -> tuple[float, ...]:
+    return (max(count - ddof, 0),)
+
+
+def _ddof(count: int, ddof: float) -> tuple[float, ...]:  # noqa: ARG001
+    return (ddof,)
+
+
+class ReductionRow(Frozen, eq=False):
+    """A reduction the device computes.
+
+    Attributes
+    ----------
+    name : str
+    numpy : callable
+        NumPy's own, for the host, for result dtypes and for errors.
+    op : callable
+        (dtype of the elements, dtype that is accumulated, whether there is a mask) -> how elements are combined; None
+        for dtypes without a kernel.
+    ufunc : numpy.ufunc or None
+        Whose loops say which dtype is accumulated; None where elements are taken as they are.
+    is_average : bool
+        NumPy accumulates integers in float64, float16 in float32.
+    has_identity : bool
+        A mask may leave no elements.
+    skips_nan : bool
+        Elements that are NaN do not count.
+    takes_one_axis : bool
+        NumPy takes one axis, or None.
+    parameters : callable
+        (elements per result, ddof) -> parameters of the op's `finish`, as far as it has them; float64.
+    about : ReductionRow or None
+        What reduces squared deviations from a mean that is given.
+    """
+
+    name: str
+    numpy: Callable[..., Any]
+    op: Callable[[DType, DType, bool], ReduceOp | None]
+    ufunc: np.ufunc | None = None
+    is_average: bool = False
+    has_identity: bool = True
+    skips_nan: bool = False
+    takes_one_axis: bool = False
+    parameters: Callable[[int, float], tuple[float, ...]] = _no_parameters
+    about: Any = None
+
+
+# -- how elements are combined -----------------------------------------------------------------------------------------
+
+Lowering = Callable[..., Any]
+
+
+def _multiply(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001 - every lowering takes the builder
+    return a * b
+
+
+def _or(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    return a | b
+
+
+def _and(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    return a & b
+
+
+def _add_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001 - the rows' one signature
+    acc = DEVICE_TYPES[dtype]
+    if dtype == BOOL:
+        return ReduceOp("sum", acc, identity=False, combine=_or)
+    if dtype.kind in "fc":
+        return operators.compensated_sum(f32 if acc is f16 else acc)
+    if source.kind in "biu" and source.itemsize < 4 <= dtype.itemsize:
+        return operators.narrow_sum(acc)
+    return ReduceOp("sum", acc, 0, operators.add)
+
+
+def _multiply_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+    acc = DEVICE_TYPES[dtype]
+    if dtype == BOOL:
+        return ReduceOp("prod", acc, identity=True, combine=_and)
+    if dtype.kind == "f":
+        return operators.product(f32 if acc is f16 else acc)
+    return ReduceOp("prod", acc, 1, _multiply)
+
+
+def _bounds(dtype: DType) -> tuple[Any, Any]:
+    """Return the least and the greatest value of a dtype."""
+    if dtype == BOOL:
+        return False, True
+    if dtype.kind == "c":
+        return complex(-math.inf, -math.inf), complex(math.inf, math.inf)
+    if dtype.kind == "f":
+        return -math.inf, math.inf
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def _extremum(name: str, on_bool: Lowering, *, is_max: bool, takes_number: bool = False) -> Any:
+    """Return the `op` of a maximum or minimum; with `takes_number` NaN only where there is nothing else."""
+    lowering = name if takes_number else f"{name}_nan"
+
+    def on_floats(k: Any, a: Any, b: Any) -> Any:
+        return getattr(k, lowering)(a, b)
+
+    def on_integers(k: Any, a: Any, b: Any) -> Any:
+        return getattr(k, name)(a, b)
+
+    def on_complex(k: Any, a: Any, b: Any) -> Any:
+        if takes_number:
+            return (choose.fmax if is_max else choose.fmin)(k, a, b)
+        return on_floats(k, a, b)
+
+    def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+        identity = _bounds(dtype)[0 if is_max else 1]
+        if takes_number and dtype.kind in "fc":
+            identity = math.nan if dtype.kind == "f" else complex(math.nan, math.nan)
+        combine = {"b": on_bool, "f": on_floats, "c": on_complex}.get(dtype.kind, on_integers)
+        if combine is on_integers and dtype.itemsize == 1:
+            return operators.extremum_of_bytes(DEVICE_TYPES[dtype], identity, is_max=is_max)
+        return ReduceOp(name, DEVICE_TYPES[dtype], identity, combine)
+
+    return op
+
+
+def _is_true(k: Any, value: Any) -> Any:
+    return k.cast(value, DEVICE_TYPES[BOOL])
+
+
+def _truth(name: str, *, identity: bool, combine: Lowering) -> Any:
+    def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+        return ReduceOp(name, DEVICE_TYPES[BOOL], identity, combine, lift=_is_true)
+
+    return op
+
+
+def _mean_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+    acc = DEVICE_TYPES[dtype]
+    return operators.mean(f32 if acc is f16 else acc, is_masked=is_masked)
+
+
+def _root_mean_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
+    return None if dtype.kind == "c" else _rooted(_mean_op(source, dtype, is_masked))
+
+
+@cache
+def _rooted(op: ReduceOp) -> ReduceOp:
+    """Return `op` with the root of its result."""
+    assert op.finish is not None
+    first = op.finish
+
+    def finish(k: Any, total: Any, *parameters: Any) -> Any:
+        return k.sqrt(first(k, total, *parameters))
+
+    return op.replace(finish=finish)
+
+
+def _variance(k: Any, count: Any, squares: Any, ddof: Any) -> Any:
+    return squares / k.max(count - ddof, 0.0)
+
+
+def _variance_or_nan(k: Any, count: Any, squares: Any, ddof: Any) -> Any:
+    freedom = count - ddof
+    return k.where(freedom > 0, squares / freedom, k.const(math.nan, f64))
+
+
+def _var_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+    return operators.moments(_variance, len(DEVICE_TYPES[dtype].parts))
+
+
+def _nanvar_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
+    """Where nothing can be NaN, NumPy does what `numpy.var` does."""
+    if source.kind in "biu":
+        return _var_op(source, dtype, is_masked)
+    return operators.moments(_variance_or_nan, len(DEVICE_TYPES[dtype].parts))
+
+
+def _std_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
+    op = _var_op(source, dtype, is_masked)
+    return None if op is None else _rooted(op)
+
+
+def _nanstd_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:
+    op = _nanvar_op(source, dtype, is_masked)
+    return None if op is None else _rooted(op)
+
+
+def _extremum_at(*, is_max: bool) -> Any:
+    def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+        return operators.extremum_at(DEVICE_TYPES[source], _bounds(source)[0 if is_max else 1], is_max=is_max)
+
+    return op
+
+
+@cache
+def with_initial(op: ReduceOp) -> ReduceOp:
+    """Return `op` with a value to start from as one more parameter, of the accumulated dtype."""
+    first = op.finish
+
+    def finish(k: Any, total: Any, *parameters: Any) -> Any:
+        *own, initial = parameters
+        total = op.combine(k, total, k.cast(initial, op.acc) if op.lift is None else op.lift(k, initial))
+        return total if first is None else first(k, total, *own)
+
+    return op.replace(finish=finish, num_parameters=op.num_parameters + 1)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+SUM = ReductionRow("sum", np.add.reduce, _add_op, np.add)
+PROD = ReductionRow("prod", np.multiply.reduce, _multiply_op, np.multiply)
+MAX = ReductionRow("max", np.maximum.reduce, _extremum("max", _or, is_max=True), np.maximum, has_identity=False)
+MIN = ReductionRow("min", np.minimum.reduce, _extremum("min", _and, is_max=False), np.minimum, has_identity=False)
+FMAX = ReductionRow(
+    "fmax", np.fmax.reduce, _extremum("max", _or, is_max=True, takes_number=True), np.fmax, has_identity=False
+)
+FMIN = ReductionRow(
+    "fmin", np.fmin.reduce, _extremum("min", _and, is_max=False, takes_number=True), np.fmin, has_identity=False
+)
+ANY = ReductionRow("any", np.any, _truth("any", identity=False, combine=_or))
+ALL = ReductionRow("all", np.all, _truth("all", identity=True, combine=_and))
+MEAN = ReductionRow("mean", np.mean, _mean_op, np.add, is_average=True, parameters=_degrees)
+_VAR_ABOUT = MEAN.replace(name="var", numpy=np.var)
+_STD_ABOUT = MEAN.replace(name="std", numpy=np.std, op=_root_mean_op)
+VAR = ReductionRow("var", np.var, _var_op, is_average=True, parameters=_ddof, about=_VAR_ABOUT)
+STD = ReductionRow("std", np.std, _std_op, is_average=True, parameters=_ddof, about=_STD_ABOUT)
+ARGMAX = ReductionRow("argmax", np.argmax, _extremum_at(is_max=True), takes_one_axis=True)
+ARGMIN = ReductionRow("argmin", np.argmin, _extremum_at(is_max=False), takes_one_axis=True)
+NANSUM = SUM.replace(name="nansum", numpy=np.nansum, skips_nan=True)
+NANPROD = PROD.replace(name="nanprod", numpy=np.nanprod, skips_nan=True)
+NANMAX = FMAX.replace(name="nanmax", numpy=np.nanmax)
+NANMIN = FMIN.replace(name="nanmin", numpy=np.nanmin)
+NANMEAN = MEAN.replace(name="nanmean", numpy=np.nanmean, skips_nan=True)
+NANVAR = VAR.replace(name="nanvar", numpy=np.nanvar, op=_nanvar_op, skips_nan=True, about=None)
+NANSTD = STD.replace(name="nanstd", numpy=np.nanstd, op=_nanstd_op, skips_nan=True, about=None)
+NANARGMAX = ARGMAX.replace(name="nanargmax", numpy=np.nanargmax, skips_nan=True)
+NANARGMIN = ARGMIN.replace(name="nanargmin", numpy=np.nanargmin, skips_nan=True)
+
+BY_UFUNC = {
+    "add": SUM,
+    "multiply": PROD,
+    "maximum": MAX,
+    "minimum": MIN,
+    "fmax": FMAX,
+    "fmin": FMIN,
+    "logical_or": ANY,
+    "logical_and": ALL,
+}
+"""By the name of the ufunc whose `reduce` it is."""
+
+
+class ScanRow(Frozen, eq=False):
+    """What the device computes of a ufunc's `accumulate`.
+
+    Attributes
+    ----------
+    name : str
+    numpy : callable
+        NumPy's own, of (array, axis, dtype, out).
+    reduction : ReductionRow
+        Says how elements are combined.
+    missing : float or None
+        What stands for NaN, where that is left out.
+    """
+
+    name: str
+    numpy: Callable[..., Any]
+    reduction: ReductionRow
+    missing: float | None = None
+
+
+SCANS = {
+    name: ScanRow(f"{name}.accumulate", getattr(np, name).accumulate, reduction) for name, reduction in BY_UFUNC.items()
+}
+"""By the name of the ufunc whose `accumulate` it is."""
+CUMSUM = ScanRow("cumsum", np.cumsum, SUM)
+CUMPROD = ScanRow("cumprod", np.cumprod, PROD)
+NANCUMSUM = ScanRow("nancumsum", np.nancumsum, SUM, missing=0.0)
+NANCUMPROD = ScanRow("nancumprod", np.nancumprod, PROD, missing=1.0)

@@ -1,0 +1,1 @@
+"""Universal functions: the table, the objects, operators and calls."""

@@ -1,0 +1,262 @@
+"""The class of ufuncs: what `oxinp.add` is, made from a row of the ufunc table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.host.exchange import PLAIN
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.handle import Handle, compute_into, host_view
+from oxinp._core.lazy.record import (
+    apply,
+    apply_into,
+    check_writeable,
+    is_host_only,
+    mask_operand,
+    operand,
+    types,
+    wrap_host,
+)
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.scan import accumulate
+from oxinp._core.reduction.table import BY_UFUNC, SCANS
+from oxinp._core.subclass import SUBCLASSES, leader
+from oxinp._core.ufunc.calls import Call, evaluate, signature_of, variant
+from oxinp._core.ufunc.operations import operations_of
+from oxinp._core.ufunc.operators import operators
+from oxinp._core.ufunc.table import UfuncRow
+
+
+class ufunc:  # noqa: N801 - NumPy's name
+    """A function that works element by element, with NumPy's signature; see `numpy.ufunc`.
+
+    Calls run where placement puts them. What NumPy computes on the host because it has no kernel is counted as a
+    fallback.
+    """
+
+    __slots__ = ("_num_inputs", "_plain", "_reach", "_row", "methods", "operations")
+
+    def __init__(self, row: UfuncRow) -> None:
+        self._row = row
+        self._num_inputs = row.numpy.nin
+        self._reach = row.weight * 16  # at most what an element costs: none has more bytes
+        self.operations = operations_of(row)
+        self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
+        self._plain: Any = self.methods[0] if self.methods else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        plain = self._plain
+        if plain is None or kwargs or len(args) != self._num_inputs or (SUBCLASSES and leader(args) is not None):
+            return self._call(args, kwargs)
+        kind = type(args[0])
+        if kind is types.ndarray:
+            result = plain(*args)
+        elif (kind is float or kind is int) and type(args[-1]) is types.ndarray:
+            result = self.methods[1](args[1], args[0])
+        else:
+            result = NotImplemented
+        return self._call(args, kwargs) if result is NotImplemented else result
+
+    def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
+        """Return what is recorded for operands."""
+        return self.operations
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        numpy_ufunc = self._row.numpy
+        num_inputs = numpy_ufunc.nin
+        outs = _outputs(args, kwargs, numpy_ufunc)
+        if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
+            return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class
+        if not REPORTS:
+            result = self._on_small_hosts(args, outs, kwargs)
+            if result is not NotImplemented:
+                return result
+        where = kwargs.get("where", True)
+        operands = tuple([operand(x) for x in args[:num_inputs]])
+        mask = None if where is True else mask_operand(where)
+        if any(x is NotImplemented for x in (*operands, mask)):
+            return numpy_ufunc(*args, **kwargs)  # which asks them
+        if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
+            return self._fall_back(args, kwargs)
+        options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
+        if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
+            return self._of_scalars(args[:num_inputs], outs, kwargs)
+        try:
+            return self._compute(operands, outs, mask, options)
+        except Unsupported:
+            return self._fall_back(args, kwargs)
+
+    def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""
+        kind = types.ndarray
+        size = 1
+        given = []
+        for value in (*args[: self._num_inputs], *kwargs.values()):
+            if type(value) is kind:
+                if value._storage.host is None:
+                    return NotImplemented
+                seen = host_view(value)
+                size *= seen.size
+                given.append(seen)
+            elif type(value) is tuple or type(value) in PLAIN:
+                given.append(value)
+            else:
+                return NotImplemented
+        for out in outs:
+            if out is not None:
+                if type(out) is not kind or not is_host_only(out):
+                    return NotImplemented
+                size = max(size, out.size)
+        if size * self._reach >= config.offload_threshold:
+            return NotImplemented
+        operands = given[: self._num_inputs]
+        keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))
+        if all(out is None for out in outs):
+            results = self._row.numpy(*operands, **keywords)
+            return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
+        results = compute_into(self._row.numpy, operands, keywords, outs)
+        if len(outs) == 1:
+            return outs[0]
+        return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))
+
+    def _compute(self, operands: tuple[Any, ...], outs: tuple[Any, ...], mask: Any, options: dict[str, Any]) -> Any:
+        """Compute where placement says; `Unsupported` before anything is written."""
+        row = self._row
+        operations = self._operations_for(operands)
+        if mask is None and not options and len(outs) == 1:
+            if outs[0] is None:
+                return apply(operations[0], row.python or row.numpy, operands)
+            return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
+        signature = signature_of(row.numpy, options)
+        casting = options.get("casting", "same_kind")
+        if signature is not None or casting != "same_kind":
+            operations = variant(row, signature, casting)
+            # Scalars of NumPy's are cast as arrays are.
+            operands = tuple([types.from_host(np.asarray(x)) if isinstance(x, np.generic) else x for x in operands])
+        return evaluate(Call(row, operations, operands, outs, mask, options.get("order") or "K", options))
+
+    def _of_scalars(self, operands: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute on scalars alone, which is nobody's work but NumPy's."""
+        keywords = {name: value for name, value in kwargs.items() if name != "out"}
+        if all(out is None for out in outs):
+            return self._row.numpy(*operands, **keywords)
+        for out in outs:
+            if out is not None:
+                check_writeable(out)
+        return self._fall_back(operands, kwargs if "out" in kwargs else {**kwargs, "out": outs})
+
+    def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(self._row.numpy, args, kwargs, name=self.counted_name, mutates=("out",))
+
+    def reduce(
+        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+    ) -> Any:
+        """Reduce over an axis; see `numpy.ufunc.reduce`."""
+        row = BY_UFUNC.get(self.__name__)
+        if type(out) is tuple:
+            out = out[0]
+        if row is not None and type(array) is types.ndarray and array.dtype in DEVICE_TYPES:
+            try:
+                return reduce(row, array, axis, dtype, out, keepdims=keepdims, **kwargs)
+            except Unsupported:
+                pass
+        kwargs |= {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+        return self._method("reduce", (array,), kwargs)
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Accumulate along an axis; see `numpy.ufunc.accumulate`."""
+        row = SCANS.get(self.__name__)
+        if type(out) is tuple:
+            out = out[0]
+        if row is not None and type(array) is types.ndarray and array.ndim and axis is not None:
+            try:
+                return accumulate(row, array, axis, dtype, out)
+            except Unsupported:
+                pass
+        return self._method("accumulate", (array,), {"axis": axis, "dtype": dtype, "out": out})
+
+    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Reduce over slices of an axis; see `numpy.ufunc.reduceat`."""
+        return self._method("reduceat", (array, indices), {"axis": axis, "dtype": dtype, "out": out})
+
+    def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
+        """Apply to all pairs; see `numpy.ufunc.outer`."""
+        if self._row.numpy.nin == 2 and type(a) is types.ndarray and type(b) is types.ndarray:
+            return self(a[(..., *(None,) * b.ndim)], b, **kwargs)
+        return self._method("outer", (a, b), kwargs)
+
+    def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
+        """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
+        args = (a, indices) if b is None else (a, indices, b)
+        call(self._row.numpy.at, args, {}, name=f"{self.counted_name}.at", mutates=(0,))
+
+    def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if SUBCLASSES and leader((*args, kwargs.get("out"))) is not None:
+            given = {key: value for key, value in kwargs.items() if value is not None}
+            return getattr(self._row.numpy, method)(*args, **given)
+        name = f"{self.counted_name}.{method}"
+        return call(getattr(self._row.numpy, method), args, kwargs, name=name, mutates=("out",))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row.numpy, name)
+
+    @property
+    def __name__(self) -> str:
+        return self._row.name
+
+    @property
+    def counted_name(self) -> str:
+        """The name that a fallback is counted by."""
+        return self.__name__
+
+    def __reduce__(self) -> Any:
+        return _of_name, (self.__name__,)
+
+    def __repr__(self) -> str:
+        return f"<ufunc '{self.__name__}'>"
+
+
+class Documentation:
+    """What `__doc__` is: a class's own text, and NumPy's (SciPy's) for a ufunc.
+
+    Parameters
+    ----------
+    text : str or None
+        The class's.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __get__(self, instance: ufunc | None, kind: type) -> str | None:
+        return self._text if instance is None else instance._row.numpy.__doc__
+
+
+ufunc.__doc__ = Documentation(ufunc.__doc__)  # type: ignore[assignment]
+
+
+def _of_name(name: str) -> Any:
+    return OBJECTS[name]
+
+
+OBJECTS: dict[str, ufunc] = {}  # by name, entered by `ufuncs`
+
+
+def _outputs(args: tuple[Any, ...], kwargs: dict[str, Any], numpy_ufunc: np.ufunc) -> tuple[Any, ...] | None:
+    """Return where each output goes, None for a new array; no tuple where the arguments are not a ufunc's."""
+    num_inputs, num_outputs = numpy_ufunc.nin, numpy_ufunc.nout
+    given = args[num_inputs:]
+    if len(args) < num_inputs or len(given) > num_outputs or (given and "out" in kwargs):
+        return None
+    out = kwargs.get("out")
+    if out is not None:
+        given = out if type(out) is tuple else (out,)
+        if len(given) != num_outputs:
+            return None
+    return (*given, *(None,) * (num_outputs - len(given)))

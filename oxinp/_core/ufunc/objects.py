@@ -1,0 +1,81 @@
+"""The ufunc objects, one per row of the ufunc table, and the special methods of arrays that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import WHERE, apply, declined, operand, other_side, types
+from oxinp._core.ufunc.object import OBJECTS, ufunc
+from oxinp._core.ufunc.operations import operations_of
+from oxinp._core.ufunc.power import Power
+from oxinp._core.ufunc.table import UFUNCS, UfuncRow
+from oxinp._ptx.math import choose
+
+
+class _Clip(ufunc):
+    """`numpy.clip` as a ufunc, which keeps the zeros of values between limits that are scalars."""
+
+    __slots__ = ("_between_constants",)
+
+    def __init__(self, row: UfuncRow) -> None:
+        super().__init__(row)
+        kept = dict.fromkeys(("f", "float16"), choose.clip_between_constants)
+        assert isinstance(row.lowering, dict)
+        self._between_constants = operations_of(row._replace(lowering=row.lowering | kept))
+
+    def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:
+        limits = operands[1:]
+        return self.operations if any(isinstance(limit, Handle) for limit in limits) else self._between_constants
+
+
+# Ufuncs that are more than their row.
+_CLASSES: dict[str, type[ufunc]] = {"power": Power, "clip": _Clip}
+
+UFUNC_OBJECTS = OBJECTS
+UFUNC_OBJECTS |= {row.name: _CLASSES.get(row.name, ufunc)(row) for row in UFUNCS}
+ROWS: dict[str, UfuncRow] = {row.name: row for row in UFUNCS}
+
+
+def operator_methods() -> dict[str, Any]:
+    """Return the special methods of all rows, by name, for the class body of `ndarray`."""
+    return {
+        special: method
+        for name, row in ROWS.items()
+        if row.operators
+        for special, method in zip(row.operators, UFUNC_OBJECTS[name].methods or _calls(name), strict=False)
+        if special
+    }
+
+
+def _calls(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the plain and the reflected operator of a ufunc of several outputs."""
+    called, row = UFUNC_OBJECTS[name], ROWS[name]
+
+    def operator(a: Any, b: Any) -> Any:
+        other = other_side(b)
+        return declined(row.numpy, a, b) if other is NotImplemented else called(a, other)
+
+    def reflected(a: Any, b: Any) -> Any:
+        other = other_side(b)
+        return declined(row.numpy, b, a) if other is NotImplemented else called(other, a)
+
+    return operator, reflected
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Return elements of `x` where `condition` holds, else of `y`; see `numpy.where`."""
+    operands = tuple([operand(value) for value in (condition, x, y)])
+    if any(value is NotImplemented for value in operands):
+        return call(np.where, (condition, x, y), {}, name="where")
+    if not any(isinstance(value, Handle) for value in operands):
+        operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
+    try:
+        return apply(WHERE, np.where, operands, as_array=True)
+    except Unsupported:
+        return call(np.where, (condition, x, y), {}, name="where")

@@ -1,0 +1,291 @@
+"""The operators of arrays, which programs spend their time in.
+
+They spell out the two common cases, both operands whole arrays on the device and both on the host, before they hand
+over to `ufunc.apply`, which treats every case. What is spelled out here is what `apply` would do.
+"""
+
+from __future__ import annotations
+
+import operator as python_operator
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
+from oxinp._core.lazy.record import (
+    apply,
+    apply_into,
+    declined,
+    declined_in_place,
+    operand_in_place,
+    other_side,
+    store,
+    types,
+    wrap_host,
+    wrap_pending,
+)
+from oxinp._core.memory.storage import SHARED, WRITING, Storage
+from oxinp._core.ufunc.table import UfuncRow
+
+_new = object.__new__
+_pending = schedule.PENDING
+_NumpyArray = np.ndarray
+_PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
+
+
+def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
+    """Return a number of bytes that no operand and no result of a numeric loop exceeds; below 0 if there is none."""
+    try:
+        size = x.size if x.shape == y.shape else np.broadcast(x, y).size
+    except ValueError:  # which NumPy raises itself, unless something else is wrong as well
+        return -1
+    return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
+
+
+_EQUALITY = (python_operator.eq, python_operator.ne)
+
+
+def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
+    """Return an array of NumPy's with the dtype and shape of one of ours."""
+    return np.broadcast_to(np.zeros((), x._layout.dtype), x._layout.shape)
+
+
+def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:
+    """Return the methods of a ufunc of one output, whose first operand is an array or scalar of ours.
+
+    Of one operand: ``-a``. Of two: ``a + b``, ``b + a`` and ``a += b``.
+    """
+    return (_unary(operation, row),) if row.numpy.nin == 1 else _binary(operation, row)
+
+
+def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
+    pairs = operation.pairs
+    compute = row.python or row.numpy
+    ufunc = row.numpy
+    reach = ceil(row.weight * 16)  # an int, which Python compares with the threshold twice as fast
+
+    def operator(a: Any) -> Any:
+        storage = a._storage
+        x = storage.host
+        if x is None:
+            value = storage.value
+            if value is not None:
+                if value[0].layout is not a._layout:
+                    value = chain(a)
+                record = pairs.get((value[0],))
+                if record is not None and record.graph is not None:
+                    return wrap_pending((record.graph, value[1], value[2]))
+        elif not REPORTS:
+            cache = a._cache
+            x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+            if x.size * reach < config.offload_threshold:
+                return wrap_host(compute(x))
+        try:
+            return apply(operation, compute, (a,))
+        except Unsupported:
+            return types.fall_back(ufunc, (a,), {}, name=operation.name)
+
+    return operator
+
+
+def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
+    pairs = operation.pairs
+    records = operation.records
+    compute = row.python or row.numpy
+    ufunc = row.numpy
+    reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
+
+    def operator(a: Any, b: Any) -> Any:  # noqa: PLR0915
+        kind = type(b)
+        if kind is types.ndarray:
+            left = a._storage
+            right = b._storage
+            x = left.host
+            y = right.host
+            if x is None or y is None:
+                # At least one is only on the device: if both are valid there, one dictionary hit records it.
+                u = left.value
+                v = right.value
+                if u is not None and v is not None:
+                    if u[0].layout is not a._layout:
+                        u = chain(a)
+                        v = right.value or v  # which that may have computed
+                    if v[0].layout is not b._layout:
+                        v = chain(b)
+                    u_graph, leaves, mask = u
+                    v_graph, v_leaves, v_mask = v
+                    key: Any = (u_graph, v_graph)
+                    if mask & v_mask:
+                        for entry in v_leaves:
+                            if entry in leaves:
+                                key = (u_graph, v_graph, leaves.index(entry)) if len(v_leaves) == 1 else None
+                                break
+                        else:
+                            leaves += v_leaves
+                    else:
+                        leaves += v_leaves
+                    mask |= v_mask
+                    record = None if mask & SHARED else pairs.get(key)  # what others may change is read at once
+                    if record is not None:
+                        graph = record.graph
+                        if graph is not None:
+                            # `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                            storage = Storage()
+                            storage.value = (graph, leaves, mask)
+                            storage.host = None
+                            storage.stale = None
+                            _pending.append(ref(storage))
+                            if len(_pending) > schedule.room:
+                                schedule.make_room(storage, 2)
+                            layout = graph.layout
+                            array = _new(kind if layout.ndim else types.scalar)
+                            array._layout = layout
+                            array._storage = storage
+                            array._view = None
+                            array._cache = None
+                            return array
+            elif not REPORTS:
+                # Both on the host, and too small for any result of theirs to belong on the device.
+                cache = a._cache
+                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                cache = b._cache
+                y = cache[1] if cache is not None and cache[0] is y else host_view(b)
+                count = x.size * y.size
+                limit = config.offload_threshold
+                if count * reach < limit or _bound(x, y) * row.weight < limit:
+                    result = compute(x, y)
+                    if type(result) is not _NumpyArray:
+                        return result
+                    # `wrap_host`, spelled out.
+                    storage = Storage()
+                    storage.value = None
+                    storage.host = result
+                    storage.stale = None
+                    array = _new(kind)
+                    array._storage = storage
+                    array._view = None
+                    array._cache = (result, result)
+                    return array
+        elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+            storage = a._storage
+            value = storage.value
+            x = storage.host
+            if x is None:
+                if value is not None:
+                    if value[0].layout is not a._layout:
+                        value = chain(a)
+                    record = pairs.get((value[0], kind))
+                    if record is not None and record.graph is not None:
+                        try:
+                            converted = record.convert[1](b)
+                        except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
+                            return apply_or_fall_back(a, b)
+                        return wrap_pending((record.graph, (*value[1], converted), value[2]))
+            elif not REPORTS:
+                cache = a._cache
+                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                if x.size * reach < config.offload_threshold:
+                    return wrap_host(compute(x, b))
+        else:
+            other = other_side(b)
+            if other is NotImplemented:
+                return declined(ufunc, a, b)
+            b = other
+        return apply_or_fall_back(a, b)
+
+    def reflected(a: Any, b: Any) -> Any:
+        kind = type(b)
+        if kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+            storage = a._storage
+            value = storage.value
+            x = storage.host
+            if x is None:
+                if value is not None:
+                    if value[0].layout is not a._layout:
+                        value = chain(a)
+                    record = pairs.get((kind, value[0]))
+                    if record is not None and record.graph is not None:
+                        try:
+                            converted = record.convert[0](b)
+                        except OverflowError:  # see `operator`
+                            return apply_or_fall_back(b, a)
+                        return wrap_pending((record.graph, (converted, *value[1]), value[2]))
+            elif not REPORTS:
+                cache = a._cache
+                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                if x.size * reach < config.offload_threshold:
+                    return wrap_host(compute(b, x))
+        other = other_side(b)
+        return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
+
+    def apply_or_fall_back(a: Any, b: Any) -> Any:
+        try:
+            try:
+                return apply(operation, compute, (a, b))
+            except Unsupported:
+                return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+        except TypeError:
+            if row.python not in _EQUALITY:
+                raise
+        # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
+        return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
+
+    # The in-place operator that Python has, or the ufunc, which takes where to write to.
+    in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
+    if in_place_on_host is None:
+        return operator, reflected
+
+    def in_place(a: Any, b: Any) -> Any:
+        storage = a._storage
+        x = storage.host
+        if x is not None and not REPORTS and (a._view is None or a._view[1]):
+            kind = type(b)
+            if kind is types.ndarray:
+                y = None if b._storage.host is None else host_view(b)
+            else:
+                y = b if kind is float or kind is int else None
+            host, x = host_and_view(a)
+            if (
+                y is not None
+                and x.size * reach < config.offload_threshold
+                and storage.host is host
+                and storage.stale is None
+                and storage.value is None
+            ):
+                storage.stale = WRITING  # no other thread has run since the last three conditions
+                try:
+                    in_place_on_host(x, y)
+                finally:
+                    if storage.stale is WRITING:  # `end_writing`, spelled out
+                        storage.stale = None
+                    else:
+                        end_writing(storage)
+                return a
+        elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):
+            # On the device: one dictionary hit says what `apply_into` has found out before.
+            u = expression(a)
+            v = expression(b)
+            layout = a._layout
+            if not u[2] & v[2]:
+                record = records.get((u[0], v[0], None, layout if a._view is None else layout.dense))
+                if record is not None and record.is_checked and (a._view is None or layout.is_injective):
+                    graph = record.graph
+                    if graph is not None:
+                        store(a, (graph, u[1] + v[1], u[2] | v[2]))
+                        return a
+        other = operand_in_place(b)
+        if other is NotImplemented:
+            return declined_in_place(ufunc, a, b)
+        try:
+            return apply_into(operation, ufunc, ufunc, (a, other), a)
+        except Unsupported:
+            return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
+
+    return operator, reflected, in_place

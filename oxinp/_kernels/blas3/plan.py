@@ -1,0 +1,271 @@
+"""Plans of level-3 BLAS with triangular, symmetric and Hermitian matrices: syrk, herk, symm, hemm, trmm and trsm.
+
+Products are the multistage kernels', which skip tiles that are not wanted or all zeros; or the matrix is symmetrized
+first, for a family of kernels that is faster. trsm is recursive: blocks on the diagonal by substitution, the updates
+between them by products, so that nearly all of the work is in products.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.blas3 import symmetrize, trsm
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.epilogue import subtracted
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Matrices, contiguous
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.plan import Step
+
+
+def plan_rank_k(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    device: Device,
+    *,
+    is_lower: bool,
+    is_hermitian: bool = False,
+    is_mirrored: bool = False,
+    epilogue: Epilogue | None = None,
+    c_strides: tuple[int, ...] | None = None,
+) -> Plan:
+    """Return the plan of one triangle of A A^T (syrk), or of A A^H (herk).
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of C: the batch, and twice the rows of A.
+    depth : int
+        Columns of A.
+    a : Matrices
+        The first input; those of the epilogue come behind it.
+    device : Device
+    is_lower : bool
+        Which triangle is computed, diagonal included.
+    is_hermitian : bool
+        The second factor is conjugated, and the diagonal real.
+    is_mirrored : bool
+        The other triangle is stored too, as the mirror image; else nothing is stored there.
+    epilogue : Epilogue, optional
+    c_strides : tuple of int, optional
+        Of C, in elements, the last one 1; in C order unless given.
+    """
+    *batch, rows, columns = a.strides
+    transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
+    variant = Variant(
+        b_form=Form(GENERAL, is_conjugated=is_hermitian and a.type.is_complex),
+        c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
+        is_mirrored_out=is_mirrored,
+        epilogue=epilogue,
+        c_strides=c_strides,
+    )
+    product = select.plan(shape, depth, a, transpose, a.type, a.type, device, variant)
+    assert product is not None
+    others = epilogue.inputs if epilogue is not None else ()
+    places = {f"in{2 + i}": Argument(f"in{1 + i}") for i in range(len(others))}
+    return Plan(product.on(in1=Argument("in0"), **places))
+
+
+def plan_product(
+    shape: tuple[int, ...],
+    square: Matrices,
+    form: Form,
+    other: Matrices,
+    device: Device,
+    *,
+    is_left: bool = True,
+    epilogue: Epilogue | None = None,
+) -> Plan:
+    """Return the plan of a product with a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of C and the other: the batch, rows, columns.
+    square : Matrices
+        The matrix of that form; `other` is the matrix that it is multiplied with.
+    device : Device
+    is_left : bool
+        Whether it is the left factor. Inputs are in the order of the factors, then the epilogue's.
+    epilogue : Epilogue, optional
+    """
+    depth = shape[-2] if is_left else shape[-1]
+    factors = (square, other) if is_left else (other, square)
+    variant = Variant(a_form=form, epilogue=epilogue) if is_left else Variant(b_form=form, epilogue=epilogue)
+    product = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
+    assert product is not None
+    return product
+
+
+def plan_expanded(
+    shape: tuple[int, ...],
+    square: Matrices,
+    form: Form,
+    other: Matrices,
+    device: Device,
+    setting: str,
+    workspace_nbytes: int,
+    *,
+    is_left: bool = True,
+) -> Plan:
+    """Return a plan of `plan_product` that first expands the matrix to a general one, for a faster family of kernels.
+
+    A triangular matrix is only expanded for families without a guard: its zeros would make a guard choose the
+    multiply-adds, of which half are skipped if the form is known.
+
+    Parameters
+    ----------
+    shape, square, form, other, device, is_left
+        As for `plan_product`.
+    setting, workspace_nbytes
+        As for `select.plan_steps`.
+    """
+    order, type_ = shape[-2] if is_left else shape[-1], square.type
+    whole_shape = (*shape[:-2], order, order)
+    matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
+    factors = (matrices, other) if is_left else (other, matrices)
+    plan = select.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
+    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.MEASURED or setting == "tf32")
+    if form.kind == TRIANGULAR and not is_faster:
+        return plan_product(shape, square, form, other, device, is_left=is_left)
+    if plan is None:
+        plan = select.plan(shape, order, *factors, type_, type_, device)
+        assert plan is not None
+    scratch, name = Scratch(), "in0" if is_left else "in1"
+    expanded = scratch.take(math.prod(whole_shape) * type_.nbytes)
+    expansion = symmetrize.plan(whole_shape, square, form, device).on(out0=expanded, in0=Argument(name))
+    more = scratch.take(plan.scratch_nbytes)
+    return scratch.plan((*expansion, *plan.on(**{name: expanded, "scratch": more})))
+
+
+class TriangularSystem(NamedTuple):
+    """A X = B, or X A = B, with A triangular; X overwrites B.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of X: rows, columns; at least 1 each.
+    a : Matrices
+        Square; only the strides of rows and columns are used.
+    form : Form
+        Triangular.
+    is_left : bool
+        Whether A is the left factor.
+    pitch : int
+        Elements from one row of X to the next.
+    alignment : int
+        Of X's pointer.
+    num_systems : int
+        Batch of systems, and distances of their matrices in elements.
+    a_move, x_move : int
+    """
+
+    shape: tuple[int, int]
+    a: Matrices
+    form: Form
+    is_left: bool
+    pitch: int
+    alignment: int
+    num_systems: int = 1
+    a_move: int = 0
+    x_move: int = 0
+
+    @property
+    def order(self) -> int:
+        """Rows and columns of A."""
+        return self.shape[0] if self.is_left else self.shape[1]
+
+
+def plan_solve(system: TriangularSystem, device: Device) -> Plan:
+    """Return the plan that solves a triangular system (trsm): the input is A, the output B, which X overwrites."""
+    steps: list[Step] = []
+    _solve(system, 0, system.order, device, steps)
+    return Plan(tuple(steps))
+
+
+def _solve(system: TriangularSystem, low: int, high: int, device: Device, steps: list[Step]) -> None:
+    """Append the steps that solve for the block of X that belongs to rows `low` to `high` of A."""
+    length = trsm.length(system.a.type)
+    if high - low <= length:
+        steps += _solve_diagonal(system, low, high)
+        return
+    # The same number of blocks on either side, the first side no shorter.
+    middle = low + -(-(high - low) // (2 * length)) * length
+    # Rows of a lower matrix, and columns of an upper one, depend on those before them.
+    blocks = [(low, middle), (middle, high)]
+    known, rest = blocks if system.is_left == system.form.is_lower else blocks[::-1]
+    _solve(system, *known, device, steps)
+    steps += _update(system, known, rest, device)
+    _solve(system, *rest, device, steps)
+
+
+def _update(
+    system: TriangularSystem, known: tuple[int, int], rest: tuple[int, int], device: Device
+) -> tuple[Step, ...]:
+    """Subtract the products with the known part of X from the rest of B."""
+    a, type = system.a, system.a.type
+    batch = (system.num_systems,) if system.num_systems > 1 else ()
+    a_batch, x_batch = ((system.a_move,), (system.x_move,)) if batch else ((), ())
+    line, place = a.strides[-2:]
+    row, column = (rest[0], known[0]) if system.is_left else (known[0], rest[0])
+    a_offset = (row * line + column * place) * type.nbytes
+    block = Matrices(type, (*a_batch, line, place), _aligned(a.alignment, a_offset))
+    along = system.pitch if system.is_left else 1
+    offsets = [part[0] * along * type.nbytes for part in (rest, known)]
+    x = Matrices(type, (*x_batch, system.pitch, 1), _aligned(system.alignment, offsets[1]))
+    height, width = rest[1] - rest[0], system.shape[1] if system.is_left else system.shape[0]
+    shape = (*batch, *((height, width) if system.is_left else (width, height)))
+    conjugated = Form(GENERAL, is_conjugated=system.form.is_conjugated and type.is_complex)
+    strides = (*x_batch, system.pitch, 1)
+    forms = (conjugated, WHOLE) if system.is_left else (WHOLE, conjugated)
+    variant = Variant(*forms, epilogue=subtracted(type, strides), c_strides=strides)
+    factors = (block, x) if system.is_left else (x, block)
+    plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
+    assert plan is not None
+    target, source, matrix = Argument("out0", offsets[0]), Argument("out0", offsets[1]), Argument("in0", a_offset)
+    left, right = (matrix, source) if system.is_left else (source, matrix)
+    return plan.on(out0=target, in0=left, in1=right, in2=target)
+
+
+def _solve_diagonal(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
+    """Solve for a block of X by substitution, as if A were lower triangular and on the left."""
+    rows, columns = system.a.strides[-2:]
+    along, across = system.pitch, 1
+    if not system.is_left:
+        rows, columns, along, across = columns, rows, across, along
+    is_forward = system.is_left == system.form.is_lower
+    first, sign = (low, 1) if is_forward else (high - 1, -1)
+    spec = trsm.TrsmSpec(system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left)
+    plan = trsm.plan(
+        spec,
+        (high - low, system.shape[1] if system.is_left else system.shape[0]),
+        (sign * rows, sign * columns),
+        (sign * along, across),
+        (system.num_systems, system.a_move, system.x_move),
+    )
+    nbytes = system.a.type.nbytes
+    offsets = first * sum(system.a.strides[-2:]) * nbytes, first * along * nbytes
+    return plan.on(out0=Argument("out0", offsets[1]), in0=Argument("in0", offsets[0]))
+
+
+def _aligned(alignment: int, offset: int) -> int:
+    """Alignment of a pointer that is moved by `offset` bytes."""
+    return math.gcd(alignment, offset) if offset else alignment
+
+
+def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -> tuple[Matrices, Form]:
+    """Return the transpose, or conjugate transpose, of a matrix of some form."""
+    *batch, rows, columns = matrices.strides
+    transpose = Matrices(matrices.type, (*batch, columns, rows), matrices.alignment)
+    is_flipped = is_conjugated and matrices.type.is_complex
+    return transpose, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
+
+
+__all__ = ["TriangularSystem", "plan_expanded", "plan_product", "plan_rank_k", "plan_solve", "transposed"]

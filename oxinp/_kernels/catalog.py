@@ -1,0 +1,401 @@
+"""Which Specs ship: those that planning chooses for representative problems, of every type, layout, width and depth.
+
+They are assembled for every architecture that is claimed before a release. A Spec also holds the instructions of the
+problem, which nobody can list; these problems hold plain ones, and large ones, so that registers run out here first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels.blas3 import trsm
+from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.elementwise import linear, tile
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.linear import LinearSpec
+from oxinp._kernels.elementwise.tile import TileSpec
+from oxinp._kernels.gemm import catalog as gemm
+from oxinp._kernels.index import gather
+from oxinp._kernels.index.gather import SelectSpec, TakeSpec
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import philox as random_philox
+from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.lcg import GENERATORS
+from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
+from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
+from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.reduce import columns, operators, rows
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._kernels.reduce.columns import ColumnsSpec
+from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan import chained as scan_chained
+from oxinp._kernels.scan import columns as scan_columns
+from oxinp._kernels.scan import plan as scan
+from oxinp._kernels.scan import rows as scan_rows
+from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.columns import ScanColumnsSpec
+from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._kernels.sort import block as sort_block
+from oxinp._kernels.sort import count, histogram, network, onesweep, search
+from oxinp._kernels.sort import plan as sort
+from oxinp._kernels.sort.block import BlockSpec
+from oxinp._kernels.sort.count import CountSpec
+from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
+from oxinp._kernels.sort.network import NetworkSpec
+from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.search import SearchSpec
+from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._ptx import Builder, Kernel
+    from oxinp._ptx.value import Value
+
+TYPES = (pred, i32, i64, f32, f64)  # in every layout
+OTHER_TYPES = (i8, i16, u8, u16, u32, u64, f16, c64, c128)  # in a few: their code is that of those above, or twice it
+EVERY = 5  # of these layouts and reductions, one
+MAX_INPUTS, MAX_OUTPUTS, MAX_INSTRS = 24, 8, 64
+DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+AMPERE = SimpleNamespace(num_sms=108, cc=(8, 0), max_shared_nbytes=166912, tuned=lambda _: None)
+
+
+class _Layout(NamedTuple):
+    """A shape, with strides and alignment of inputs and outputs."""
+
+    shape: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    alignment: int = 256
+
+
+N, HUGE = 1 << 20, 1 << 33
+LAYOUTS = (
+    _Layout((N,), (1,), (1,)),
+    _Layout((N,), (1,), (1,), 8),
+    _Layout((N,), (1,), (1,), 1),
+    _Layout((N,), (3,), (1,)),
+    _Layout((N,), (-1,), (1,)),
+    _Layout((N,), (1,), (-2,)),
+    _Layout((N,), (0,), (1,)),
+    _Layout((HUGE,), (1,), (1,)),
+    _Layout((HUGE,), (-2,), (1,)),
+    _Layout((1024, 1024), (2048, 1), (1024, 1)),
+    _Layout((1024, 1022), (2048, 1), (2048, 1)),
+    _Layout((1024, 1023), (2048, 1), (1023, 1), 8),
+    _Layout((1024, 1024), (1, 0), (1024, 1)),
+    _Layout((1024, 1024), (1, 1024), (1024, 1)),
+    _Layout((1024, 1024), (-2, 2048), (1024, 1)),
+    _Layout((HUGE >> 10, 1024), (2048, 1), (1024, 1)),
+    _Layout((HUGE >> 10, 1024), (1, HUGE >> 10), (1024, 1)),
+    _Layout((N, 5), (8, 1), (5, 1)),
+    _Layout((N, 3), (-8, 2), (3, 1)),
+    _Layout((64, 100, 90), (1, 64, 6400), (9000, 90, 1)),
+    _Layout((3, 4, 5, 6, 7), (13440, 2688, 480, 32, 2), (840, 210, 42, 7, 1)),
+    _Layout((3,) * 8, (1, 4, 16, 64, 256, 1024, 4096, 16384), (2187, 729, 243, 81, 27, 9, 3, 1)),
+    _Layout((1 << 12,) * 3, (1 << 26, 1 << 13, 2), (1 << 24, 1 << 12, 1)),
+)
+
+
+def _both(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a ^ b if a.type is pred else a + b
+
+
+def _at(k: Builder, index: Value, value: Value) -> Value:
+    return _both(k, k.cast(index, value.type), value)
+
+
+_at.wants_index = True  # type: ignore[attr-defined]
+
+
+def _to(type_: Type) -> Any:
+    return _CASTS[type_]
+
+
+_CASTS = {type_: (lambda k, a, type_=type_: k.cast(a, type_)) for type_ in (*TYPES, *OTHER_TYPES)}
+
+
+def _greatest(k: Builder, a: Value, b: Value) -> Value:
+    return a | b if a.type is pred else k.max_nan(a, b)
+
+
+def _operand(layout: _Layout, type_: Type, strides: tuple[int, ...]) -> Operand:
+    return Operand(type_, strides, max(layout.alignment, type_.nbytes))
+
+
+def _elementwise_problems() -> Iterator[tuple[Any, ...]]:
+    for layout in LAYOUTS:
+        for type_ in (*TYPES, *(OTHER_TYPES if layout in LAYOUTS[::EVERY] else ())):
+            x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
+            both = tuple(Instr(_both, type_, (0 if i == 0 else 2 + i, i + 1)) for i in range(2))
+            yield layout.shape, (x,), (), (Output(0, out),)
+            yield layout.shape, (x, out, ScalarOperand(type_)), both, (Output(4, out),)
+        mixed = (
+            Instr(_to(f64), f64, (0,)),
+            Instr(_both, f64, (2, 1)),
+            Instr(_at, f64, (3,)),
+            Instr(_to(pred), pred, (4,)),
+        )
+        inputs = (_operand(layout, f32, layout.inputs), _operand(layout, f64, layout.outputs))
+        outputs = (Output(5, _operand(layout, pred, layout.outputs)), Output(4, _operand(layout, f64, layout.outputs)))
+        yield layout.shape, inputs, mixed, outputs
+        for type_ in (f32, f64):  # as large as problems may be
+            x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
+            many = tuple(x if i % 2 else out for i in range(MAX_INPUTS))
+            instrs = tuple(Instr(_both, type_, (max(0, MAX_INPUTS + i - 3), i % MAX_INPUTS)) for i in range(MAX_INSTRS))
+            last = MAX_INPUTS + MAX_INSTRS - 1
+            yield layout.shape, many, instrs, tuple(Output(last - 9 * i, out) for i in range(MAX_OUTPUTS))
+
+
+def elementwise_specs() -> list[LinearSpec | TileSpec]:
+    """Return the distinct Specs of the elementwise families."""
+    return list(dict.fromkeys(elementwise.choose(*problem)[1] for problem in _elementwise_problems()))
+
+
+REDUCTIONS = (
+    # shape, axes, strides of the input, alignment
+    ((N,), (0,), (1,), 256),
+    ((1 << 27,), (0,), (1,), 256),
+    ((1 << 27,), (0,), (1,), 1),
+    ((1 << 27,), (0,), (-3,), 256),
+    ((HUGE,), (0,), (1,), 256),
+    *(((N, n), (1,), (n, 1), 256) for n in (3, 4, 8, 20, 32, 64, 128, 256, 1000, 4096)),
+    ((8, N), (1,), (N, 1), 256),
+    ((8, 1 << 24), (1,), (1 << 24, 1), 256),
+    ((4, N), (0,), (N, 1), 256),
+    ((N, 4), (0,), (4, 1), 256),
+    ((4, 999), (0,), (1000, 1), 1),
+    ((8192, 16384), (0,), (16384, 1), 256),
+    ((8192, 16383), (0,), (16384, 1), 1),
+    ((1 << 17, 1 << 16), (0,), (1 << 16, 1), 256),
+    ((64, 500, 70, 80), (1, 3), (500 * 5600, 5600, 80, 1), 256),
+    ((64, 500, 70, 80), (0, 2), (500 * 5600, 5600, 80, 1), 256),
+    ((3,) * 8, (0, 2, 4, 6), (4374, 1458, 486, 162, 54, 18, 6, 2), 256),
+    ((64,) * 4, (0, 1), (64**3, 64**2, 64, 1), 256),
+)
+
+
+def _accumulator(type_: Type) -> Type:
+    """What sums of a type are accumulated in."""
+    if type_.is_integer:
+        return i64 if type_.kind == "i" else u64
+    return {pred: i64, f16: f32}.get(type_, type_)
+
+
+def _variance(k: Builder, count: Value, squares: Value, ddof: Value) -> Value:
+    del k
+    return squares / (count - ddof)
+
+
+def _reduce_problems() -> Iterator[tuple[Any, ...]]:
+    for reduction in REDUCTIONS:
+        shape, axes, strides, alignment = reduction
+        kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
+        kept = elementwise.contiguous_strides(kept_shape)
+        for type_ in (*TYPES, *(OTHER_TYPES if reduction in REDUCTIONS[::EVERY] else ())):
+            total = _accumulator(type_)
+            result = type_ if type_.is_float else total
+            x = Operand(type_, strides, max(alignment, type_.nbytes))
+            lowest = -float("inf") if type_.is_float or type_.is_complex else 0
+            is_narrow = type_.bits < 32 and not type_.is_float
+            sum_ = operators.narrow_sum(total) if is_narrow else ReduceOp("sum", total, 0, _both)
+            if total.is_float or total.is_complex:
+                sum_ = operators.compensated_sum(total)
+            yield shape, axes, (x,), (), 0, sum_, Operand(result, kept), DEVICE
+            greatest = ReduceOp("max", type_, lowest if type_ is not pred else False, _greatest)
+            if type_ in (i8, u8):
+                greatest = operators.extremum_of_bytes(type_, lowest, is_max=True)
+            yield shape, axes, (x,), (), 0, greatest, Operand(type_, kept), DEVICE
+            if not type_.is_complex:
+                where = operators.extremum_at(type_, lowest, is_max=True)
+                yield shape, axes, (x,), (), 0, where, Operand(i64, kept), DEVICE
+        for type_ in (f32, f64, *((c64, c128) if reduction in REDUCTIONS[::EVERY] else ())):
+            x = Operand(type_, strides, max(alignment, type_.nbytes))
+            real = type_.parts[0]
+            variance = operators.moments(_variance, len(type_.parts))
+            yield shape, axes, (x, ScalarOperand(f64)), (), 0, variance, Operand(real, kept), DEVICE
+            mean = operators.mean(type_, is_masked=False)
+            yield shape, axes, (x, ScalarOperand(f64)), (), 0, mean, Operand(type_, kept), DEVICE
+        x = Operand(f64, strides, max(alignment, 8))
+        inputs = (*([x] * (MAX_INPUTS - 1)), ScalarOperand(f64))
+        instrs = tuple(Instr(_both, f64, (max(0, MAX_INPUTS + i - 3), i % MAX_INPUTS)) for i in range(MAX_INSTRS))
+        op = operators.compensated_sum(f64)
+        yield shape, axes, inputs, instrs, MAX_INPUTS + MAX_INSTRS - 1, op, Operand(f64, kept), DEVICE
+
+
+def reduce_specs() -> list[RowsSpec | ColumnsSpec]:
+    """Return the distinct Specs of the reduction families."""
+    passes = (each for problem in _reduce_problems() for each in reduce.choose(*problem))
+    return list(dict.fromkeys(each.spec for each in passes))
+
+
+SCANS = (
+    # shape, axis, strides of the input, alignment
+    ((N,), 0, (1,), 256),
+    ((1 << 27,), 0, (1,), 256),
+    ((1 << 27,), 0, (-3,), 256),
+    ((HUGE,), 0, (1,), 256),
+    ((N, 4), 0, (4, 1), 256),
+    ((N, 3), 1, (3, 1), 256),
+    ((N, 20), 1, (20, 1), 256),
+    ((N, 100), 1, (100, 1), 256),
+    ((N, 512), 1, (512, 1), 256),
+    ((1 << 14, N), 1, (N, 1), 256),
+    ((8192, 16384), 0, (16384, 1), 256),
+    ((8192, 16383), 0, (16384, 1), 1),
+    ((N, 4, 8192), 1, (1 << 15, 8192, 1), 256),
+    ((1 << 17, 1 << 16), 0, (1 << 16, 1), 256),
+    ((300, 70, 80), 1, (1, 24000, 300), 256),
+)
+
+
+def _scan_problems() -> Iterator[tuple[Any, ...]]:
+    for shape, axis, strides, alignment in SCANS:
+        for type_ in (*TYPES, *OTHER_TYPES):
+            total = _accumulator(type_)
+            result = type_ if type_.is_float else total
+            x = Operand(type_, strides, max(alignment, type_.nbytes))
+            sum_ = ReduceOp("sum", total, 0, _both)
+            if total.is_float or total.is_complex:
+                sum_ = operators.scannable(operators.compensated_sum(total))
+            yield shape, axis, (x,), (), 0, sum_, Operand(result, elementwise.contiguous_strides(shape)), DEVICE
+        x = Operand(c128, strides, 16)
+        product = operators.scannable(ReduceOp("prod", c128, 1, _product))
+        yield shape, axis, (x,), (), 0, product, Operand(c128, elementwise.contiguous_strides(shape)), DEVICE
+
+
+def _product(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a * b
+
+
+def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
+    """Return the distinct Specs of the scanning families."""
+    passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
+    return list(dict.fromkeys(each.spec for each in passes))
+
+
+def gather_specs() -> list[TakeSpec | SelectSpec]:
+    """Return Specs of elements by index, of every type, width and distance."""
+    takes = [
+        TakeSpec(type_, index_type, vector, bits)
+        for type_ in (*TYPES, *OTHER_TYPES)
+        for index_type in (i64, u8)
+        for vector in (1, gather.MAX_VECTOR_NBYTES // type_.nbytes)
+        for bits in (32, 64)
+    ]
+    selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
+    return list(dict.fromkeys([*takes, *selects]))
+
+
+SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
+
+
+def sort_specs() -> list[Any]:
+    """Return the distinct Specs of sorts, of every type and length."""
+    types = (*TYPES, *OTHER_TYPES)
+    found = (
+        spec
+        for type_ in types
+        for result in (None, i64)
+        for length in SORTED
+        for spec in sort.specs(length, type_, result, DEVICE)
+    )
+    searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
+    counts = (
+        count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
+        for num_bins in (10, 1000, 10_000, 1 << 20)
+        for type_ in types
+        for edge, is_uniform in ((None, False), (f32, False), (f32, True), (f64, False), (f64, True))
+        if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
+    )
+    return list(dict.fromkeys([*found, *searches, *counts]))
+
+
+def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
+    """Return Specs of random numbers, of every generator, format and variate."""
+    shifts = (False, True)
+    fills = [
+        FillSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in GENERATORS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
+    segments = [
+        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
+        for generator in GENERATORS
+        for name, variate in VARIATES.items()
+        for is_shifted in shifts
+    ]
+    counted = [
+        PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
+        for generator in VARIANTS
+        for name, made in FORMATS.items()
+        for is_shifted in shifts
+        for vector in (1, 4 // made.halves)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
+
+
+def trsm_specs() -> list[TrsmSpec]:
+    """Return all Specs of triangular systems."""
+    return [
+        TrsmSpec(type_, *flags)
+        for type_ in (f32, f64, c64, c128)
+        for flags in itertools.product((False, True), repeat=3)
+    ]
+
+
+FAMILIES: dict[type, Any] = {
+    LinearSpec: linear,
+    TileSpec: tile,
+    RowsSpec: rows,
+    ColumnsSpec: columns,
+    ScanRowsSpec: scan_rows,
+    ScanChainedSpec: scan_chained,
+    ScanColumnsSpec: scan_columns,
+    TakeSpec: gather,
+    SelectSpec: gather,
+    NetworkSpec: network,
+    BlockSpec: sort_block,
+    HistogramSpec: histogram,
+    RouteSpec: histogram,
+    OnesweepSpec: onesweep,
+    SearchSpec: search,
+    CountSpec: count,
+    FillSpec: random_fill,
+    TilesSpec: random_tiles,
+    SegmentsSpec: random_segments,
+    PhiloxSpec: random_philox,
+    TrsmSpec: trsm,
+    **gemm.FAMILIES,
+}
+
+
+def specs() -> list[Any]:
+    """Return all shipped Specs."""
+    return [
+        *elementwise_specs(),
+        *reduce_specs(),
+        *scan_specs(),
+        *gather_specs(),
+        *sort_specs(),
+        *random_specs(),
+        *trsm_specs(),
+        *gemm.specs(DEVICE, AMPERE),
+    ]
+
+
+def make(spec: Any) -> Kernel:
+    """The kernel of a shipped Spec."""
+    kernel: Kernel = FAMILIES[type(spec)].make(spec)
+    return kernel

@@ -1,0 +1,1 @@
+"""Elementwise chains: a value per element, by layouts."""

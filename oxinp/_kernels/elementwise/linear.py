@@ -1,0 +1,100 @@
+"""Elementwise, elements in the order of the nest: the family for every layout.
+
+Data layout: the innermost loop is cut into units of `vector` elements (one, where a stride or an alignment is in
+the way); the units of all loops are numbered in order. Who owns what: a block owns `block * unroll` consecutive units,
+a thread every `block`-th of them. Algorithm: where the block is full, all loads of a thread's units are issued before
+the first is used, so that a thread has about 32 bytes in flight; the last block takes its units one at a time, and the
+first threads of the grid the elements after the last full unit. In nests of several loops a unit's number becomes loop
+indices by multiplications. Bytes per element: those of every operand, once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.elementwise.chain import BoundChain, Chain, Position, Splitter, locate
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+
+if TYPE_CHECKING:
+    from oxinp._kernels.nest import Nest
+    from oxinp._kernels.plan import Grid
+    from oxinp._ptx.value import Value
+
+BLOCK = 256
+
+
+class LinearSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    chain : Chain
+    vector : int
+        Elements of a unit; above 1, operands are UNIT, OUTER, BROADCAST, SCALAR or INDEX.
+    unroll : int
+        Units of a thread.
+    """
+
+    chain: Chain
+    vector: int
+    unroll: int
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: LinearSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    chain, vector, unroll = spec.chain, spec.vector, spec.unroll
+    type_, innermost = chain.index_type, chain.ndim - 1
+    k = Builder("elementwise_linear", block=BLOCK)
+    bound = BoundChain(k, chain)
+    num_units, num_rest = k.scalar("num_units", type_), k.scalar("num_rest", type_)
+    splitter = Splitter(k, "units", chain.ndim, type_)
+    tid = k.cast(k.tid, type_)
+    first = k.cast(k.ctaid, type_) * (BLOCK * unroll) + tid
+
+    def at(unit: Value) -> Position:
+        *outer, inner = splitter.split(unit)
+        return locate(bound.origin(), range(chain.ndim), [*outer, inner * vector if vector > 1 else inner])
+
+    with k.when(first + BLOCK * (unroll - 1) < num_units):
+        if chain.ndim == 1:
+            start = at(first)
+            positions = [start.moved(innermost, BLOCK * vector * i) for i in range(unroll)]
+        else:
+            positions = [at(first + BLOCK * i if i else first) for i in range(unroll)]
+        loaded = [position.load(vector) for position in positions]
+        for position, values in zip(positions, loaded, strict=True):
+            position.compute(values, vector)
+    with k.otherwise(), k.range(first, num_units, BLOCK) as unit:
+        position = at(unit)
+        position.compute(position.load(vector), vector)
+    if vector > 1 and chain.ndim == 1:
+        with k.when((k.ctaid == 0) & (tid < num_rest)):
+            position = bound.origin().moved(0, num_units * vector + tid)
+            position.compute(position.load())
+    return k.build()
+
+
+def flat_geometry(spec: LinearSpec, size: int) -> tuple[Grid, tuple[int, ...]]:
+    """Return grid and constants for consecutive elements of all operands, which have no strides to be told."""
+    num_units = size // spec.vector
+    return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), (num_units, size - num_units * spec.vector)
+
+
+def geometry(spec: LinearSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:
+    """Return grid and constants for a nest; of several loops the innermost has a multiple of `vector`."""
+    bits, vector = spec.chain.index_bits, spec.vector
+    *outer, inner = nest.shape
+    num_units = nest.size // vector
+    constants = (
+        *spec.chain.constants(nest),
+        num_units,
+        nest.size - num_units * vector,
+        *Splitter.constants((*outer, inner // vector), bits),
+    )
+    return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), constants

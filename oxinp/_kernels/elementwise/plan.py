@@ -1,0 +1,369 @@
+"""Elementwise problems: which kernel of which family serves which layout.
+
+Fused chains, fills, aranges, copies, casts, transposed copies, slices and stencils are all one thing: operands with
+strides over one shape, and instructions between them.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product, starmap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, Device, decide, unrolled
+from oxinp._kernels.elementwise import linear, tile
+from oxinp._kernels.elementwise.chain import (
+    BROADCAST,
+    INDEX,
+    MAX_GATHERED,
+    OUTER,
+    STAGED,
+    STEPPED,
+    STRIDED,
+    TRANSPOSED,
+    UNIT,
+    Chain,
+    OperandSpec,
+)
+from oxinp._kernels.elementwise.linear import LinearSpec
+from oxinp._kernels.elementwise.planner import Planner, operand_spec
+from oxinp._kernels.elementwise.tile import TileSpec
+from oxinp._kernels.nest import Nest, collapse, shifted_alignment
+from oxinp._kernels.plan import Launch, Plan, Work
+from oxinp._kernels.plan import inputs as inputs_of
+from oxinp._kernels.plan import outputs as outputs_of
+from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
+from oxinp._ptx.types import i64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.types import Type
+
+MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
+MAX_VECTOR = 4
+MAX_UNROLL = 8
+NBYTES_IN_FLIGHT = 32  # of loads per thread
+# Units and rows per thread of tiles with transposed inputs, by the registers that an element of all inputs takes.
+STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
+LEAST_STAGED_SHAPE = (1, 4)
+MAX_TRANSPOSED_STEP = 8  # elements between neighbours along a line that is worth staging
+MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
+MIN_FILL = 0.7  # share of a tile that problems have to fill on average
+MAX_STATIC_SHARED = 48 * 1024
+
+
+class Elementwise(Planner):
+    """Instructions and the values that are written, to be planned for any shape and any layouts.
+
+    Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move, so that a
+    shape that is new finds those of the shapes before it.
+
+    Parameters
+    ----------
+    inputs : sequence of (Type, bool)
+        Of every input, and whether it is an array.
+    instrs : sequence of Instr
+        May be empty: outputs then copy inputs.
+    outputs : sequence of (int, Type)
+        Numbers and types of the values that are written.
+    """
+
+    __slots__ = ("_flat", "arguments", "nbytes")
+
+    def __init__(
+        self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
+    ) -> None:
+        super().__init__(inputs, instrs, outputs)
+        self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
+        self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
+        self._flat: dict[tuple[int, ...], tuple[LinearSpec, Kernel]] = {}
+
+    def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
+        """Return the plan for operands, the outputs before the input arrays, over a shape."""
+        if 0 in shape:
+            return Plan(())
+        family, spec, nest = self.choose(shape, operands)
+        nbytes = touched_nbytes(shape, operands)
+        if nbytes >= MIN_TUNED_NBYTES:
+            spec = _measured(spec, nest, device)
+        grid, constants = family.geometry(spec, nest)
+        return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
+
+    def plan_flat(self, size: int, alignments: tuple[int, ...], device: Device) -> Plan:
+        """Return the plan for operands that are all contiguous, of `size` elements, the outputs' alignments first."""
+        nbytes = size * self.nbytes
+        found = self._flat.get(alignments)
+        if found is not None and nbytes < MIN_TUNED_NBYTES:
+            spec, kernel = found
+            grid, constants = linear.flat_geometry(spec, size)
+            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
+        types = [*[type_ for _, type_ in self.outputs], *self.types]
+        operands = [Operand(type_, (1,), a) for type_, a in zip(types, alignments, strict=True)]
+        plan = self.plan((size,), operands, device)
+        if nbytes < MIN_TUNED_NBYTES and not self.wants_index:
+            _, chosen, _ = self.choose((size,), operands)
+            assert isinstance(chosen, LinearSpec)
+            self._flat[alignments] = chosen, plan.launch.kernel
+        return plan
+
+    def _choose_in_line(self, nest: Nest, operands: Sequence[Operand]) -> LinearSpec:
+        """Return the Spec of a nest of one loop, which depends on sizes through the width of indices alone."""
+        kinds = tuple([steps[0] if 0 <= steps[0] <= 1 else 2 for steps in nest.strides])
+        alignments = [shifted_alignment(x, shift) for x, shift in zip(operands, nest.shifts, strict=False)]
+        key = (kinds, tuple([shift != 0 for shift in nest.shifts]), *alignments, index_bits(nest))
+        spec = self._specs.get(key)
+        if spec is None:
+            chain = self.chain(classify(operands, nest), 1, index_bits(nest))
+            vector = vector_width(operands, nest, takes_rest=True)
+            spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
+            self._specs[key] = spec
+        assert isinstance(spec, LinearSpec)
+        return spec
+
+    def choose(self, shape: tuple[int, ...], operands: Sequence[Operand]) -> tuple[Any, LinearSpec | TileSpec, Nest]:
+        """Return the family's module, the Spec, and the nest of the operands."""
+        strides = [operand.strides for operand in operands]
+        if self.wants_index:
+            strides.append(contiguous_strides(shape))
+        nest = collapse(shape, strides)
+        if len(nest.shape) == 1:
+            line = self._choose_in_line(nest, operands)
+            return linear, line, nest
+        specs = classify(operands, nest)
+        loop = _transposed_loop(operands, nest, len(self.outputs))
+        if loop is not None:
+            tiled = _with_rows(nest, loop)
+            specs, units, rows = _with_transposed(specs, tiled, len(self.outputs))
+            chain = self.chain(specs, len(nest.shape), index_bits(nest))
+            return tile, self.spec(TileSpec, chain, 1, units, rows), tiled
+        chain = self.chain(specs, len(nest.shape), index_bits(nest))
+        vector = vector_width(operands, nest, takes_rest=False)
+        tiled = _with_rows(nest, _longest_loop(nest))
+        spec = self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
+        if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
+            return tile, spec, tiled
+        spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
+        return linear, spec, nest
+
+
+def plan(
+    shape: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    outputs: Sequence[Output],
+    device: Device,
+) -> Plan:
+    """Return the launch that computes `outputs` over `shape`.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of every operand; broadcast ones have strides of 0. With no elements there is no launch.
+    inputs : sequence of Operand or ScalarOperand
+    instrs : sequence of Instr
+        May be empty: outputs then copy inputs.
+    outputs : sequence of Output
+        The first decides the order of traversal. None may overlap an input, unless both are read and written at the
+        same index only.
+    device : Device
+
+    Returns
+    -------
+    Plan
+        One launch; its arguments are the outputs, then the inputs.
+    """
+    return _of(inputs, instrs, outputs).plan(shape, _operands(inputs, outputs), device)
+
+
+def _of(inputs: Sequence[Operand | ScalarOperand], instrs: Sequence[Instr], outputs: Sequence[Output]) -> Elementwise:
+    return Elementwise(
+        [(x.type, isinstance(x, Operand)) for x in inputs],
+        instrs,
+        [(output.value, output.operand.type) for output in outputs],
+    )
+
+
+def _operands(inputs: Sequence[Operand | ScalarOperand], outputs: Sequence[Output]) -> list[Operand]:
+    return [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
+
+
+class Extents(NamedTuple):
+    """The shape of a tile with transposed inputs; see `TileSpec`."""
+
+    units: int
+    rows: int
+
+
+def _measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearSpec | TileSpec:
+    """The Spec with what was measured to be best near this problem."""
+    chain = spec.chain
+    key = chain.kinds
+    if isinstance(spec, LinearSpec):
+        most = min(MAX_UNROLL, max(spec.unroll, MAX_GATHERED // (spec.vector * max(1, chain.words))))
+        layout = (f"{chain.ndim} loops", f"{spec.vector} elements")
+        measured: LinearSpec = unrolled(spec, "elementwise/linear", key, layout, (nest.size,), most, device)
+        return measured
+    staged = [operand for operand in chain.inputs if operand.kind in STAGED]
+    if not staged:
+        return spec
+
+    def is_legal(extents: Extents) -> bool:
+        units, rows = extents
+        if units not in {1, 2, 4, 8} or rows not in {4, 8, 16}:
+            return False
+        nbytes = sum(tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, x.type) for x in staged)
+        return nbytes <= MAX_STATIC_SHARED and units * rows * chain.words <= MAX_GATHERED
+
+    default = Extents(spec.units, spec.rows)
+    candidates = [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
+    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, lambda: candidates)
+    answer = decide(choice, device)
+    return spec if answer == default else spec.replace(**answer._asdict())
+
+
+def choose(
+    shape: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    outputs: Sequence[Output],
+) -> tuple[Any, LinearSpec | TileSpec, Nest]:
+    """Return the family's module, the Spec, and the nest of the operands."""
+    return _of(inputs, instrs, outputs).choose(shape, _operands(inputs, outputs))
+
+
+def _with_rows(nest: Nest, loop: int) -> Nest:
+    """The nest with one of the outer loops moved to the place of a tile's rows."""
+    last = len(nest.shape) - 1
+    return nest.reordered([*(d for d in range(last) if d != loop), loop, last])
+
+
+def _fill(extent: int, length: int) -> float:
+    """Share of whole pieces of some length that an extent fills."""
+    return extent / (-(-extent // length) * length)
+
+
+def _longest_loop(nest: Nest) -> int:
+    """The loop that a tile's rows go along: the longest but the innermost, of equal ones the inner."""
+    return max(range(len(nest.shape) - 1), key=lambda loop: (nest.shape[loop], loop))
+
+
+def _nearest_loop(strides: Sequence[int]) -> int:
+    """The loop along which an operand's elements are nearest to each other."""
+    return min(range(len(strides)), key=lambda loop: abs(strides[loop]) or sys.maxsize)
+
+
+def _is_transposed(strides: Sequence[int], loop: int) -> bool:
+    """Whether a loop, and not the innermost, goes along an operand's lines in memory."""
+    return 0 < abs(strides[loop]) <= MAX_TRANSPOSED_STEP and abs(strides[-1]) > abs(strides[loop])
+
+
+def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:
+    """The loop along which most bytes of inputs lie in lines, if that is not the innermost."""
+    votes = [0] * len(nest.shape)
+    for array, strides in list(zip(arrays, nest.strides, strict=False))[num_outputs:]:
+        nearest = _nearest_loop(strides)
+        if _is_transposed(strides, nearest):
+            votes[nearest] += array.type.nbytes
+    loop = max(range(len(votes)), key=votes.__getitem__)
+    is_worthwhile = votes[loop] and nest.shape[loop] >= MIN_TILE_SIDE and nest.shape[-1] >= MIN_TILE_SIDE
+    return loop if is_worthwhile else None
+
+
+def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> tuple[list[OperandSpec], int, int]:
+    """Stage the inputs whose lines lie along the last loop but one, as many as shared memory takes.
+
+    Returns
+    -------
+    specs, units, rows
+        The last two are the tile's shape, see `TileSpec`: the fewer inputs, the larger.
+    """
+    words = sum(spec.words for spec in specs[num_outputs:])
+    units, rows = next((shape for limit, shape in STAGED_SHAPES if words <= limit), LEAST_STAGED_SHAPE)
+    left = MAX_STATIC_SHARED
+    result = []
+    for i, (spec, strides) in enumerate(zip(specs, nest.strides, strict=True)):
+        nbytes = tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, spec.type)
+        is_staged = i >= num_outputs and spec.kind == STRIDED and _is_transposed(strides, -2) and nbytes <= left
+        left -= nbytes * is_staged
+        result.append(spec.replace(kind=TRANSPOSED if strides[-2] == 1 else STEPPED) if is_staged else spec)
+    return result, units, rows
+
+
+def _tile_units(chain: Chain, vector: int) -> int:
+    """Units per thread of a tile: four elements, or what registers take."""
+    words = vector * chain.words
+    units = MAX_VECTOR // vector
+    while units > 1 and units * words > MAX_GATHERED:
+        units //= 2
+    return units
+
+
+def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence[Instr]) -> Nest:
+    """Return the nest of the arrays and, if an instruction wants it, of the flat index as one more operand."""
+    strides = [array.strides for array in arrays]
+    if any(instr.wants_index for instr in instrs):
+        strides.append(contiguous_strides(shape))
+    return collapse(shape, strides)
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """C-order strides in elements."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
+    """How each array, then what indices the nest has as more operands, moves through the nest."""
+    specs = []
+    for i, (strides, shift) in enumerate(zip(nest.strides, nest.shifts, strict=True)):
+        if i >= len(arrays):
+            specs.append(operand_spec(i64, INDEX, shift != 0))
+            continue
+        kind = UNIT if strides[-1] == 1 else OUTER if strides[-1] == 0 else STRIDED
+        specs.append(operand_spec(arrays[i].type, BROADCAST if not any(strides) else kind, shift != 0))
+    return specs
+
+
+def index_bits(nest: Nest) -> int:
+    """Width of indices that every element and every distance fits."""
+    return 32 if nest.size < MAX_INDEX_32 and nest.reach < MAX_INDEX_32 else 64
+
+
+def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, limit: int = MAX_VECTOR) -> int:
+    """Elements that one access can take: 16 bytes of the widest array, where strides and alignments allow it.
+
+    `takes_rest`: the family handles an innermost extent that is no multiple of the width; `limit`: what it can use.
+    """
+    moving = [
+        (array, strides, shifted_alignment(array, shift))
+        for array, strides, shift in zip(arrays, nest.strides, nest.shifts, strict=False)
+        if any(strides)
+    ]
+    if any(strides[-1] not in {0, 1} for _, strides, _ in moving):
+        return 1
+    streams = [(array, strides, alignment) for array, strides, alignment in moving if strides[-1] == 1]
+    if not streams:
+        limit = min(limit, MAX_VECTOR)
+    outer = [loop for loop, n in enumerate(nest.shape[:-1]) if n > 1]
+    vector = min([limit, *(max(1, 16 // array.type.nbytes) for array, _, _ in streams)])
+    while vector > 1:
+        if (takes_rest or nest.shape[-1] % vector == 0) and all(
+            alignment % (vector * array.type.nbytes) == 0 and all(strides[loop] % vector == 0 for loop in outer)
+            for array, strides, alignment in streams
+        ):
+            break
+        vector //= 2
+    return vector
+
+
+def unroll(chain: Chain, vector: int, nbytes_in_flight: int) -> int:
+    """Units per thread that bring its loads to a number of bytes; a power of two."""
+    nbytes = sum(spec.type.nbytes for spec in chain.inputs if spec.kind in {UNIT, STRIDED}) * vector
+    count = nbytes_in_flight // max(nbytes, 8)
+    return max(1, min(MAX_UNROLL, 1 << (count.bit_length() - 1 if count else 0)))

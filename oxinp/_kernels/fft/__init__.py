@@ -1,0 +1,1 @@
+"""Fourier transforms: codelets in registers, mixed radix through shared memory, several passes for long ones."""

@@ -1,0 +1,280 @@
+"""One pass of a plan: transforms along one loop nest, which loop is the column loop, how blocks are cut."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.elementwise.chain import Divisor, Splitter
+from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.fft import block, real
+from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, MERGE, ROWS, SPLIT, BlockSpec
+from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, registers
+from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.plan import Argument, Launch, Work
+from oxinp._ptx.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.types import Type
+
+SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
+MIN_SEGMENT = 32
+MIN_BLOCK, BLOCK = 64, 256  # threads at which transforms share a block: few ones, which are spread, and many
+REGISTERS_OF_CONVOLUTION = 16  # beside those of one transform
+
+
+class Loop(NamedTuple):
+    """A loop of the batch: its extent, and elements from one transform to the next, in source and target."""
+
+    extent: int
+    source: int
+    target: int
+
+
+class Side(NamedTuple):
+    """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next.
+
+    Attributes
+    ----------
+    buffer : Argument
+    step : int
+    alignment : int
+        A power of two that divides the buffer's address.
+    """
+
+    buffer: Argument
+    step: int
+    alignment: int = 1
+
+
+class Positions(NamedTuple):
+    """How many elements of a sequence count, and where in it those of a pass are."""
+
+    number: int
+    step: int  # per element of a transform
+    loops: tuple[tuple[Loop, int], ...] = ()  # along which it advances as well, and by how much
+
+    def constants(self, loops: Sequence[Loop]) -> tuple[int, ...]:
+        """Values of a kernel's parameters."""
+        advances = dict(self.loops)
+        return (*(advances.get(loop, 0) for loop in loops), self.step, self.number)
+
+
+class Batch(Frozen):
+    """A pass before its kernel is built: transforms along one loop, for every index of the others.
+
+    Attributes
+    ----------
+    length : int
+    type, source_type, target_type : Type
+    source, target : Side
+    loops : tuple of Loop
+    twiddle : Loop or None
+        One of the loops, whose index times an element's number is the exponent of the root of unity, of order `order`,
+        by which the result is multiplied.
+    order : int
+    sign : int
+        Of the imaginary parts that are read.
+    scales : tuple of float
+        Of real and imaginary parts that are written.
+    valid, stored : Positions or None
+        Elements beyond which there are zeros in the source, and which are not stored.
+    whole : int
+        Length of the sequence of which the source has the first half; 0 where it has all.
+    real : str
+        As of `BlockSpec`; `length` is half of the transform's then.
+    chirp : int
+        Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
+    """
+
+    length: int
+    type: Type
+    source_type: Type
+    target_type: Type
+    source: Side
+    target: Side
+    loops: tuple[Loop, ...]
+    twiddle: Loop | None = None
+    order: int = 1
+    sign: int = 1
+    scales: tuple[float, float] = (1.0, 1.0)
+    valid: Positions | None = None
+    stored: Positions | None = None
+    whole: int = 0
+    chirp: int = 0
+    real: str = ""
+
+    @property
+    def size(self) -> int:
+        """Number of transforms."""
+        return math.prod(loop.extent for loop in self.loops)
+
+    def launch(self, device: Device) -> Launch:
+        """The launch of its kernel."""
+        column, outer, loads, stores = self._order()
+        spec, grid = self._spec(column, outer, loads, stores, device)
+        loops = (*outer, column)
+        constants: list[float] = [
+            *Divisor.constants(-(-column.extent // spec.columns), spec.bits),
+            column.extent,
+            *Splitter.constants([loop.extent for loop in outer], spec.bits),
+            *(loop.source for loop in loops),
+            self.source.step,
+            *(loop.target for loop in loops),
+            self.target.step,
+            float(self.sign),
+            *self.scales,
+        ]
+        if self.valid is not None:
+            constants += self.valid.constants(loops)
+        if self.whole and self.valid is not None:
+            constants += [self.whole, self.source.step // self.valid.step]
+        if self.stored is not None:
+            constants += self.stored.constants(loops)
+        if self.twiddle is not None:
+            constants += Circle.constants(self.order)
+        widths = self.source_type.nbytes + self.target_type.nbytes
+        if self.real:  # two real elements beside a complex one
+            widths += min(self.source_type.nbytes, self.target_type.nbytes)
+        nbytes = self.size * (self.chirp or self.length) * widths
+        arguments = (self.target.buffer, self.source.buffer)
+        kernel = (real if self.real else block).make(spec)
+        return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+
+    def _is_plain(self) -> bool:
+        """Whether all elements are read, transformed and stored, and nothing else."""
+        return not (self.valid or self.stored or self.whole or self.chirp or self.real or self.twiddle)
+
+    def _is_paired(self) -> bool:
+        """Whether two real elements lie together at a multiple of their size."""
+        index, side, type_ = {
+            SPLIT: (1, self.source, self.source_type),
+            MERGE: (2, self.target, self.target_type),
+        }[self.real]
+        is_even = all(loop[index] % 2 == 0 for loop in self.loops if loop.extent > 1)
+        return side.step == 1 and is_even and side.alignment % (2 * type_.nbytes) == 0
+
+    def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
+        """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
+        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [Loop(1, 0, 0)]
+
+        def best(steps: Sequence[int], own: int) -> tuple[str, int]:
+            nearest = min(range(len(loops)), key=lambda i: (loops[i].extent == 1, abs(steps[i]) or math.inf))
+            step = abs(steps[nearest])
+            is_row = self.length > 1 and (abs(own) <= step or step == 0 or loops[nearest].extent == 1)
+            return (ROWS, -1) if is_row else (COLUMNS, nearest)
+
+        loads, by_source = best([loop.source for loop in loops], self.source.step)
+        stores, by_target = best([loop.target for loop in loops], self.target.step)
+        chosen = by_target if by_target >= 0 else by_source
+        if chosen < 0:  # the loop along which most transforms lie one after the other
+            chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
+        if by_source >= 0 and by_source != chosen:
+            loads = ROWS
+        column = loops.pop(chosen)
+        loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
+        return column, tuple(loops) or (Loop(1, 0, 0),), loads, stores
+
+    def _spec(
+        self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
+    ) -> tuple[BlockSpec, tuple[int, int, int]]:
+        """The Spec, and the grid."""
+        nbytes = self.type.nbytes
+        found = cut(self.length, nbytes)
+        assert found is not None, f"no pass of length {self.length}"
+        radices, threads = found.radices, found.threads
+        is_staged = len(radices) == 1 and loads == stores == ROWS and self.length > 1 and self._is_plain()
+        if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
+            stores = loads = COLUMNS
+        columns = columns_of(
+            self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
+        )
+        outer_size = math.prod(loop.extent for loop in outer)
+        # Few transforms are spread over all multiprocessors.
+        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
+        while (
+            columns > least
+            and columns * threads > MIN_BLOCK
+            and -(-column.extent // columns) * outer_size < device.num_sms
+        ):
+            columns //= 2
+        loops = (*outer, column)
+        reaches = (
+            2 * self.length * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
+            for i, side in ((1, self.source), (2, self.target))
+        )
+        tiles = -(-column.extent // columns)
+        num_blocks = tiles * outer_size
+        twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
+        is_far = (
+            max(*reaches, num_blocks, tiles * columns, self.valid.number if self.valid else 0, self.whole)
+            >= MAX_INDEX_32
+        )
+        needed = registers(found.held, nbytes) + (REGISTERS_OF_CONVOLUTION if self.chirp else 0)
+        spec = BlockSpec(
+            self.type,
+            self.source_type,
+            self.target_type,
+            tuple(radices),
+            threads,
+            columns,
+            loads,
+            stores,
+            len(outer),
+            self.source.step == 1,
+            self.target.step == 1,
+            self.valid is not None,
+            self.stored is not None,
+            self.whole > 0,
+            self.chirp,
+            self.real,
+            bool(self.real) and self._is_paired(),
+            is_staged,
+            twiddle,
+            64 if is_far else 32,
+            0,
+            max(1, NUM_REGISTERS // (needed * -(-threads * columns // 32) * 32)),
+        )
+        return with_padding(spec), (num_blocks, 1, 1)
+
+
+@lru_cache(1 << 12)
+def with_padding(spec: BlockSpec) -> BlockSpec:
+    """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
+    if len(spec.radices) == 1:
+        return spec if not spec.real else spec.replace(padding=block.BANK_WIDTH // spec.type.nbytes)
+    lanes = block.BANK_WIDTH // spec.type.nbytes
+    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
+    return min(candidates, key=lambda each: (block.conflicts(each), each.shared_elements))
+
+
+def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
+    """Return how many transforms a block takes, a power of two; 0 where not one fits.
+
+    Parameters
+    ----------
+    length, nbytes : int
+        Of the transform, and of a number.
+    extent : int
+        Of the column loop.
+    room : int
+        Bytes of shared memory.
+    is_mixed : bool
+        Whether neighbouring threads take neighbouring transforms.
+    """
+    found = cut(length, nbytes)
+    if found is None:
+        return 0
+    most = MAX_THREADS // found.threads
+    if len(found.radices) > 1:
+        most = min(most, room // (length * nbytes * 9 // 8))
+    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
+    most = min(most, wanted, 1 << (extent - 1).bit_length())
+    return 1 << (most.bit_length() - 1) if most else 0
+
+
+__all__ = ["MIN_SEGMENT", "SEGMENT", "Batch", "Loop", "Positions", "Side", "columns_of"]

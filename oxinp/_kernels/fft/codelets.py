@@ -1,0 +1,153 @@
+"""Forward discrete Fourier transforms of 1 to 32 numbers in registers.
+
+Prime lengths take the sums and differences of mirrored inputs, ``((p-1)/2)**2`` multiply-adds per part; composite ones
+are split, without twiddle factors where the factors are coprime (Good-Thomas). Numbers are pairs of values, real and
+imaginary part.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.fft.roots import root_of_unity
+
+if TYPE_CHECKING:
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+    Number = tuple[Value, Value]
+
+RADICES = (*range(1, 17), 17, 19, 23, 29, 31)
+MAX_PRIME = 31
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+
+
+def add(a: Number, b: Number) -> Number:
+    """Sum of two numbers."""
+    return a[0] + b[0], a[1] + b[1]
+
+
+def subtract(a: Number, b: Number) -> Number:
+    """Difference of two numbers."""
+    return a[0] - b[0], a[1] - b[1]
+
+
+def multiply(k: Builder, a: Number, w: Number) -> Number:
+    """Product of two numbers, each part rounded twice."""
+    return k.fma(a[0], w[0], -(a[1] * w[1])), k.fma(a[0], w[1], a[1] * w[0])
+
+
+def rotate(k: Builder, a: Number, numerator: int, denominator: int) -> Number:
+    """``a * exp(-2j * pi * numerator / denominator)``; eighths of a turn cost two multiplications or none."""
+    numerator %= denominator
+    eighths, rest = divmod(8 * numerator, denominator)
+    re, im = a
+    if rest == 0 and eighths % 2 == 0:
+        return [(re, im), (im, -re), (-re, -im), (-im, re)][eighths // 2]
+    if rest == 0:
+        half = math.sqrt(0.5)
+        total, difference = (re + im) * half, (im - re) * half
+        return [(total, difference), (difference, -total), (-total, -difference), (-difference, total)][eighths // 2]
+    cos, sin = root_of_unity(numerator, denominator)
+    # exp(-2j pi m / n) = cos + 1j * sin, where `sin` is the negative sine
+    return k.fma(re, cos, -(im * sin)), k.fma(im, cos, re * sin)
+
+
+def transform(k: Builder, values: list[Number]) -> list[Number]:
+    """The forward transform, in natural order."""
+    n = len(values)
+    if n == 1:
+        return values
+    if n == 2:
+        return [add(*values), subtract(*values)]
+    if n == 4:
+        return _four(k, values)
+    first = _first_factor(n)
+    if first == n:
+        return _prime(k, values)
+    second = n // first
+    return (_coprime if math.gcd(first, second) == 1 else _twiddled)(k, values, first, second)
+
+
+def _first_factor(n: int) -> int:
+    """Length of the inner transforms of a composite length; `n` itself if it is prime."""
+    preferred = {8: 2, 16: 4, 32: 4}.get(n)
+    if preferred is not None:
+        return preferred
+    return next((p**e for p in _PRIMES for e in (_power_of(n, p),) if e and p**e != n), 0) or (
+        next((p for p in _PRIMES if n % p == 0), n)
+    )
+
+
+def _power_of(n: int, prime: int) -> int:
+    exponent = 0
+    while n % prime == 0:
+        n //= prime
+        exponent += 1
+    return exponent
+
+
+def _four(k: Builder, x: list[Number]) -> list[Number]:
+    del k
+    even, odd = add(x[0], x[2]), add(x[1], x[3])
+    difference, turned = subtract(x[0], x[2]), subtract(x[1], x[3])
+    return [
+        add(even, odd),
+        (difference[0] + turned[1], difference[1] - turned[0]),
+        subtract(even, odd),
+        (difference[0] - turned[1], difference[1] + turned[0]),
+    ]
+
+
+def _prime(k: Builder, x: list[Number]) -> list[Number]:
+    p = len(x)
+    half = p // 2
+    sums = [add(x[j], x[p - j]) for j in range(1, half + 1)]
+    differences = [subtract(x[j], x[p - j]) for j in range(1, half + 1)]
+    first = x[0]
+    for each in sums:
+        first = add(first, each)
+    results = [first] + [x[0]] * (p - 1)
+    for m in range(1, half + 1):
+        (re, im), turned_re, turned_im = x[0], None, None
+        for j in range(1, half + 1):
+            cos, minus_sin = root_of_unity(j * m % p, p)
+            total, difference = sums[j - 1], differences[j - 1]
+            re, im = k.fma(total[0], cos, re), k.fma(total[1], cos, im)
+            if turned_re is None or turned_im is None:
+                turned_re, turned_im = difference[0] * -minus_sin, difference[1] * -minus_sin
+            else:
+                turned_re = k.fma(difference[0], -minus_sin, turned_re)
+                turned_im = k.fma(difference[1], -minus_sin, turned_im)
+        assert turned_re is not None
+        assert turned_im is not None
+        results[m] = re + turned_im, im - turned_re
+        results[p - m] = re - turned_im, im + turned_re
+    return results
+
+
+def _twiddled(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
+    """Cooley and Tukey's step: `b` transforms of length `a`, rotations, `a` transforms of length `b`."""
+    inner = [transform(k, [x[i * b + j] for i in range(a)]) for j in range(b)]
+    results: list[Number] = [x[0]] * (a * b)
+    for i in range(a):
+        rotated = [rotate(k, inner[j][i], i * j, a * b) for j in range(b)]
+        for j, value in enumerate(transform(k, rotated)):
+            results[i + a * j] = value
+    return results
+
+
+def _coprime(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
+    """Good and Thomas's step: the same without rotations."""
+    n = a * b
+    inner = [transform(k, [x[(i * b + j * a) % n] for i in range(a)]) for j in range(b)]
+    results: list[Number] = [x[0]] * n
+    for i in range(a):
+        outer = transform(k, [inner[j][i] for j in range(b)])
+        for j, value in enumerate(outer):
+            results[next(m for m in range(i, n, a) if m % b == j)] = value
+    return results
+
+
+__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "rotate", "subtract", "transform"]

@@ -1,0 +1,387 @@
+"""Transforms along one axis as plans: which passes a length takes.
+
+A length that fits a block is one pass. A longer one is split, ``n = n1 * n2``: transforms of n1 elements that lie n2
+apart, times roots of unity, then transforms of n2 elements that are next to each other, whose results go n1 apart
+(Gentleman and Sande's four steps, with both transpositions in the addresses). The second may be split again. A length
+that has no codelets and is too long for a convolution inside a block is convolved by way of the workspace.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.fft import chirp, pairs
+from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, Batch, Loop, Positions, Side, columns_of
+from oxinp._kernels.fft.block import MERGE, SPLIT
+from oxinp._kernels.fft.chirp import ChirpSpec
+from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.radices import convolution_length, cut, is_smooth, largest_prime
+from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
+from oxinp._ptx.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.types import Type
+
+RESIDENT = 3  # blocks that a multiprocessor should hold
+EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
+
+
+class Transform(Frozen):
+    """A transform along one axis, for every index of the other loops.
+
+    Attributes
+    ----------
+    length : int
+        Of what is transformed; the source has `num_valid` elements, beyond which are zeros.
+    type, source_type, target_type : Type
+        c64 or c128, and what is read; of a real target the real parts.
+    source, target : Side
+    loops : tuple of Loop
+    is_forward : bool
+    scale : float
+    num_valid : int
+    num_stored : int
+        Elements of the result that are wanted; 0 for all.
+    is_half : bool
+        The source has the first half only of sequences whose second half is its conjugate reversed.
+    """
+
+    length: int
+    type: Type
+    source_type: Type
+    target_type: Type
+    source: Side
+    target: Side
+    loops: tuple[Loop, ...]
+    is_forward: bool = True
+    scale: float = 1.0
+    num_valid: int = 0
+    num_stored: int = 0
+    is_half: bool = False
+
+    @property
+    def batch(self) -> Batch:
+        """The transform as a single pass."""
+        sign = 1 if self.is_forward else -1
+        valid = None if self.num_valid >= self.length and not self.is_half else Positions(self.num_valid, 1)
+        stored = Positions(self.num_stored, 1) if 0 < self.num_stored < self.length else None
+        return Batch(
+            self.length,
+            self.type,
+            self.source_type,
+            self.target_type,
+            self.source,
+            self.target,
+            self.loops,
+            sign=sign,
+            scales=(self.scale, sign * self.scale),
+            valid=valid,
+            stored=stored,
+            whole=self.length if self.is_half else 0,
+        )
+
+    def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """The launches that compute it."""
+        nbytes = self.type.nbytes
+        if self._real() and has_passes(self.length // 2, nbytes, device):
+            if len(split(self.length // 2, nbytes, self._is_apart(), device)) == 1:
+                return [self._halved().launch(device)]
+            if self._lies_in_pairs():
+                return self._by_pairs(device, scratch)
+        if not has_passes(self.length, nbytes, device):
+            found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
+            if not found:
+                return self._convolved(device, scratch)
+            return [self.batch.replace(length=found, chirp=self.length).launch(device)]
+        lengths = split(self.length, nbytes, self._is_apart(), device)
+        if len(lengths) == 1:
+            return [self.batch.launch(device)]
+        return [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _real(self) -> str:
+        """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
+        half, is_odd = divmod(self.length, 2)
+        if is_odd:
+            return ""
+        if not self.source_type.is_complex and self.target_type.is_complex and self.num_stored == half + 1:
+            return SPLIT
+        is_merge = self.is_half and not self.target_type.is_complex and self.num_stored in (0, self.length)
+        return MERGE if is_merge else ""
+
+    def _halved(self) -> Batch:
+        """The pass of half the length that computes a real transform."""
+        half, is_split, whole = self.length // 2, self._real() == SPLIT, self.batch
+        real, imag = whole.scales
+        return whole.replace(
+            length=half,
+            real=self._real(),
+            scales=(real / 2, imag / 2) if is_split else whole.scales,
+            valid=None if self.num_valid >= (self.length if is_split else half + 1) else Positions(self.num_valid, 1),
+            stored=None,
+            whole=0,
+        )
+
+    def _lies_in_pairs(self) -> bool:
+        """Whether the real side can be seen as complex numbers."""
+        is_split = self._real() == SPLIT
+        side, type_ = (self.source, self.source_type) if is_split else (self.target, self.target_type)
+        steps = [loop[1 if is_split else 2] for loop in self.loops if loop.extent > 1]
+        is_whole = not is_split or (self.num_valid >= self.length)
+        is_aligned = side.step == 1 and side.alignment % self.type.nbytes == 0 and all(step % 2 == 0 for step in steps)
+        return is_whole and is_aligned and type_ is self.type.parts[0]
+
+    def _by_pairs(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """Launches by way of a complex transform of half the length, and of its pairs."""
+        half, is_split = self.length // 2, self._real() == SPLIT
+        extents = tuple(loop.extent for loop in self.loops) or (1,)
+        size = math.prod(extents)
+        rows = Side(scratch.take(size * half * self.type.nbytes), 1)
+        inner, side = [], 1 if is_split else 2
+        place = half * size
+        for loop in self.loops:
+            place //= loop.extent
+            inner.append(Loop(loop.extent, loop[1] // 2, place) if is_split else Loop(loop.extent, place, loop[2] // 2))
+        given, made = (self.source, rows) if is_split else (rows, self.target)
+        scale = 1.0 if is_split else self.scale
+        whole = Transform(
+            half, self.type, self.type, self.type, given, made, tuple(inner), is_split, scale, num_valid=half
+        )
+        bits = 64 if max(size * half, self._reach(3 - side)) >= MAX_INDEX_32 else 32
+        halved = self.target_type if is_split else self.source_type
+        spec = PairsSpec(self.type, halved, self._real(), len(extents), bits)
+        own: list[float] = [loop[3 - side] for loop in self.loops] or [0]
+        own.append(self.target.step if is_split else self.source.step)
+        own += (
+            [self.scale / 2, self.scale / 2 * self.batch.sign]
+            if is_split
+            else [-float(self.batch.sign), self.num_valid]
+        )
+        constants = (*pairs.constants(spec, half, extents, size), *own)
+        arguments = (self.target.buffer, rows.buffer) if is_split else (rows.buffer, self.source.buffer)
+        work = Work(nbytes=2 * size * half * self.type.nbytes)
+        grid = (-(-size * (half // 2 + 1) // pairs.BLOCK), 1, 1)
+        step = Launch(pairs.make(spec), grid, arguments, constants, work)  # type: ignore[arg-type]
+        launches = whole.launches(device, scratch)
+        return [*launches, step] if is_split else [step, *launches]
+
+    def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """Launches of Bluestein's convolution, by way of the workspace."""
+        whole, nbytes = self.batch, self.type.nbytes
+        length = next(
+            m
+            for m in range(-(-2 * self.length // EVEN) * EVEN, 4 * self.length, EVEN)
+            if largest_prime(m) <= MAX_CHOSEN_PRIME
+        )
+        extents = tuple(loop.extent for loop in self.loops) or (1,)
+        size = math.prod(extents)
+        rows, factors = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
+        transformed, factor = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
+        reach = max(size * length, *(self._reach(i) for i in (1, 2)))
+        bits = 64 if reach >= MAX_INDEX_32 else 32
+        launches: list[Launch] = []
+
+        def add(part: str, source: Type, target: Type, arguments: tuple[Argument, ...], own: Sequence[float]) -> None:
+            is_half = self.is_half and part == chirp.MODULATE
+            spec = ChirpSpec(self.type, source, target, part, len(extents), is_half, bits)
+            elements = {chirp.FILTER: length, chirp.DEMODULATE: num_stored * size}.get(part, size * length)
+            along = num_stored if part == chirp.DEMODULATE else length
+            given = chirp.constants(spec, along, (self.length, length), extents)
+            grid = (-(-elements // chirp.BLOCK), 1, 1)
+            work = Work(nbytes=elements * (source.nbytes + target.nbytes))
+            launches.append(Launch(chirp.make(spec), grid, arguments, (*given, *own), work))  # type: ignore[arg-type]
+
+        def inner(source: Argument, target: Argument, batch: int) -> None:
+            loops = (Loop(batch, length, length),)
+            type_ = self.type
+            made = Transform(length, type_, type_, type_, Side(source, 1), Side(target, 1), loops, num_valid=length)
+            launches.extend(made.launches(device, scratch))
+
+        num_stored = self.num_stored or self.length
+        steps = [[loop[i] for loop in self.loops] or [0] for i in (1, 2)]
+        add(chirp.FILTER, self.type, self.type, (factors,), ())
+        inner(factors, factor, 1)
+        add(
+            chirp.MODULATE,
+            self.source_type,
+            self.type,
+            (rows, self.source.buffer),
+            (*steps[0], self.source.step, self.num_valid, float(whole.sign)),
+        )
+        inner(rows, transformed, size)
+        add(chirp.CONVOLVE, self.type, self.type, (transformed, factor), ())
+        inner(transformed, rows, size)
+        target = (*steps[1], self.target.step, *whole.scales)
+        add(chirp.DEMODULATE, self.type, self.target_type, (self.target.buffer, rows), target)
+        return launches
+
+    def _reach(self, side: int) -> int:
+        """Elements that source (1) or target (2) spans."""
+        step = (self.source, self.target)[side - 1].step
+        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop[side]) for loop in self.loops)
+
+    def _is_apart(self) -> bool:
+        """Whether a loop's transforms lie closer to each other than the elements of one."""
+        return any(
+            loop.extent > 1
+            and (0 < abs(loop.source) < abs(self.source.step) or 0 < abs(loop.target) < abs(self.target.step))
+            for loop in self.loops
+        )
+
+    def _passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
+        """Passes through one array of the workspace, whose axes are the batch's, then those of the split length."""
+        whole = self.batch
+        sizes = [loop.extent for loop in self.loops]
+        # Loops in the workspace keep the target's order: what lies close there does so here.
+        order = sorted(range(len(sizes)), key=lambda i: (abs(self.loops[i].target), sizes[i]))
+        inner = [i for i in order if 0 < abs(self.loops[i].target) < abs(self.target.step)]
+        steps, step = [0] * len(sizes), 1
+        for i in inner:
+            steps[i], step = step, step * sizes[i]
+        element = step
+        step *= self.length
+        for i in order:
+            if i not in inner:
+                steps[i], step = step, step * sizes[i]
+        space = scratch.take(step * self.type.nbytes)
+        batch_in = tuple(Loop(loop.extent, loop.source, own) for loop, own in zip(self.loops, steps, strict=True))
+        batch_own = tuple(Loop(loop.extent, own, own) for loop, own in zip(self.loops, steps, strict=True))
+        batch_out = tuple(Loop(loop.extent, own, loop.target) for loop, own in zip(self.loops, steps, strict=True))
+        passes = []
+        rest, done = self.length, 1
+        before: list[tuple[int, int, int]] = []
+        places: list[int] = []
+        for number, length in enumerate(lengths):
+            is_first, is_last = number == 0, number == len(lengths) - 1
+            rest //= length
+            apart = rest * element
+            source = Side(whole.source.buffer, rest * whole.source.step) if is_first else Side(space, apart)
+            target = Side(whole.target.buffer, done * whole.target.step) if is_last else Side(space, apart)
+            batch = batch_in if is_first else batch_out if is_last else batch_own
+            # Axes that are transformed already: in the workspace outside this one, in the result inside.
+            finished = [Loop(n, own, result if is_last else own) for n, own, result in before]
+            loops = [*batch, *finished]
+            column = None
+            if not is_last:
+                column = Loop(rest, whole.source.step if is_first else element, element)
+                loops.append(column)
+            position = whole.valid if is_first else None
+            if position is not None:
+                position = Positions(position.number, rest, () if column is None else ((column, 1),))
+            stored = whole.stored if is_last else None
+            if stored is not None:
+                kept = tuple((loop, step) for loop, step in zip(finished, places, strict=True))
+                stored = Positions(stored.number, done, kept)
+            passes.append(
+                Batch(
+                    length,
+                    self.type,
+                    self.source_type if is_first else self.type,
+                    self.target_type if is_last else self.type,
+                    source,
+                    target,
+                    tuple(loops),
+                    column,
+                    length * rest,
+                    sign=whole.sign if is_first else 1,
+                    scales=whole.scales if is_last else (1.0, 1.0),
+                    valid=position,
+                    stored=stored,
+                    whole=whole.whole if is_first else 0,
+                )
+            )
+            before.append((length, apart, done * whole.target.step))
+            places.append(done)
+            done *= length
+        return passes
+
+
+@lru_cache(1 << 12)
+def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:
+    segment = MIN_SEGMENT // nbytes
+    if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
+        not is_apart or columns_of(length, nbytes, 1 << 20, room, is_mixed=True) >= segment
+    ):
+        return (length,)
+    for count in (2, 3, 4):
+        found = _even_split(length, nbytes, count, room)
+        if found is not None:
+            return found
+    return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
+
+
+def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
+    """Return the lengths of the passes of a transform, the product of which is its length.
+
+    Parameters
+    ----------
+    length, nbytes : int
+    is_apart : bool
+        Whether neighbouring transforms lie closer than a transform's elements.
+    device : Device
+    """
+    found = _split(length, nbytes, is_apart, device.max_shared_nbytes)
+    assert found is not None, f"length {length} has no codelets"
+    return found
+
+
+def has_passes(length: int, nbytes: int, device: Device) -> bool:
+    """Whether a length is a product of those that blocks transform."""
+    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
+
+
+def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:
+    """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
+    wanted = SEGMENT // nbytes
+    ways = [
+        each for each in _products(length, count, length) if all(_segment(n, nbytes, room) * 4 >= wanted for n in each)
+    ]
+    if not ways:
+        return None
+
+    def cost(each: tuple[int, ...]) -> tuple[float, float]:
+        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, room))) for n in each)
+        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / room)) for n in each)
+        stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
+        return short * 2 + large * 2 + stages, max(each) / min(each)
+
+    return min(ways, key=cost)
+
+
+def _segment(length: int, nbytes: int, room: int) -> int:
+    """Columns that a block of neighbouring transforms takes."""
+    return columns_of(length, nbytes, 1 << 20, room, is_mixed=True)
+
+
+def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
+    """Ways to write a length as `count` factors above 1 that do not increase."""
+    if count == 1:
+        return [(length,)] if 1 < length <= most else []
+    return [
+        (n, *rest)
+        for n in _divisors(length)
+        if 1 < n <= most and n**count >= length
+        for rest in _products(length // n, count - 1, n)
+    ]
+
+
+@lru_cache(1 << 10)
+def _divisors(n: int) -> tuple[int, ...]:
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return tuple(sorted({*low, *(n // d for d in low)}))
+
+
+def plan(transform: Transform, device: Device) -> Plan:
+    """Return the plan of a transform along one axis; see `Transform`."""
+    scratch = Scratch()
+    if transform.length == 0 or not math.prod(loop.extent for loop in transform.loops):
+        return Plan(())
+    return scratch.plan(transform.launches(device, scratch))
+
+
+__all__ = ["Transform", "has_passes", "plan", "split"]

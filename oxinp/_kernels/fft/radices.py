@@ -1,0 +1,148 @@
+"""Factors of a length into the radices of a kernel's stages, and how many threads share the work."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.fft.codelets import MAX_PRIME, RADICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_THREADS = 1024
+# Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
+MAX_HELD = {8: 24, 16: 18}
+STAGE_COST = 1.5  # of a stage, in visits of an element
+IDLE_COST = 0.5  # of a number that a thread could hold and does not
+HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
+SHORT = 64
+WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
+NUM_REGISTERS = 1 << 16
+MAX_EVEN_PRIME, MAX_SMALL_PRIME = 13, 7  # of lengths that may be chosen, and that are looked at first
+MAX_CANDIDATES = 16
+
+
+class Cut(NamedTuple):
+    """How a transform is computed in a block."""
+
+    radices: tuple[int, ...]
+    threads: int
+    held: int  # numbers of a thread, at most
+    cost: float  # per element, in visits of an element
+
+
+def registers(held: int, nbytes: int) -> int:
+    """Return how many registers a thread needs that holds numbers of some bytes, so that nothing spills."""
+    fixed, each = {8: (24, 2.5), 16: (48, 5.0)}[nbytes]
+    if held > MAX_HELD[nbytes]:  # a large prime, whose inputs live until all results are there
+        each *= 4 / 3
+    return int(fixed + each * held)
+
+
+def largest_prime(n: int) -> int:
+    """Return the largest prime factor of n >= 1."""
+    largest, p = 1, 2
+    while p * p <= n:
+        while n % p == 0:
+            largest, n = p, n // p
+        p += 1
+    return max(largest, n)
+
+
+def is_smooth(n: int) -> bool:
+    """Whether codelets exist for all factors."""
+    return largest_prime(n) <= MAX_PRIME
+
+
+def _factorizations(n: int, most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write n as a product of radices that do not increase."""
+    if n == 1:
+        yield ()
+        return
+    for radix in RADICES[:0:-1]:
+        if radix <= most and n % radix == 0:
+            for rest in _factorizations(n // radix, radix):
+                yield (radix, *rest)
+
+
+@lru_cache(1 << 14)
+def cut(length: int, nbytes: int) -> Cut | None:
+    """Return how a block computes transforms of a length; None where there are no codelets or too few registers.
+
+    Parameters
+    ----------
+    length : int
+    nbytes : int
+        Of a number.
+    """
+    if not is_smooth(length):
+        return None
+    best, least = None, math.inf
+    for radices in _shortest(length):
+        for threads in _thread_counts(length, radices, nbytes):
+            held = [-(-(length // radix) // threads) * radix for radix in radices]
+            num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
+            if max(held) > max(MAX_HELD[nbytes], *radices) or num_registers > NUM_REGISTERS:
+                continue
+            visits = sum(held) * threads / length
+            idle = IDLE_COST * abs(math.log2(max(held) / (HELD_SHORT if length <= SHORT else HELD)))
+            cost = visits + STAGE_COST * len(radices) + idle
+            if cost < least:
+                best, least = Cut(radices, threads, max(held), cost), cost
+    return best
+
+
+@lru_cache(1 << 12)
+def convolution_length(length: int, nbytes: int, most: int) -> int:
+    """Return the length, at most `most`, of the cyclic convolution by which Bluestein transforms; 0 for none.
+
+    Parameters
+    ----------
+    length : int
+        Of the transform.
+    nbytes : int
+        Of a number.
+    most : int
+        That a block can hold.
+    """
+    least = 2 * length - 1
+    lengths = [
+        m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME
+    ]
+    # Those of small factors first, of which there are enough where lengths are long.
+    lengths = sorted(lengths, key=lambda m: (largest_prime(m) > MAX_SMALL_PRIME, m))[:MAX_CANDIDATES]
+    found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes)) is not None]
+    return min(found)[1] if found else 0
+
+
+def _shortest(length: int) -> list[tuple[int, ...]]:
+    """Factorizations of at most one stage more than the fewest; of many, those of the most even factors."""
+    every = [each or (1,) for each in _factorizations(length)]
+    fewest = min(map(len, every))
+    return sorted((each for each in every if len(each) <= fewest + 1), key=lambda r: (len(r), max(r) - min(r)))[:24]
+
+
+def _thread_counts(length: int, radices: tuple[int, ...], nbytes: int) -> list[int]:
+    """Counts worth trying: those at which some stage has no idle threads."""
+    counts = set()
+    for radix in radices:
+        butterflies = length // radix
+        for rounds in range(1, max(1, MAX_HELD[nbytes] // radix) + 1):
+            counts.add(-(-butterflies // rounds))
+    if length >= WHOLE_WARPS:
+        counts |= {-(-count // 32) * 32 for count in counts}
+    return sorted(count for count in counts if count <= MAX_THREADS)
+
+
+__all__ = [
+    "MAX_THREADS",
+    "NUM_REGISTERS",
+    "Cut",
+    "convolution_length",
+    "cut",
+    "is_smooth",
+    "largest_prime",
+    "registers",
+]

@@ -1,0 +1,423 @@
+"""Matrix products: which kernel family computes a product, with which tile config and split-K factor.
+
+A problem is a batch of C = A @ B with C in C order. `plan_steps` returns the plan of a family for the tensor cores of
+Hopper where one of them is faster; `plan` that of the multistage kernels, which take any type and alignment. The tile
+config is the one that was measured to be best for a problem near this one (see `choice`), elsewhere the one that the
+cost model prefers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm import int_limbs
+from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
+from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
+from oxinp._kernels.gemm.multistage import kernel as multistage
+from oxinp._kernels.gemm.multistage import tile_config
+from oxinp._kernels.gemm.multistage.cost import (
+    MAX_SPLIT_K,
+    MIN_SPLIT_DEPTH,
+    MeasuredTile,
+    is_meant,
+    measured_tiles,
+    seconds,
+    split_counts,
+)
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
+from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
+from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
+from oxinp._kernels.gemm.ozaki import plan as ozaki
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
+from oxinp._kernels.gemm.variant import Variant, varied
+from oxinp._kernels.nest import collapse
+from oxinp._kernels.plan import Scratch
+from oxinp._kernels.problem import Operand, ReduceOp, touched_nbytes
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._ptx.types import Type, c64, c128, f32, f64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.operand import Source
+    from oxinp._kernels.plan import Plan
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+MIN_FP16X2_PRODUCTS = (
+    5 << 28
+)  # multiply-adds from which fp16x2 is faster: its conversions take as long as small products
+MAX_SMALL_SIDE = 64  # M, N and K up to which copying element by element takes longer than the multiply-adds
+MIN_OZAKI_GAIN = 1.05  # speedup over f64 multiply-adds that the cost model has to expect of the Ozaki scheme
+# Sums of f32 are promoted after so much of K where C is one wave of tiles of this side: cuBLAS splits K there, and so
+# loses as little.
+PROMOTION, PEER_SIDE = 256, 128
+MAX_KEPT = 1024  # Specs, and lists of legal tiles, that are kept
+
+_PLAIN = Variant()
+
+
+def plan(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    acc: Type,
+    out: Type,
+    device: Device,
+    variant: Variant | None = None,
+) -> Plan | None:
+    """Return the plan of a product by the multistage kernels: one launch or, with split-K, that and a reduction.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of C: the batch, rows, columns; at least 1 each.
+    depth : int
+        Columns of A and rows of B, at least 1.
+    a, b : Matrices
+        Of each, one axis has stride 1 or a single element; their batch is broadcast to that of C (strides 0).
+    acc, out : Type
+        Of the sums and of C.
+    device : Device
+    variant : Variant, optional
+
+    Returns
+    -------
+    Plan or None
+        The inputs are A and B, then those of the variant's epilogue. None only if the variant has to have the sums of
+        the plain product (``has_plain_sums``) and cannot.
+    """
+    *batch, m, n = shape
+    variant = variant or _PLAIN
+    c_strides = variant.c_strides or contiguous(shape)
+    arrays = [x.strides for x in variant.epilogue.arrays] if variant.epilogue is not None else []
+    nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
+    loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
+    steps = nest.strides if loops else ((),) * len(nest.strides)
+    (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
+    copies = [
+        widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
+    ]
+    problem = (math.prod(loops), m, n, depth)
+    spec = multistage_spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
+    moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
+    constants: tuple[int, ...] = ()
+    if variant != _PLAIN:
+        spec, constants = varied(spec, variant, moves)
+    config = _config(
+        spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
+    )
+    is_split_k = config.split_k > 1
+    if variant.has_plain_sums and variant.epilogue and (is_split_k or length(variant.epilogue, acc) > MAX_LENGTH):
+        return None
+    product = multistage.plan(
+        _configured(spec, config, out, len(loops)),
+        (m, n, depth),
+        (c_strides[-2], a_stride, b_stride),
+        tuple(loops),
+        steps[:3],
+        config.split_k,
+        constants,
+    )
+    if variant.epilogue is not None:
+        work = product.launch.work
+        nbytes = work.nbytes + touched_nbytes(shape, variant.epilogue.arrays)
+        product = product.with_work(work._replace(nbytes=nbytes))
+    if not is_split_k:
+        return product
+    size = math.prod(shape)
+    shape = (product.scratch_nbytes // (size * acc.nbytes), size)
+    joined = _joining(acc, out).plan(shape, (0,), (Operand(acc, (size, 1)),), Operand(out, (1,)), device)
+    scratch = Scratch()
+    partial, more = scratch.take(product.scratch_nbytes), scratch.take(joined.scratch_nbytes)
+    return scratch.plan((*product.on(scratch=partial), *joined.on(in0=partial, scratch=more)))
+
+
+def plan_steps(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    out: Type,
+    device: Device,
+    setting: str,
+    workspace_nbytes: int,
+    epilogue: Epilogue | None = None,
+) -> Plan | None:
+    """Return the plan of a kernel family that is faster than the multistage kernels; None if there is none.
+
+    With an `epilogue` the plan is a single launch of `sm90_wgmma`, or None where that family needs several.
+
+    Parameters
+    ----------
+    shape, depth, a, b, out, device
+        As for `plan`.
+    setting : str
+        ``config.matmul``.
+    workspace_nbytes : int
+        ``config.matmul_workspace``.
+    epilogue : Epilogue, optional
+    """
+    if epilogue is not None:
+        is_multiplied = a.type is not f32 or setting == "tf32"
+        return plan_wgmma(shape, depth, a, b, out, device, epilogue) if is_multiplied else None
+    if a.type not in (f64, c128, f32, c64) or (a.type is f32 and setting == "tf32"):
+        return plan_wgmma(shape, depth, a, b, out, device)
+    is_here = device.cc == sm90_mma.ARCHITECTURE and a.type is b.type
+    seen = sources(shape, depth, a, b)[0] if is_here else None
+    faster = None
+    if a.type in (f64, c128):
+        if setting != "native":
+            faster = plan_ozaki(shape, depth, a, b, device, workspace_nbytes, seen)
+    elif setting == "auto":
+        faster = sm90_mma.plan(*seen, device, in_bf16x3=True) if seen is not None else None
+        faster = faster or plan_fp16x2(shape, depth, a, b, device, seen)
+    if faster is not None or seen is None:
+        return faster
+    return sm90_mma.plan(*seen, device)
+
+
+def plan_wgmma(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    out: Type,
+    device: Device,
+    epilogue: Epilogue | None = None,
+) -> Plan | None:
+    """Return the plan of a product of 16-bit floats, integers, or f32 as tf32 by wgmma; None if there is none.
+
+    With an `epilogue`, see `sm90_wgmma.plan`.
+    """
+    if a.type is not b.type:
+        return None
+    arrays = [x.strides for x in epilogue.arrays] if epilogue is not None else []
+    (left, right), nest = sources(shape, depth, a, b, arrays)
+    if epilogue is None:
+        plan = int_limbs.plan if a.type in int_limbs.UNSIGNED else sm90_wgmma.plan
+        return plan(left, right, out, device)
+    moves = nest.strides[3:] if math.prod(nest.shape) > 1 else ((),) * len(arrays)
+    if a.type in int_limbs.UNSIGNED or not all(is_regular(own, nest.shape) for own in moves):
+        return None
+    epilogue = epilogue.along([(*own[-1:], *strides[-2:]) for own, strides in zip(moves, arrays, strict=True)])
+    return sm90_wgmma.plan(left, right, out, device, epilogue)
+
+
+def plan_fp16x2(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    device: Device,
+    seen: tuple[Source, Source] | None = None,
+) -> Plan | None:
+    """Return the plan of an f32 or c64 product by fp16x2; None if it is not faster.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    seen : tuple of Source, optional
+        A and B as TMA sees them, where that is known.
+    """
+    *batch, m, n = shape
+    if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
+        return None
+    parts = len(a.type.parts)
+    if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
+        return None
+    left, right = seen or sources(shape, depth, a, b)[0]
+    is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
+    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
+        return None
+    return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
+
+
+def plan_ozaki(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    device: Device,
+    workspace_nbytes: int = 4 << 30,
+    seen: tuple[Source, Source] | None = None,
+) -> Plan | None:
+    """Return the plan of an f64 or c128 product by the Ozaki scheme; None if it is not faster.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    workspace_nbytes : int
+        Largest workspace.
+    seen : tuple of Source, optional
+        As for `plan_fp16x2`.
+    """
+    *batch, m, n = shape
+    if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
+        return None
+    if min(m, n, depth) < ozaki.MIN_EXTENT:
+        return None
+    left, right = seen or sources(shape, depth, a, b)[0]
+    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
+    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
+        return None
+    return ozaki.plan(left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
+
+
+class Emulation(NamedTuple):
+    """Whether an emulation on faster tensor cores (fp16x2, Ozaki) stands in for multiply-adds of the operands' type."""
+
+    is_emulated: bool
+
+
+def _is_emulated(
+    type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
+) -> bool:
+    """Whether emulation was measured to be faster near this problem; `is_expected` where nothing was measured."""
+    ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
+    default = Emulation(is_expected)
+    choice = Choice(
+        "matmul/emulation", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
+    )
+    way: Emulation = decide(choice, device)
+    return way.is_emulated
+
+
+def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan:
+    """Return the plan of the guarded multistage kernel, the fallback of an emulation; parameters as for `plan`."""
+    (a_major, a_stride), (b_major, b_stride) = both_majors(shape, depth, a, b)
+    copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
+    problem = (1, *shape, depth)
+    spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
+    tiles = _legal_tiles(spec, _limits(device))
+    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, (1,), spec, device)))
+    spec = _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
+    return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
+
+
+class _Limits(NamedTuple):
+    """What of a device the legality of tile configs depends on."""
+
+    cc: tuple[int, int]
+    max_shared_nbytes: int
+
+
+def _limits(device: Device) -> _Limits:
+    return _Limits(device.cc, device.max_shared_nbytes)
+
+
+def multistage_spec(
+    type: Type,
+    acc: Type,
+    out: Type,
+    majors: tuple[str, str],
+    copies: tuple[int, int],
+    problem: tuple[int, int, int, int],
+    device: Device,
+) -> MultistageSpec:
+    """The Spec with the first tile config of the cost model."""
+    count, m, n, depth = problem
+    is_small = max(m, n, depth) <= MAX_SMALL_SIDE
+    is_wave = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
+    return _structure(type, acc, out, *majors, *copies, is_small, is_wave and depth >= 2 * PROMOTION, _limits(device))
+
+
+@lru_cache(MAX_KEPT)
+def _structure(
+    type: Type,
+    acc: Type,
+    out: Type,
+    a_major: str,
+    b_major: str,
+    a_copy: int,
+    b_copy: int,
+    is_small: bool,
+    is_promoted: bool,
+    limits: _Limits,
+) -> MultistageSpec:
+    """The same, kept: of sizes it depends on what fits a copy, and on whether sums of f32 are promoted."""
+    mma, tiles = measured_tiles(type, acc, limits)
+    spec = MultistageSpec(type, acc, out, a_major, b_major, a_copy, b_copy, mma, *tiles[0][:6])
+    if mma != "fma":
+        return spec
+    is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and not is_small)
+    promotion = PROMOTION if acc in (f32, c64) and is_promoted else 0
+    return replace(spec, is_smem_transposed=is_smem_transposed, promotion=promotion)
+
+
+@lru_cache(MAX_KEPT)
+def _legal_tiles(spec: MultistageSpec, limits: _Limits) -> tuple[MeasuredTile, ...]:
+    """The tiles of the cost model that are legal for a Spec, whatever its own tile config."""
+    _, tiles = measured_tiles(spec.type, spec.acc, limits)
+    return tuple([t for t in tiles if tile_config.is_legal(spec.with_config(t.config()), limits)])
+
+
+@lru_cache(MAX_KEPT)
+def _configured(
+    spec: MultistageSpec, config: TileConfig, out: Type, num_batch: int, *, is_guarded: bool = False
+) -> MultistageSpec:
+    """The Spec with a tile config, for batches of so many loops; with split-K, of partial products."""
+    is_split_k = config.split_k > 1
+    spec = replace(spec.with_config(config), out=spec.acc if is_split_k else out)
+    return replace(spec, num_batch=num_batch, is_split_k=is_split_k, is_guarded=is_guarded)
+
+
+def _config(
+    spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
+) -> TileConfig:
+    """The tile config that was measured to be best, or that the cost model expects to take the least time."""
+    counts = split_counts(problem[3]) if may_split else (1,)
+
+    def is_legal(config: TileConfig) -> bool:
+        return tile_config.is_legal(spec.with_config(config), device) and (
+            config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_SPLIT_K, problem[3] // MIN_SPLIT_DEPTH))
+        )
+
+    def ways() -> list[tuple[float, MeasuredTile, int]]:
+        return [
+            (time, tile, split_k)
+            for tile in _legal_tiles(spec, _limits(device))
+            if is_meant(tile, problem, device)
+            for time, split_k in zip(seconds(problem, tile, counts, spec, device), counts, strict=True)
+        ]
+
+    def best() -> TileConfig:
+        _, tile, split_k = min(ways(), key=itemgetter(0))
+        return tile.config(split_k)
+
+    def candidates() -> Iterator[TileConfig]:
+        for _, tile, split_k in sorted(ways(), key=itemgetter(0)):
+            yield tile.config(split_k)
+        tiles = [
+            config
+            for config in tile_config.all_configs()
+            if is_legal(config) and tile_config.is_brief(spec.with_config(config))
+        ]
+        for split_k in counts:
+            yield from (config._replace(split_k=split_k) for config in tiles)
+
+    key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
+    choice = Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, best, candidates)
+    config: TileConfig = best() if spec.is_triangle_only else decide(choice, device)
+    return config
+
+
+@cache
+def _joining(acc: Type, out: Type) -> reduce.Reduction:
+    """The sum of partial products."""
+    return reduce.Reduction([(acc, True)], (), 0, ReduceOp("sum", acc, 0, _add), out)
+
+
+def _add(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001
+    return x + y

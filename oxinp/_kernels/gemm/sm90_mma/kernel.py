@@ -1,0 +1,230 @@
+"""Matrix multiply by mma.sync on Hopper: C = A @ B of f64, c128 and f32, the last one also in bf16x3; or batches of it.
+
+Data layout: A is (M, K), B is (K, N), C is (M, N) in global memory, each row-major, or A and B transposed ("k" and "mn"
+major say which axis is contiguous). In shared memory there is a ring of `num_stages` k-blocks of 128 bytes: rows of 128
+bytes, swizzled, along K or along M or N as the operand itself.
+
+Who owns what: one thread of the first warp, the producer, keeps the ring full by TMA. The other warps, the consumers,
+have `warp_m` x `warp_n` of a tile of C each, in registers (see `warps`). Blocks are persistent where a multiprocessor
+has one of them. In a cluster of two, the blocks work on tiles one above the other, and each loads half of the common
+tile of B for both.
+
+Algorithm: for every tile, in an order that keeps concurrent tiles in a near-square region, consumers multiply a
+k-block, load the first fragments of the next one, and release the buffer of the one before. They store C while the ring
+fills for the next tile. A batch is as in `sm90_wgmma.kernel`.
+
+Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are read (from L2, mostly).
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
+from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Consumer
+from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+from oxinp._kernels.gemm.sm90_mma.warps import ConsumerWarp, DmmaConsumer, FmaConsumer
+from oxinp._kernels.gemm.sm90_wgmma.mainloop import produce
+from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.mbarrier import Pipeline, Rounds
+from oxinp._ptx.synchronize import follow
+from oxinp._ptx.tile import OperandTile
+from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
+from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
+
+if TYPE_CHECKING:
+    from oxinp._kernels.gemm.operand import StridedBatch
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
+
+WARPS: dict[Type, type[DmmaConsumer | FmaConsumer]] = {f64: DmmaConsumer, c128: DmmaConsumer, f32: FmaConsumer}
+NUM_WAVES = 16  # of blocks, if several fit on a multiprocessor: more waves cost more than their balance gains
+
+
+@cache
+@retraceable
+def make(spec: MmaSpec) -> Kernel:
+    """Return the kernel of a Spec.
+
+    Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes if batched, the first one that of
+    matrices; in bf16x3, those of `FixupChains`; then as u32 the tiles along M, N (clusters are whole) and k-blocks, all
+    at least 1; if batched, the number of partial products, ranges of K per matrix, k-blocks per range, and whether A
+    and B differ between matrices (1) or not (0); M and N.
+    """
+    spec.check()
+    k = Builder(
+        spec.name,
+        block=spec.block,
+        target="sm_90a",
+        min_blocks=spec.blocks_per_sm,
+        cluster=spec.cluster if spec.cluster > 1 else None,
+    )
+    c = k.pointer("c", spec.type, "w")
+    rank = 3 if spec.is_batched else 2
+    a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
+    chains = FixupChains(k, spec) if spec.is_bf16x3 else None
+    tiles = TileScheduler(k, spec.cluster, spec.tile_n, is_batched=spec.is_batched, height=spec.tile_m)
+    a = OperandTile(k, spec.type, spec.tile_m, spec.depth, spec.a_major, spec.num_stages)
+    b = OperandTile(k, spec.type, spec.tile_n, spec.b_depth, spec.b_major, spec.num_stages, spec.cluster)
+    pipeline = Pipeline(k, spec.num_stages, spec.num_warps, a.nbytes + b.nbytes)
+    m, n = (k.scalar(name, u32) for name in ("m", "n"))
+    # The same in all lanes of a warp, and the shuffle lets the compiler know.
+    warp = k.shfl_idx(k.warp, 0)
+    if chains is not None and spec.is_wgmma:
+        bf16x3_wgmma.multiply(
+            k,
+            spec,
+            tiles,
+            pipeline,
+            ((a_map, a), (b_map, b)),
+            chains,
+            (lambda number: _matrix(k, c, number, m, n), m, n),
+        )
+        return k.build()
+    with k.when(warp == 0), k.when(k.tid == 0):
+        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+        if spec.cluster > 1:
+            producer.drain()
+    with k.otherwise():
+        follow(k)
+        _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n), chains)
+    return k.build()
+
+
+def place_of(k: Builder, spec: MmaSpec, warp: Value) -> tuple[Value, tuple[Value, Value]]:
+    """Return the group along K of a consumer warp, and the first row and column of its part of a tile."""
+    per_group, warps_n = spec.num_warps // spec.num_k_groups, spec.tile_n // spec.warp_n
+    group = warp / per_group if spec.num_k_groups > 1 else k.const(0, u32)
+    of_group = warp % per_group if spec.num_k_groups > 1 else warp
+    return group, (of_group / warps_n * spec.warp_m, of_group % warps_n * spec.warp_n)
+
+
+def consumer_of(
+    k: Builder,
+    spec: MmaSpec,
+    operands: tuple[OperandTile, OperandTile],
+    place: tuple[Value, Value],
+    group: Value,
+    chains: FixupChains | None,
+) -> ConsumerWarp:
+    """Return the consumer warp of a Spec."""
+    if chains is not None:
+        return Bf16x3Consumer(k, spec, operands, place, group, chains)
+    return WARPS[spec.type](k, spec, operands, place, group)
+
+
+def _consume(
+    k: Builder,
+    spec: MmaSpec,
+    tiles: TileScheduler,
+    pipeline: Pipeline,
+    operands: tuple[OperandTile, OperandTile],
+    warp: Value,
+    result: tuple[Pointer, Value, Value],
+    chains: FixupChains | None,
+) -> None:
+    c, m, n = result
+    group, (first_row, first_column) = place_of(k, spec, warp)
+    length = spec.unroll_k
+    rounds = Rounds(pipeline, k.lane, length)
+    own = consumer_of(k, spec, operands, (first_row, first_column), group, chains)
+
+    with tiles.each_sliced() as (number, row, column):
+        begin, end = tiles.depth_range(number)
+        own.reset()
+        if chains is not None:
+            chains.select_matrix(number)
+        own.begin(rounds.wait(0))
+        with k.range(begin, end, length) as step:
+            for i in range(length):
+                is_more = None if i < length - 1 else step + length < end
+                # After the last k-block, fragments are loaded once more and not used.
+                own.multiply(rounds.buffer(i), partial(rounds.wait_behind, i, is_more))
+                # One k-block later: loads may still be in flight when the ones after them have been issued (seen on
+                # the H200).
+                with nullcontext() if i else k.when(step > begin):
+                    k.warp_sync()
+                    rounds.release_before(i)
+                if spec.promotion:
+                    period = spec.promotion // spec.depth
+                    with k.when((step - begin + i) % period == period - 1):
+                        own.promote()
+            rounds.turn()
+        if spec.type is f32:
+            own.promote()
+        own.store(_matrix(k, c, number, m, n), row + first_row, column + first_column, m, n)
+        k.warp_sync()
+        rounds.release_before(0)
+
+
+def _matrix(k: Builder, c: Pointer, number: Value | None, m: Value, n: Value) -> Pointer:
+    """A pointer to C of a slice."""
+    return c if number is None else c.at(k.cast(number, i64) * (k.cast(m, i64) * k.cast(n, i64)))
+
+
+def plan(
+    spec: MmaSpec,
+    shape: tuple[int, int, int],
+    num_sms: int,
+    strides: tuple[int, int],
+    batch: StridedBatch | None = None,
+) -> Plan:
+    """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
+
+    Parameters
+    ----------
+    spec : MmaSpec
+    shape : (m, n, depth)
+        At least 1 each. Lines of A and B are read up to multiples of 16 bytes: lines along K have to be followed by
+        zeros.
+    num_sms : int
+    strides : tuple of int
+        Of A and B along the axis that is not contiguous, in bytes: multiples of 16, as the addresses.
+    batch : StridedBatch, optional
+        Of a batched Spec. Partial products of C follow each other, those of one matrix first.
+    """
+    m, n, depth = shape
+    unit = ALIGN // spec.type.nbytes
+    extents = [
+        (extent, -(-depth // unit) * unit) if major == "k" else (depth, -(-extent // unit) * unit)
+        for major, extent in ((spec.a_major, m), (spec.b_major, n))
+    ]
+    if spec.is_complex:
+        extents[1] = (depth // 2, extents[1][1])
+    num_m, num_n = -(-m // (spec.tile_m * spec.cluster)) * spec.cluster, -(-n // spec.tile_n)
+    num_k = -(-depth // spec.depth)
+    constants: tuple[int, ...] = (num_m, num_n, num_k)
+    num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
+    if batch is not None:
+        chunk = -(-num_k // batch.split_k)
+        num_slices, moves, count = batch.num_slices(num_k), (batch.a_stride, batch.b_stride), batch.num_matrices
+        constants += (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
+    if num_k % spec.unroll_k or chunk % spec.unroll_k:
+        raise ValueError(f"{spec}: {chunk} of {num_k} k-blocks are no multiple of the unrolled ones")
+    maps = []
+    for extent, stride, box, move in zip(extents, strides, spec.boxes(), moves, strict=True):
+        if batch is None:
+            maps.append(MapSpec(spec.type, extent, (stride,), box))
+        else:
+            # Where all products have the same matrix, no coordinate but 0 is used.
+            matrices, distance = (count, move) if move else (1, ALIGN)
+            maps.append(MapSpec(spec.type, (matrices, *extent), (distance, stride), (1, *box)))
+    # Where several fit on a multiprocessor, blocks are not persistent: not all are equally fast.
+    places = num_sms * spec.blocks_per_sm * (1 if spec.blocks_per_sm == 1 else NUM_WAVES)
+    blocks = min(num_m * num_n * num_slices, places // spec.cluster * spec.cluster)
+    if spec.is_bf16x3:
+        steps = (*strides, *(moves if spec.is_batched else ()))
+        constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
+    pointers = inputs(2)
+    operands = [x._replace(map=each) for x, each in zip(pointers, maps, strict=True)]
+    arguments = (*outputs(1), *operands, *(pointers if spec.is_bf16x3 else ()))
+    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n)),))
+
+
+__all__ = ["make", "plan"]

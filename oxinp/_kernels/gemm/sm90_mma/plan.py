@@ -1,0 +1,332 @@
+"""Plans of products by mma.sync on Hopper, of f64, c128 and f32, and of f32 and c64 in bf16x3; their cost model.
+
+TMA reads matrices whose lines begin at multiples of 16 bytes. Other matrices, and products that are too small for these
+tiles, are left to the multistage kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm.operand import StridedBatch
+from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
+from oxinp._kernels.gemm.sm90_mma import stacked
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+from oxinp._kernels.gemm.sm90_mma.stacked import SIDE, StackedSpec
+from oxinp._kernels.plan import Plan, Work
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
+from oxinp._ptx.types import c64, c128, f32, f64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.operand import Source
+    from oxinp._ptx.types import Type
+
+ARCHITECTURE = (9, 0)
+# Share of the multiprocessors that there have to be tiles for: of f64 and c128, in bf16x3, and of f32 or batches.
+MIN_BUSY, MIN_BF16X3_BUSY, MANY = 0.12, 0.3, 0.6
+MIN_FULL = 0.5  # share of the tiles that has to be inside C
+MIN_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}  # multiply-adds below which multistage kernels are as fast
+MIN_BF16X3_EXTENT, MIN_BF16X3_PRODUCTS, MAX_BF16X3_WAVES = 128, 1 << 24, 2  # beyond, fp16x2 is faster
+# Of multistage kernels with split-K, for products of few tiles: multiply-adds per second and multiprocessor, and their
+# overhead in seconds beyond that of the kernels here.
+SPLIT_K_RATES = {f32: (0.14e12, 3e-6), f64: (0.17e12, 3.5e-6), c128: (0.045e12, 3.5e-6)}
+MIN_WARPS = 8  # small products per multiprocessor
+RESERVED_NBYTES = 1024  # of shared memory, per block
+MAX_KEPT = 4096  # Specs that are kept, of all products
+
+
+# Elements of K after which f32 sums are promoted. Where C is more than a wave of tiles of `MAX_SIDE`, multistage
+# kernels are faster, whose warps have larger tiles.
+PROMOTION, MAX_SIDE = 256, 128
+
+
+class MmaConfig(NamedTuple):
+    """A config of the mma.sync kernels: fields of `MmaSpec`."""
+
+    tile_m: int
+    tile_n: int
+    warp_m: int
+    warp_n: int
+    num_stages: int
+    cluster: int
+    blocks_per_sm: int
+    num_k_groups: int = 1
+    is_bf16x3: bool = False
+    is_wgmma: bool = False
+
+
+class MeasuredMma(NamedTuple):
+    """A config with its measured rate, in multiply-adds per second and multiprocessor.
+
+    `alone` is the share of the rate that a single tile on a multiprocessor reaches, `stepwise` that of a mainloop which
+    is not unrolled.
+    """
+
+    config: MmaConfig
+    rate: float
+    alone: float = 1.0
+    stepwise: float = 1.0
+
+
+# Measured on the H200.
+MEASURED = {
+    f64: (
+        MeasuredMma(MmaConfig(64, 128, 32, 32, 8, 2, 1), 0.238e12, 1.0, 0.97),
+        MeasuredMma(MmaConfig(64, 64, 32, 32, 6, 1, 2), 0.22e12, 0.65),
+        MeasuredMma(MmaConfig(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95, 0.9),
+        MeasuredMma(MmaConfig(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
+    ),
+    c128: (
+        MeasuredMma(MmaConfig(64, 64, 16, 16, 8, 2, 1), 0.0589e12, 1.0, 0.97),
+        MeasuredMma(MmaConfig(48, 96, 24, 16, 8, 2, 1), 0.0592e12),
+        MeasuredMma(MmaConfig(48, 64, 24, 16, 8, 2, 1), 0.057e12),
+        MeasuredMma(MmaConfig(32, 64, 16, 16, 8, 2, 2), 0.0571e12, 1.0, 0.85),
+        MeasuredMma(MmaConfig(32, 64, 16, 8, 8, 2, 1), 0.056e12),
+        MeasuredMma(MmaConfig(32, 48, 16, 8, 8, 2, 1), 0.053e12),
+        MeasuredMma(MmaConfig(24, 48, 8, 8, 8, 2, 1), 0.049e12),
+        MeasuredMma(MmaConfig(16, 32, 8, 8, 8, 2, 1), 0.038e12),
+        # For batches: clusters are whole.
+        MeasuredMma(MmaConfig(64, 64, 16, 16, 8, 1, 1), 0.0585e12, 1.0, 0.97),
+        MeasuredMma(MmaConfig(32, 32, 16, 16, 8, 1, 3), 0.045e12, 0.8),
+    ),
+    f32: (
+        MeasuredMma(MmaConfig(64, 128, 32, 64, 6, 2, 1, num_k_groups=2), 0.161e12),
+        MeasuredMma(MmaConfig(64, 64, 32, 64, 4, 2, 2, num_k_groups=2), 0.165e12, 0.6),
+        MeasuredMma(MmaConfig(64, 128, 16, 64, 4, 1, 1, 1, is_bf16x3=True, is_wgmma=True), 0.3e12),
+        MeasuredMma(MmaConfig(32, 64, 32, 32, 8, 1, 1, 2, is_bf16x3=True), 0.159e12),
+        MeasuredMma(MmaConfig(16, 32, 16, 32, 8, 1, 1, 2, is_bf16x3=True), 0.087e12),
+    ),
+    c64: (  # as reals
+        MeasuredMma(MmaConfig(64, 128, 16, 64, 4, 1, 1, 1, is_bf16x3=True, is_wgmma=True), 0.3e12),
+        MeasuredMma(MmaConfig(32, 64, 32, 32, 6, 2, 2, 2, is_bf16x3=True), 0.179e12, 0.85),
+        MeasuredMma(MmaConfig(32, 96, 16, 96, 8, 2, 1, 2, is_bf16x3=True), 0.167e12),
+        MeasuredMma(MmaConfig(16, 64, 16, 32, 8, 2, 1, 2, is_bf16x3=True), 0.116e12),
+    ),
+}
+
+
+def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Plan | None:
+    """Return the plan of C = A @ B in C order, of f64, c128, f32 or c64; None if the family is not faster.
+
+    Parameters
+    ----------
+    a, b : Source
+    device : Device
+    in_bf16x3 : bool
+        f32 or c64 are to be multiplied in bf16x3.
+    """
+    if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
+        return None
+    if a.type is c64:
+        if not in_bf16x3 or (a.major, b.major) != ("k", "mn"):
+            return None
+        a, b = (x._replace(type=f32, run=2 * x.run, pitch=2 * x.pitch, distance=2 * x.distance) for x in (a, b))
+        return _Product(a, b, (a.lines, b.run, a.run), device, in_bf16x3=True, is_complex=True).plan()
+    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
+    depth = a.run if a.major == "k" else a.lines
+    if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
+        return _plan_stacked(a, b, (m, n, depth), device)
+    return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3).plan() if a.type in MEASURED else None
+
+
+def _is_readable(x: Source) -> bool:
+    """Whether TMA can load an operand, and what lies behind its lines does not matter."""
+    nbytes = x.type.nbytes
+    steps = (x.run if x.major == "k" else 0, x.pitch, x.distance)
+    is_aligned = x.alignment % ALIGN == 0 and not any(step * nbytes % ALIGN for step in steps)
+    return is_aligned and x.pitch >= x.run and x.distance >= 0 and not x.batch
+
+
+def _batch(a: Source, b: Source) -> StridedBatch:
+    return StridedBatch(a.num_c, *(x.distance * x.type.nbytes for x in (a, b)))
+
+
+def _work(a: Source, b: Source, shape: tuple[int, int, int]) -> Work:
+    m, n, depth = shape
+    elements = a.num_c * m * n + sum(x.num_matrices * x.lines * x.run for x in (a, b))
+    return Work((8 if a.type.is_complex else 2) * a.num_c * m * n * depth, elements * a.type.nbytes)
+
+
+def _plan_stacked(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> Plan | None:
+    """The plan of many small f32 products, whose matrices are more than a quarter of what a warp multiplies."""
+    if max(shape) <= SIDE // 2 or (a.major, b.major) != ("k", "mn"):
+        return None
+    if a.num_c < device.num_sms * MIN_WARPS or shape[1] * f32.nbytes % ALIGN:
+        return None
+    strides = (a.pitch * f32.nbytes, b.pitch * f32.nbytes)
+    plan = stacked.plan(StackedSpec(), shape, device.num_sms, strides, _batch(a, b))
+    return plan.with_work(_work(a, b, shape))
+
+
+class _Structure(NamedTuple):
+    """What the kernels of a product have in common; fields as in `MmaSpec`."""
+
+    type: Type
+    a_major: str
+    b_major: str
+    is_complex: bool
+    promotion: int
+    is_batched: bool
+    is_paired: bool
+
+
+@lru_cache(MAX_KEPT)
+def _spec(structure: _Structure, config: MmaConfig, num_rounds: int) -> MmaSpec:
+    """Return the Spec of a config; K is a whole multiple of so many stages."""
+    type_, a_major, b_major, is_complex, promotion, *flags = structure
+    spec = MmaSpec(type_, a_major, b_major, *config, is_complex, 0 if config.is_bf16x3 else promotion, *flags)
+    return spec.fitted(num_rounds * spec.depth)
+
+
+@lru_cache(MAX_KEPT)
+def _fits(spec: MmaSpec, max_shared_nbytes: int) -> bool:
+    """Whether there is such a kernel, and a multiprocessor has room for its blocks."""
+    try:
+        spec.check()
+    except ValueError:
+        return False
+    nbytes = spec.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
+    return nbytes <= max_shared_nbytes + RESERVED_NBYTES
+
+
+class _Product:
+    """A product, or a batch of such; a complex one in bf16x3 as a real one, see `MmaSpec`."""
+
+    def __init__(
+        self,
+        a: Source,
+        b: Source,
+        shape: tuple[int, int, int],
+        device: Device,
+        *,
+        in_bf16x3: bool = False,
+        is_complex: bool = False,
+    ) -> None:
+        self.sources, self.shape, self.device = (a, b), shape, device
+        self.in_bf16x3, self.is_complex = in_bf16x3, is_complex
+        self.type = a.type
+        self.count = a.num_c
+        self.tile_depth = SWIZZLE_NBYTES // a.type.nbytes
+        self.structure = _Structure(
+            a.type,
+            a.major,
+            b.major,
+            is_complex,
+            PROMOTION if a.type is f32 and shape[2] > PROMOTION else 0,
+            a.num_c > 1,
+            shape[1] * a.type.nbytes % ALIGN == 0,
+        )
+
+    def plan(self) -> Plan | None:
+        """Return the plan; None where there are too few tiles, or too little work."""
+        a, b = self.sources
+        ranked = self.ranked()
+        if not ranked:
+            return None
+        choice = Choice(
+            "matmul/mma",
+            (self.type.name, *("bf16x3",) * self.in_bf16x3, *("complex",) * self.is_complex),
+            (a.major, b.major),
+            (self.count, *self.shape),
+            MmaConfig,
+            self.is_legal,
+            lambda: ranked[0],
+            self.candidates,
+        )
+        config: MmaConfig = decide(choice, self.device)
+        if not self.is_meant(config):
+            return None
+        spec = self.spec(config)
+        strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
+        batch = _batch(a, b) if spec.is_batched else None
+        plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, batch)
+        return plan.with_work(_work(a, b, self.shape))
+
+    def spec(self, config: MmaConfig) -> MmaSpec:
+        """Return the kernel's Spec of a config."""
+        # Rounds of the ring are all that depends on K.
+        num_rounds = math.gcd(-(-self.shape[2] // self.tile_depth), config.num_stages)
+        return _spec(self.structure, config, num_rounds)
+
+    def is_legal(self, config: MmaConfig) -> bool:
+        """Whether there is a kernel for a config that fits the device, and multiplies as asked."""
+        return config.is_bf16x3 is self.in_bf16x3 and _fits(self.spec(config), self.device.max_shared_nbytes)
+
+    def is_worth(self, config: MmaConfig) -> bool:
+        """Whether configs like this one were measured to be faster than other families for such a product."""
+        m, n, depth = self.shape
+        num_products = self.count * m * n * depth
+        if config.is_bf16x3:
+            num_waves = 1 if self.is_complex else MAX_BF16X3_WAVES
+            is_small = self.num_tiles(config) <= num_waves * self.device.num_sms * config.blocks_per_sm
+            return is_small and min(self.shape) >= MIN_BF16X3_EXTENT and num_products >= MIN_BF16X3_PRODUCTS
+        is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
+        return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
+
+    def is_meant(self, config: MmaConfig) -> bool:
+        """Whether there are tiles for most multiprocessors, and most of the tiles is inside C."""
+        m, n, _ = self.shape
+        num_tiles = self.num_tiles(config)
+        is_full = self.count * m * n >= MIN_FULL * num_tiles * config.tile_m * config.tile_n
+        busy = MIN_BF16X3_BUSY if config.is_bf16x3 else MANY if self.type is f32 else MIN_BUSY
+        return is_full and num_tiles >= busy * self.device.num_sms
+
+    def num_tiles(self, config: MmaConfig) -> int:
+        """Return the number of tiles, in whole clusters."""
+        m, n, _ = self.shape
+        return self.count * -(-m // (config.tile_m * config.cluster)) * config.cluster * -(-n // config.tile_n)
+
+    def ranked(self) -> list[MmaConfig]:
+        """Return the legal configs with measured rates, the fastest first."""
+        options = MEASURED[c64 if self.is_complex else self.type]
+        most = self.multistage_seconds()
+        ways = []
+        for i, option in enumerate(options):
+            config = option.config
+            if not self.is_worth(config) or not self.is_legal(config):
+                continue
+            seconds = self.seconds(option)
+            if seconds <= most or self.is_busy_batch(config):
+                ways.append((not self.is_meant(config), seconds, i))
+        return [options[i].config for *_, i in sorted(ways)]
+
+    def is_busy_batch(self, config: MmaConfig) -> bool:
+        """Whether a batch has enough tiles: the multistage kernels do not split such along K."""
+        return self.count > 1 and not self.in_bf16x3 and self.num_tiles(config) >= MANY * self.device.num_sms
+
+    def multistage_seconds(self) -> float:
+        """Return the expected time of the multistage kernels, which are faster for few tiles and large K."""
+        rate, beside = SPLIT_K_RATES[self.type]
+        return self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
+
+    def seconds(self, option: MeasuredMma) -> float:
+        """Return the expected time; in the last wave, blocks that have a multiprocessor for themselves run faster."""
+        config, num_sms = option.config, self.device.num_sms // option.config.cluster * option.config.cluster
+        full, rest = divmod(self.num_tiles(config), num_sms * config.blocks_per_sm)
+        waves = full * config.blocks_per_sm + max(-(-rest // num_sms), 1 / option.alone if rest else 0)
+        spec = self.spec(config)
+        rate = option.rate * (option.stepwise if spec.unroll_k == 1 else 1)
+        depth = spec.depth
+        products = config.tile_m * config.tile_n * -(-self.shape[2] // depth) * depth
+        return waves * products / rate
+
+    def candidates(self) -> Iterator[MmaConfig]:
+        """Yield the legal configs that tuning tries."""
+        yield from self.ranked()
+        tiles, warps = (16, 24, 32, 48, 64, 96, 128, 192), (8, 16, 24, 32, 48, 64)
+        groups = (1, 2) if self.type is f32 else (1,)
+        for sizes in product(tiles, tiles, warps, warps, (4, 6, 8, 12), (1, 2), (1, 2, 3)):
+            for num_k_groups in groups:
+                config = MmaConfig(*sizes, num_k_groups, self.in_bf16x3)
+                if self.is_legal(config):
+                    yield config
+
+
+__all__ = ["MEASURED", "MeasuredMma", "MmaConfig", "plan"]

@@ -1,0 +1,62 @@
+"""Variants of a product: the structure of A, B and C, an epilogue, and the layout of C."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm.epilogue import bind
+from oxinp._kernels.gemm.operand import WHOLE, Form, copy_nbytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.multistage.spec import MultistageSpec
+
+
+class Variant(NamedTuple):
+    """Structure of A, B and C, the epilogue, and the layout of C.
+
+    Attributes
+    ----------
+    a_form, b_form, c_form : Form
+        Which triangle of A and B is stored, and which of C is computed; see `MultistageSpec`.
+    is_mirrored_out : bool
+        The other triangle of C is written as well.
+    epilogue : Epilogue, optional
+    c_strides : tuple of int, optional
+        Of C, in elements, the last one 1; C order unless given.
+    has_plain_sums : bool
+        The epilogue has to see the very sums that the product has without it: there is no plan where that product would
+        be split along K, or where the epilogue is longer than `epilogue.MAX_LENGTH`.
+    """
+
+    a_form: Form = WHOLE
+    b_form: Form = WHOLE
+    c_form: Form = WHOLE
+    is_mirrored_out: bool = False
+    epilogue: Epilogue | None = None
+    c_strides: tuple[int, ...] | None = None
+    has_plain_sums: bool = False
+
+
+def varied(
+    spec: MultistageSpec, variant: Variant, moves: Sequence[Sequence[int]]
+) -> tuple[MultistageSpec, tuple[int, ...]]:
+    """Return the Spec of a variant, and the constants of its epilogue; `moves` are the strides of its arrays."""
+    bound, constants = (None, ()) if variant.epilogue is None else bind(variant.epilogue, moves)
+    spec = replace(
+        spec,
+        a_copy=copy_nbytes(variant.a_form, spec.type, spec.a_copy),
+        b_copy=copy_nbytes(variant.b_form, spec.type, spec.b_copy),
+        a_form=variant.a_form,
+        b_form=variant.b_form,
+        c_form=variant.c_form,
+        is_mirrored_out=variant.is_mirrored_out,
+        epilogue=bound,
+    )
+    return spec, constants
+
+
+__all__ = ["Variant", "varied"]

@@ -1,0 +1,1 @@
+"""Factorisations: Cholesky, LU, QR, and what is solved with them."""

@@ -1,0 +1,302 @@
+"""LU with partial pivoting, and what is solved and inverted with it.
+
+Matrices are factored block column by block column. A block column is factored by halves down to panels, whose rows
+change places in all columns at once; then a triangular system gives the rows beside it, and a product, which has nearly
+all of the work, what is left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.blas3 import plan as blas3
+from oxinp._kernels.blas3 import trsm
+from oxinp._kernels.blas3.plan import TriangularSystem
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.epilogue import subtracted
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.lapack import lu_panel, rows
+from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
+from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
+from oxinp._kernels.plan import Argument, Fill, Plan, Scratch
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Step
+    from oxinp._ptx.types import Type
+
+UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
+UPPER = Form(TRIANGULAR, is_lower=False)
+
+
+class Stack(NamedTuple):
+    """Matrices that follow each other, row by row.
+
+    Attributes
+    ----------
+    type : Type
+    count, num_rows, num_columns : int
+        At least 1 each.
+    pitch, move : int
+        Elements from one row, one matrix to the next.
+    alignment : int
+        Of the pointer.
+    """
+
+    type: Type
+    count: int  # type: ignore[assignment]  # instead of the method of tuples
+    num_rows: int
+    num_columns: int
+    pitch: int
+    move: int
+    alignment: int = 256
+
+    @property
+    def matrices(self) -> Matrices:
+        """As an operand of products and systems."""
+        batch = (self.move,) if self.count > 1 else ()
+        return Matrices(self.type, (*batch, self.pitch, 1), self.alignment)
+
+    @property
+    def aligned(self) -> int:
+        """Alignment that every row and matrix has, whatever its element."""
+        steps = [step * self.type.nbytes for step in (self.pitch, self.move)]
+        return math.gcd(self.alignment, *steps)
+
+    def at(self, row: int, column: int) -> int:
+        """Bytes from the first element to another one."""
+        return (row * self.pitch + column) * self.type.nbytes
+
+    def part(self, row: int, column: int) -> Matrices:
+        """Matrices from an element on."""
+        offset = self.at(row, column)
+        alignment = math.gcd(self.alignment, offset) if offset else self.alignment
+        batch = (self.move,) if self.count > 1 else ()
+        return Matrices(self.type, (*batch, self.pitch, 1), alignment)
+
+
+def contiguous(type: Type, count: int, num_rows: int, num_columns: int) -> Stack:
+    """Return matrices in C order."""
+    return Stack(type, count, num_rows, num_columns, num_columns, num_rows * num_columns)
+
+
+def plan_factor(stack: Stack, device: Device) -> Plan:
+    """Return the launches that factor matrices in place: P A = L U, the unit diagonal of L not stored.
+
+    Outputs are the matrices; the pivots, min(rows, columns) u32 per matrix: the row that changed places with each; the
+    permutation, u32: the row of A that each row is; the status, see `diagonal`.
+    """
+    return _Factor(stack, device).plan()
+
+
+class _Factor:
+    """A factorisation while it is planned."""
+
+    def __init__(self, stack: Stack, device: Device) -> None:
+        self.stack, self.device = stack, device
+        self.a, self.pivots, self.permutation, self.status = (Argument(f"out{i}") for i in range(4))
+        self.width = WIDTHS[stack.type.nbytes]
+        self.depth = min(stack.num_rows, stack.num_columns)
+        self.scratch = Scratch()
+        are_many = stack.count > 1
+        self.height = lu_panel.block_height(stack.type, stack.num_rows, device, are_many=are_many)
+        most = -(-stack.num_rows // self.height)
+        self.exchanges = self.scratch.take(3 * self.width * 4 * stack.count)
+        self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
+        # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
+        self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
+        self.steps: list[Step] = []
+
+    def plan(self) -> Plan:
+        stack = self.stack
+        self.steps += [
+            Fill(self.status, STATUS_NBYTES, 0xFF),
+            Fill(self.board.flags, self.board.flags_nbytes, 0),
+            rows.start(self.permutation, stack.num_rows, stack.count),
+        ]
+        block = max(self.width, trsm.length(stack.type))
+        for low in range(0, self.depth, block):
+            high = min(low + block, self.depth)
+            self.factor(low, high)
+            if high < stack.num_columns:
+                self.extend(low, high, stack.num_columns)
+        return self.scratch.plan(self.steps)
+
+    def factor(self, low: int, high: int) -> None:
+        """Factor some columns below the diagonal."""
+        if high - low <= self.width:
+            self.factor_panel(low, high)
+            return
+        middle = low + -(-(high - low) // (2 * self.width)) * self.width
+        self.factor(low, middle)
+        self.extend(low, middle, high)
+        self.factor(middle, high)
+
+    def factor_panel(self, low: int, high: int) -> None:
+        stack, nbytes = self.stack, self.stack.type.nbytes
+        shape = (stack.num_rows - low, high - low)
+        for start in range(0, stack.count, self.at_once):
+            count = min(self.at_once, stack.count - start)
+            panel = Panel(
+                stack.type, shape, low, stack.num_rows, low, stack.pitch, stack.move, self.depth, count, start
+            )
+            self.steps.append(
+                lu_panel.launch(
+                    panel,
+                    self.height,
+                    self.a.at(stack.at(low, low) + start * stack.move * nbytes),
+                    self.pivots.at(4 * (low + start * self.depth)),
+                    self.exchanges.at(4 * 3 * self.width * start),
+                    self.status,
+                    self.board,
+                )
+            )
+        exchange = rows.Exchange(
+            stack.type, stack.num_columns, (low, high - low), stack.num_rows, stack.pitch, stack.move, stack.count
+        )
+        self.steps.append(rows.exchange(exchange, self.a, self.permutation, self.exchanges))
+
+    def extend(self, low: int, high: int, end: int) -> None:
+        """Compute rows `low` to `high` of U up to column `end`, and take the products off what is below."""
+        stack = self.stack
+        upper = solved(stack, low, high, (high, end), UNIT_LOWER, self.device)
+        self.steps += upper.on(in0=self.a.at(stack.at(low, low)), out0=self.a.at(stack.at(low, high)))
+        if high < stack.num_rows:
+            self.steps += reduced(stack, (high, stack.num_rows), (high, end), (low, high), self.device, self.a)
+
+
+def solved(stack: Stack, low: int, high: int, columns: tuple[int, int], form: Form, device: Device) -> Plan:
+    """Return the launches that solve with the block on the diagonal for others of the same rows, in place."""
+    x = stack.part(low, columns[0])
+    system = TriangularSystem(
+        (high - low, columns[1] - columns[0]),
+        stack.part(low, low),
+        form,
+        True,
+        stack.pitch,
+        x.alignment,
+        stack.count,
+        stack.move,
+        stack.move,
+    )
+    return blas3.plan_solve(system, device)
+
+
+def reduced(
+    stack: Stack,
+    lines: tuple[int, int],
+    columns: tuple[int, int],
+    along: tuple[int, int],
+    device: Device,
+    a: Argument,
+) -> tuple[Step, ...]:
+    """Take the product of a block on the left and one above off the block of some rows and columns."""
+    left, above, target = (
+        stack.part(lines[0], along[0]),
+        stack.part(along[0], columns[0]),
+        stack.part(lines[0], columns[0]),
+    )
+    batch = (stack.count,) if stack.count > 1 else ()
+    shape = (*batch, lines[1] - lines[0], columns[1] - columns[0])
+    variant = Variant(epilogue=subtracted(stack.type, target.strides), c_strides=target.strides)
+    plan = select.plan(shape, along[1] - along[0], left, above, stack.type, stack.type, device, variant)
+    assert plan is not None
+    c = a.at(stack.at(lines[0], columns[0]))
+    return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
+
+
+def plan_solve(stack: Stack, device: Device) -> Plan:
+    """Return the launches that solve A X = B, where [A B] are matrices with more columns than rows, in place.
+
+    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are the factors
+    and X, in the places of A and B, and the status.
+    """
+    scratch = Scratch()
+    order, count = stack.num_rows, stack.count
+    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
+    factor = plan_factor(stack, device)
+    more = scratch.take(factor.scratch_nbytes)
+    a, status = (Argument(f"out{i}") for i in range(2))
+    columns = (order, stack.num_columns)
+    above = solved(stack, 0, order, columns, UPPER, device)
+    return scratch.plan(
+        (
+            *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
+            *above.on(in0=a, out0=a.at(stack.at(0, order))),
+        )
+    )
+
+
+def plan_invert(stack: Stack, device: Device) -> Plan:
+    """Return the launches that invert matrices.
+
+    Outputs are the inverses, in C order, what takes the place of A, and the status.
+    """
+    scratch = Scratch()
+    order, count, type_ = stack.num_rows, stack.count, stack.type
+    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
+    factor = plan_factor(stack, device)
+    more = scratch.take(factor.scratch_nbytes)
+    start = scratch.take(4 * order * count)
+    middle = scratch.take(order * order * count * type_.nbytes)
+    x, a, status = (Argument(f"out{i}") for i in range(3))
+    whole = contiguous(type_, count, order, order)
+    steps: list[Step] = [
+        *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
+        rows.start(start, order, count),
+        rows.permute(type_, (count, order, order), middle, start, None),
+    ]
+    _invert_lower(stack, whole, 0, order, device, steps, (a, middle))
+    system = TriangularSystem((order, order), stack.matrices, UPPER, True, order, 256, count, stack.move, order * order)
+    steps += blas3.plan_solve(system, device).on(in0=a, out0=middle)
+    strides = (order * order, order, 1)
+    steps.append(rows.permute(type_, (count, order, order), x, permutation, middle, strides, is_inverse=True))
+    return scratch.plan(steps)
+
+
+def _invert_lower(
+    factors: Stack,
+    x: Stack,
+    low: int,
+    high: int,
+    device: Device,
+    steps: list[Step],
+    places: tuple[Argument, Argument],
+) -> None:
+    """Append what makes rows `low` to `high` of the inverse of L of those of the identity, by halves.
+
+    Of these rows, only columns up to `high` are not zero.
+    """
+    a, target = places
+    length = trsm.length(factors.type)
+    if high - low <= length:
+        system = TriangularSystem(
+            (high - low, high),
+            factors.part(low, low),
+            UNIT_LOWER,
+            True,
+            x.pitch,
+            x.part(low, 0).alignment,
+            x.count,
+            factors.move,
+            x.move,
+        )
+        place = {"in0": a.at(factors.at(low, low)), "out0": target.at(x.at(low, 0))}
+        steps += blas3.plan_solve(system, device).on(**place)
+        return
+    middle = low + -(-(high - low) // (2 * length)) * length
+    _invert_lower(factors, x, low, middle, device, steps, places)
+    left, above, c = factors.part(middle, low), x.part(low, 0), x.part(middle, 0)
+    batch = (x.count,) if x.count > 1 else ()
+    variant = Variant(epilogue=subtracted(x.type, c.strides), c_strides=c.strides)
+    shape = (*batch, high - middle, middle)
+    plan = select.plan(shape, middle - low, left, above, x.type, x.type, device, variant)
+    assert plan is not None
+    out = target.at(x.at(middle, 0))
+    steps += plan.on(out0=out, in0=a.at(factors.at(middle, low)), in1=target.at(x.at(low, 0)), in2=out)
+    _invert_lower(factors, x, middle, high, device, steps, places)
+
+
+__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve"]

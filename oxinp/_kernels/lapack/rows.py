@@ -1,0 +1,224 @@
+"""Rows of matrices that change places: exchanges of a panel, and a permutation of all.
+
+Data layout: matrices row by row in memory with any pitch, one or many. A panel's exchanges are three lists of `width`
+rows, see `lu_panel`. A permutation says for every row which one it was, u32.
+
+Who owns what: of exchanges a block has 32 columns, a lane each, and its warps have rows; one more block per matrix
+has the permutation. Of permutations a thread has an element at a time.
+
+Algorithm: what moves is read, then, behind a barrier, written. Exchanges move up to 2 * width elements per column.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from oxinp._kernels.lapack.lu_panel import NOWHERE, WIDTHS
+from oxinp._kernels.plan import Argument, Launch, Work
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32
+
+BLOCK, WARP = 256, 32
+NUM_WARPS = BLOCK // WARP
+
+
+@cache
+@retraceable
+def make_exchange(type: Type) -> Kernel:
+    """The kernel that does a panel's exchanges in the columns beside it; see `exchange`."""
+    width = WIDTHS[type.nbytes]
+    k = Builder("exchange_rows", block=BLOCK, target="sm_80")
+    a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
+    lists = k.pointer("lists", u32, "r")
+    strips, num_columns, skipped, width_skipped, first, order = (
+        k.scalar(name, u32) for name in ("strips", "num_columns", "skipped", "width_skipped", "first", "order")
+    )
+    pitch, move = k.scalar("pitch", i64), k.scalar("move", i64)
+    matrix = k.ctaid / (strips + 1)
+    strip = k.ctaid - matrix * (strips + 1)
+    lists = lists.at(matrix * (3 * width))
+    nowhere = k.const(NOWHERE, u32)
+    with k.when(strip < strips):
+        number = strip * WARP + k.lane
+        column = k.where(number < skipped, number, number + width_skipped)
+        base = a.at(k.cast(matrix, i64) * move + k.cast(column, i64))
+        moved = []
+        for i in range(0, 2 * width, NUM_WARPS):
+            entry = k.warp + i
+            source = lists[entry] if i < width else lists[entry + width]
+            target = entry if i < width else lists[entry]
+            is_moved = (number < num_columns) & (target != nowhere) & (source != target)
+            value = k.var(k.const(0, type))
+            with k.when(is_moved):
+                value.set(base[k.cast(first + source, i64) * pitch])
+            moved.append((is_moved, target, value))
+        k.barrier()
+        for is_moved, target, value in moved:
+            with k.when(is_moved):
+                base[k.cast(first + target, i64) * pitch] = value.get()
+    with k.otherwise():
+        own = permutation.at(k.cast(matrix, i64) * k.cast(order, i64))
+        entry = k.tid
+        is_top = entry < width
+        inside = entry < 2 * width
+        place = k.where(inside, entry, k.const(0, u32))
+        source = lists[k.where(is_top, place, place + k.where(inside, k.const(width, u32), 0))]
+        target = k.where(is_top, entry, lists[place])
+        is_moved = inside & (target != nowhere) & (source != target)
+        held = k.var(0, u32)
+        with k.when(is_moved):
+            held.set(own[k.cast(first + source, i64)])
+        k.barrier()
+        with k.when(is_moved):
+            own[k.cast(first + target, i64)] = held.get()
+    return k.build()
+
+
+@cache
+@retraceable
+def make_start() -> Kernel:
+    """The kernel that writes permutations that leave every row where it is."""
+    k = Builder("identity_permutation", block=BLOCK, target="sm_80")
+    permutation = k.pointer("permutation", u32, "w")
+    total, order = k.scalar("total", u32), k.scalar("order", u32)
+    with k.grid_stride(total) as number:
+        permutation[number] = number % order
+    return k.build()
+
+
+class PermuteSpec(NamedTuple):
+    """One kernel that permutes.
+
+    Attributes
+    ----------
+    type : Type
+    is_identity : bool
+        What is permuted is the identity, and not read.
+    is_inverse : bool
+        Columns are put where the permutation says, instead of rows taken from there.
+    """
+
+    type: Type
+    is_identity: bool = False
+    is_inverse: bool = False
+
+
+@cache
+@retraceable
+def make_permute(spec: PermuteSpec) -> Kernel:
+    """The kernel of a Spec; see `permute`."""
+    type_ = spec.type
+    k = Builder("permute_rows", block=BLOCK, target="sm_80")
+    x, permutation = k.pointer("x", type_, "w"), k.pointer("permutation", u32, "r")
+    b = None if spec.is_identity else k.pointer("b", type_, "r")
+    total, order = k.scalar("total", i64), k.scalar("order", i64)
+    columns, b_pitch, b_step, b_move = (k.scalar(name, i64) for name in ("columns", "b_pitch", "b_step", "b_move"))
+    with k.grid_stride(total) as number:
+        line = number / columns
+        column = number - line * columns
+        matrix = line / order
+        if spec.is_inverse:
+            assert b is not None
+            target = line * columns + k.cast(permutation[matrix * order + column], i64)
+            x[target] = b[matrix * b_move + (line - matrix * order) * b_pitch + column * b_step]
+        else:
+            row = k.cast(permutation[line], i64)
+            if b is None:
+                x[number] = k.where(row == column, k.const(1, type_), k.const(0, type_))
+            else:
+                x[number] = b[matrix * b_move + row * b_pitch + column * b_step]
+    return k.build()
+
+
+class Exchange(NamedTuple):
+    """Exchanges in the columns beside a panel.
+
+    Attributes
+    ----------
+    type : Type
+    num_columns : int
+        Of the whole matrix.
+    panel : (int, int)
+        First column and number of columns of the panel, in which the rows have changed places already.
+    order : int
+        Rows of the matrix.
+    pitch, move, count : int
+        See `lu_panel.Panel`.
+    """
+
+    type: Type
+    num_columns: int
+    panel: tuple[int, int]
+    order: int
+    pitch: int
+    move: int = 0
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
+
+
+def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argument) -> Launch:
+    """Return the launch that exchanges rows: `a` is the matrix's first element."""
+    first, width = given.panel
+    others = given.num_columns - width
+    strips = -(-others // WARP)
+    constants = (strips, others, first, width, first, given.order, given.pitch, given.move)
+    work = Work(0, 4 * WIDTHS[given.type.nbytes] * others * given.type.nbytes * given.count)
+    grid = ((strips + 1) * given.count, 1, 1)
+    return Launch(make_exchange(given.type), grid, (a, permutation, lists), constants, work)
+
+
+def start(permutation: Argument, order: int, count: int) -> Launch:
+    """Return the launch that writes permutations of rows that all stay."""
+    total = order * count
+    return Launch(make_start(), (_num_blocks(total), 1, 1), (permutation,), (total, order))
+
+
+def permute(
+    type: Type,
+    shape: tuple[int, int, int],
+    x: Argument,
+    permutation: Argument,
+    b: Argument | None,
+    b_strides: tuple[int, int, int] = (0, 0, 0),
+    *,
+    is_inverse: bool = False,
+) -> Launch:
+    """Return the launch that writes X, in C order: B with rows, or columns, permuted.
+
+    Parameters
+    ----------
+    type : Type
+    shape : (int, int, int)
+        How many matrices, rows, columns.
+    x, permutation : Argument
+    b : Argument or None
+        None for the identity.
+    b_strides : (int, int, int)
+        Elements from one matrix, row and column of B to the next.
+    is_inverse : bool
+        Column j of B becomes the one that the permutation says of j; rows stay.
+    """
+    count, rows, columns = shape
+    total = count * rows * columns
+    kernel = make_permute(PermuteSpec(type, b is None, is_inverse))
+    arguments = (x, permutation) if b is None else (x, permutation, b)
+    move, pitch, step = b_strides
+    work = Work(nbytes=(1 if b is None else 2) * total * type.nbytes)
+    return Launch(kernel, (_num_blocks(total), 1, 1), arguments, (total, rows, columns, pitch, step, move), work)
+
+
+def _num_blocks(total: int) -> int:
+    return min(-(-total // BLOCK), 1 << 16)
+
+
+__all__ = [
+    "Exchange",
+    "PermuteSpec",
+    "exchange",
+    "make_exchange",
+    "make_permute",
+    "make_start",
+    "permute",
+    "start",
+]

@@ -1,0 +1,215 @@
+"""Plans: the launches, fills, copies and reads that solve a problem, in order, and the buffers that they name.
+
+Every family of kernels returns a `Plan`; who runs one needs to know nothing else of the family. A plan that is made of
+others has their steps on its own buffers, see `Plan.on`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._ptx.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.tma import MapSpec
+
+ALIGNMENT = 256
+
+Grid = tuple[int, int, int]
+
+
+class Work(NamedTuple):
+    """What a launch does, for those who profile.
+
+    Attributes
+    ----------
+    flops : int
+        Of products: two per multiply-add, eight where numbers are complex; of the product that is asked for, whatever
+        computes it. 0 for everything else.
+    nbytes : int
+        Every operand's, once: elements that are broadcast count once, those of two operands twice.
+    """
+
+    flops: int = 0
+    nbytes: int = 0
+
+
+NO_WORK = Work()
+
+
+class Argument(NamedTuple):
+    """A parameter at launch: the address `offset` bytes into a buffer, the value of an input, or a tensor map.
+
+    Attributes
+    ----------
+    buffer : str
+        ``"out0"`` and so on are the outputs, ``"in0"`` and so on the inputs of the problem, in order. A scalar input is
+        passed by value, a complex one as two parameters. ``"scratch"`` is the plan's workspace, whose contents do not
+        matter before or after. ``"flags"`` are zeros that a kernel leaves behind as zeros, shared by all launches of a
+        stream.
+    offset : int
+        In bytes.
+    map : MapSpec, optional
+        The parameter is the tensor map of what lies at the address.
+    """
+
+    buffer: str
+    offset: int = 0
+    map: MapSpec | None = None
+
+    def at(self, nbytes: int) -> Argument:
+        """Return the argument some bytes further into its buffer."""
+        return self._replace(offset=self.offset + nbytes)
+
+    def on(self, places: Mapping[str, Argument]) -> Argument:
+        """Return the argument with its buffer at a place in another one."""
+        place = places.get(self.buffer)
+        return self if place is None else Argument(place.buffer, place.offset + self.offset, self.map)
+
+
+class Launch(NamedTuple):
+    """A kernel with its geometry; its parameters at launch are the arguments, then the constants."""
+
+    kernel: Kernel
+    grid: Grid
+    arguments: tuple[Argument, ...]
+    constants: tuple[int, ...]
+    work: Work = NO_WORK
+
+    def on(self, places: Mapping[str, Argument]) -> Launch:
+        """Return the launch with buffers at places in others."""
+        kernel, grid, arguments, constants, work = self
+        moved = tuple([argument.on(places) if argument.buffer in places else argument for argument in arguments])
+        return Launch(kernel, grid, moved, constants, work)
+
+
+class Fill(NamedTuple):
+    """Set `nbytes` bytes to a value."""
+
+    target: Argument
+    nbytes: int
+    byte: int
+
+    def on(self, places: Mapping[str, Argument]) -> Fill:
+        """Return the fill with buffers at places in others."""
+        return self._replace(target=self.target.on(places))
+
+
+class Copy(NamedTuple):
+    """Copy `nbytes` bytes within the device."""
+
+    target: Argument
+    source: Argument
+    nbytes: int
+
+    def on(self, places: Mapping[str, Argument]) -> Copy:
+        """Return the copy with buffers at places in others."""
+        return self._replace(target=self.target.on(places), source=self.source.on(places))
+
+
+class Read(NamedTuple):
+    """Read `count` words of type i64 to the host: a size, or a status."""
+
+    source: Argument
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
+
+    def on(self, places: Mapping[str, Argument]) -> Read:
+        """Return the read with buffers at places in others."""
+        return self._replace(source=self.source.on(places))
+
+
+Step = Launch | Fill | Copy | Read
+
+
+class Plan(Frozen):
+    """How a problem is solved.
+
+    Attributes
+    ----------
+    steps : tuple of Launch, Fill, Copy or Read
+        In order. None where there is nothing to compute.
+    scratch_nbytes : int
+        Size of the workspace.
+    is_guarded : bool
+        The last launch does the work where the device finds that the others would not do it well enough.
+    then : callable, optional
+        ``then(words)`` returns the plan of what is left to do, for the words that the steps have read, in order. Its
+        inputs and its workspace are those of this plan; outputs may be allocated when it is known.
+    """
+
+    steps: tuple[Step, ...]
+    scratch_nbytes: int = 0
+    is_guarded: bool = False
+    then: Callable[[tuple[int, ...]], Plan] | None = None
+
+    @property
+    def launch(self) -> Launch:
+        """The launch of a plan that is a single one."""
+        (step,) = self.steps
+        assert isinstance(step, Launch)
+        return step
+
+    def with_work(self, work: Work) -> Plan:
+        """Return the plan of a single launch, which does this work."""
+        return self.replace(steps=(self.launch._replace(work=work),))
+
+    def on(self, **places: Argument) -> tuple[Step, ...]:
+        """Return the steps with buffers, by their names, at places in others."""
+        return tuple([step.on(places) for step in self.steps])
+
+
+@cache
+def outputs(count: int) -> tuple[Argument, ...]:
+    """Return the arguments that are the first outputs."""
+    return tuple(Argument(f"out{i}") for i in range(count))
+
+
+@cache
+def inputs(count: int, start: int = 0) -> tuple[Argument, ...]:
+    """Return the arguments that are some inputs, from number `start` on."""
+    return tuple(Argument(f"in{i}") for i in range(start, start + count))
+
+
+SCRATCH, FLAGS = Argument("scratch"), Argument("flags")
+
+
+class Scratch:
+    """The workspace, as it is given out."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def take(self, nbytes: int) -> Argument:
+        """Return the place of an array."""
+        start = self.nbytes
+        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return Argument("scratch", start)
+
+    def plan(self, steps: Iterable[Step], *, is_guarded: bool = False) -> Plan:
+        """Return the plan of steps that use the workspace as far as it has been given out."""
+        steps = tuple(steps)
+        return Plan(steps, self.nbytes, is_guarded)
+
+
+__all__ = [
+    "ALIGNMENT",
+    "FLAGS",
+    "NO_WORK",
+    "SCRATCH",
+    "Argument",
+    "Copy",
+    "Fill",
+    "Grid",
+    "Launch",
+    "Plan",
+    "Read",
+    "Scratch",
+    "Step",
+    "Work",
+    "inputs",
+    "outputs",
+]

@@ -1,0 +1,224 @@
+"""Draws of the counter-based Philox generators: NumPy's of four words of 64 bits, and a faster one of four of 32.
+
+A block of four words is a function of a counter and a key. Data layout: the result is contiguous; a unit is what a
+block gives, so that a thread stores 16 bytes or more at once. Where a draw begins inside a block, units begin before
+the result, whose first `skip` elements are not stored, and where it begins with half a word that was left over, that
+is the first element. Who owns what: a thread owns the units whose number is its own plus multiples of the number of
+threads. Bytes per element: itself, once. Work per word: five products of 32 x 32 bits, or of 64 x 64.
+
+Source: J. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.random.fill import FORMATS
+from oxinp._kernels.random.lcg import MASK_64
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import i64, u32, u64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+BLOCK = 256
+BLOCKS_PER_SM = 8
+NUM_ROUNDS = 10
+
+
+class Variant(NamedTuple):
+    """A generator.
+
+    Attributes
+    ----------
+    name : str
+    type : Type
+        Of words.
+    multipliers, weyl : tuple of int
+        Of rounds, and of what keys grow by.
+    num_counters, num_keys : int
+        Inputs of u64 that the counter and the key are.
+    """
+
+    name: str
+    type: Type
+    multipliers: tuple[int, int]
+    weyl: tuple[int, int]
+    num_counters: int
+    num_keys: int
+
+    @property
+    def halves(self) -> int:
+        """Of words of 64 bits that a block gives."""
+        return 4 * self.type.bits // 32
+
+    def block(self, counter: int, key: int) -> list[int]:
+        """Return the four words of a counter, on the host."""
+        bits, mask = self.type.bits, (1 << self.type.bits) - 1
+        words = [counter >> (bits * i) & mask for i in range(4)]
+        keys = [key >> (bits * i) & mask for i in range(2)]
+        for _ in range(NUM_ROUNDS):
+            first, second = self.multipliers[0] * words[0], self.multipliers[1] * words[2]
+            words = [
+                (second >> bits) ^ words[1] ^ keys[0],
+                second & mask,
+                (first >> bits) ^ words[3] ^ keys[1],
+                first & mask,
+            ]
+            keys = [(each + step) & mask for each, step in zip(keys, self.weyl, strict=True)]
+        return words
+
+    def blocks(self, counter: int, key: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        """Return the words of some counters that follow each other, of 32 bits, on the host."""
+        numbers = np.arange(count, dtype=np.uint64) + np.uint64(counter & MASK_64)
+        upper = np.full(count, counter >> 64 & MASK_64, np.uint64)
+        upper += numbers < np.uint64(counter & MASK_64)
+        low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+        words = [numbers & low, numbers >> shift, upper & low, upper >> shift]
+        for i in range(NUM_ROUNDS):
+            keys = [np.uint64((key >> (32 * j)) + self.weyl[j] * i & 0xFFFFFFFF) for j in range(2)]
+            first, second = np.uint64(self.multipliers[0]) * words[0], np.uint64(self.multipliers[1]) * words[2]
+            words = [
+                (second >> shift) ^ words[1] ^ keys[0],
+                second & low,
+                (first >> shift) ^ words[3] ^ keys[1],
+                first & low,
+            ]
+        return np.stack(words, 1).reshape(-1).astype(np.uint32)
+
+
+VARIANTS = {
+    each.name: each
+    for each in (
+        Variant(
+            "Philox",
+            u64,
+            (0xD2E7470EE14C6C93, 0xCA5A826395121157),
+            (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B),
+            4,
+            2,
+        ),
+        Variant("Philox4x32", u32, (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 2, 1),
+    )
+}
+
+
+class PhiloxSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    generator : str
+        A key of `VARIANTS`.
+    format : str
+        A key of `fill.FORMATS`.
+    is_shifted : bool
+        The first element is a half word that is given.
+    vector : int
+        Elements of a store.
+    """
+
+    generator: str
+    format: str
+    is_shifted: bool
+    vector: int
+
+
+def plan(
+    generator: str, name: str, size: int, alignment: int, device: Device, *, skip: int = 0, is_shifted: bool = False
+) -> Plan:
+    """Return the plan of `size` elements, the first of which is element `skip` of the counter's block.
+
+    The inputs are the counter and the key as scalars of u64, low ones first, then, if shifted, the half word that takes
+    the place of the first element, as u32.
+    """
+    if not size:
+        return Plan(())
+    variant, made = VARIANTS[generator], FORMATS[name]
+    per_unit = variant.halves // made.halves
+    vector = min(per_unit, 16 // made.type.nbytes)
+    while alignment % (vector * made.type.nbytes) or skip % vector:
+        vector //= 2
+    num_units = -(-(size + skip) // per_unit)
+    blocks = min(-(-num_units // BLOCK), BLOCKS_PER_SM * device.num_sms)
+    arguments = (*outputs(1), *inputs(variant.num_counters + variant.num_keys + is_shifted))
+    kernel = make(PhiloxSpec(generator, name, is_shifted, vector))
+    return Plan((Launch(kernel, (blocks, 1, 1), arguments, (size, skip, num_units)),))
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: PhiloxSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    k = Builder("random_philox", block=BLOCK)
+    variant, made = VARIANTS[spec.generator], FORMATS[spec.format]
+    out = k.pointer("out", made.type, "w")
+    counters = [k.scalar(f"counter_{i}", u64) for i in range(variant.num_counters)]
+    keys = [k.scalar(f"key_{i}", u64) for i in range(variant.num_keys)]
+    given = k.scalar("given", u32) if spec.is_shifted else None
+    size, skip, num_units = (k.scalar(name, i64) for name in ("size", "skip", "num_units"))
+    per_unit = variant.halves // made.halves
+    if variant.type is u32:
+        keys = list(k.unpack(keys[0]))
+    rounds = [keys]
+    for _ in range(NUM_ROUNDS - 1):
+        rounds.append([key + step for key, step in zip(rounds[-1], variant.weyl, strict=True)])
+    first = k.cast(k.ctaid * BLOCK + k.tid, i64)
+    with k.range(first, num_units, BLOCK * k.cast(k.nctaid, i64)) as unit:
+        words = _block(k, variant, _counted(k, counters, k.cast(unit, u64)), rounds)
+        halves = [half for word in words for half in k.unpack(word)] if variant.type is u64 else words
+        start = unit * per_unit - skip
+        if given is not None:
+            halves = [k.where(start + i == 0, given, half) for i, half in enumerate(halves)]
+        step = made.halves
+        values = [made.make(k, *halves[i : i + step]) for i in range(0, len(halves), step)]
+        with k.when((start >= 0) & (start + per_unit <= size)):
+            for i in range(0, per_unit, spec.vector):
+                out.store(start + i, values[i : i + spec.vector])
+        with k.otherwise():
+            for i, value in enumerate(values):
+                with k.when((start + i >= 0) & (start + i < size)):
+                    out[start + i] = value
+    return k.build()
+
+
+def _counted(k: Builder, counters: Sequence[Value], number: Value) -> list[Value]:
+    """A counter some numbers on, of as many bits as it has."""
+    result = [counters[0] + number]
+    carries = result[0] < number
+    for counter in counters[1:]:
+        following = counter + k.cast(carries, u64)
+        carries = carries & (following == 0)
+        result.append(following)
+    return result
+
+
+def _block(k: Builder, variant: Variant, counter: list[Value], rounds: list[list[Value]]) -> list[Value]:
+    """The four words of a counter."""
+    words = counter if variant.type is u64 else [half for each in counter for half in k.unpack(each)]
+    for keys in rounds:
+        first, second = (_product(k, word, m) for word, m in zip(words[::2], variant.multipliers, strict=True))
+        words = [second[1] ^ words[1] ^ keys[0], second[0], first[1] ^ words[3] ^ keys[1], first[0]]
+    return words
+
+
+def _product(k: Builder, word: Value, multiplier: int) -> tuple[Value, Value]:
+    """The halves of a product, the low one first."""
+    if word.type is u32:
+        low, high = k.unpack(k.mul_wide(word, multiplier))
+        return low, high
+    return word * multiplier, k.mulhi(word, multiplier)
+
+
+__all__ = ["VARIANTS", "PhiloxSpec", "Variant", "make", "plan"]

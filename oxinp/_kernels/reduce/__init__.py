@@ -1,0 +1,1 @@
+"""Reductions over any axes, fused with the chain before them."""

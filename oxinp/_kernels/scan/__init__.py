@@ -1,0 +1,1 @@
+"""Scans along an axis, fused with the chain before them."""

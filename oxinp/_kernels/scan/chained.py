@@ -1,0 +1,301 @@
+"""Scans of few long rows in one pass: tiles that tell those behind them what they come to.
+
+Data layout: the scanned loop is the innermost, cut into tiles of ``BLOCK * items`` elements, which blocks take in
+order. Who owns what: a block a tile, a thread `items` consecutive elements of it. Algorithm: elements come through
+shared memory, from neighbouring threads to their owners; threads add up their own, the block scans these totals and
+publishes the tile's; then the first warp looks back, and threads scan their elements from what it has found. Bytes per
+element: inputs and result once.
+
+Look-back in a fixed order: the last tile of `FAN` publishes what these come to, too, the last one of `FAN` such groups
+the same of those, and so on. So what comes before a tile is, per level, at most ``FAN - 1`` sums that a warp joins in a
+tree, the same one whoever is first: the same input gives the same bits. No tile waits for another one's look-back but
+for that of the last one of a group, which needs no more than the sums of the group.
+
+A published accumulator is words of 32 bits, each with a mark beside it in a word of 64, which is written and read as
+one: no fences. Descriptors and tickets are zeros before the launch.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.elementwise.chain import Chain, Divisor, Position, Splitter, Spot, locate
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.scan.kernel import CHAINED, ScanKernel, ScanSpec
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import UNSIGNED, Type, pred, u32, u64
+from oxinp._ptx.warp import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._ptx.value import Value
+
+BLOCK = 256
+NUM_WARPS = BLOCK // WARP
+FAN_BITS = 5
+FAN = 1 << FAN_BITS  # a lane each
+
+
+class ScanChainedSpec(ScanSpec):
+    """One kernel of the family; its loops are the kept ones, then the scanned one.
+
+    Attributes
+    ----------
+    vector : int
+        Elements that are loaded and stored together.
+    items : int
+        Elements of a thread; odd, so that threads meet in no bank.
+    levels : int
+        Of sums: rows have at most ``FAN ** levels`` tiles.
+    """
+
+    vector: int
+    items: int
+    levels: int
+
+    @property
+    def tile(self) -> int:
+        """Elements of a tile."""
+        return BLOCK * self.items
+
+    @property
+    def value_type(self) -> Type:
+        """Type of what is scanned."""
+        return value_type(self.chain, self.value)
+
+
+def value_type(chain: Chain, number: int) -> Type:
+    """Return the type of a value of a chain by its number."""
+    num_inputs = len(chain.inputs) - chain.wants_index
+    return chain.inputs[number].type if number < num_inputs else chain.instrs[number - num_inputs].type
+
+
+def num_words(type_: Type) -> int:
+    """Return how many words of a descriptor an accumulator takes."""
+    return sum(max(1, part.bits // 32) for part in type_.parts)
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: ScanChainedSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    assert spec.part == CHAINED
+    return _ScanChained(spec).build()
+
+
+def _min_blocks(bits: int) -> int:
+    """How many blocks the registers of a multiprocessor have to do for, by the width of accumulators."""
+    return 5 if bits <= 64 else 3 if bits <= 128 else 2
+
+
+class _ScanChained(ScanKernel):
+    """The kernel while it is built; before its own parameters come tickets and the descriptors of all levels."""
+
+    def __init__(self, spec: ScanChainedSpec) -> None:
+        self.spec = spec
+        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=_min_blocks(spec.op.acc.bits))
+        self.ticket = k.pointer("ticket", u32)
+        self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
+        super().__init__(k, spec)
+        self.scanned = spec.chain.ndim - 1
+        self.length = k.scalar("length", self.type)
+        self.tiles = Divisor(k, "tiles_per_row", self.type)
+        self.entries = [k.scalar(f"entries_{i}", u32) for i in range(spec.levels)]  # of each level, per row
+        self.kept = Splitter(k, "kept", self.scanned, self.type)
+        self.elements = k.dynamic_shared(spec.value_type, spec.tile)
+        result = spec.target.type
+        is_in_place = result.nbytes == spec.value_type.nbytes
+        self.results = self.elements.view(result) if is_in_place else k.dynamic_shared(result, spec.tile)
+        self.warp_totals = k.dynamic_shared(spec.op.acc, NUM_WARPS)
+        self.before = k.dynamic_shared(spec.op.acc, 1)
+        self.number = k.dynamic_shared(u32, 1)
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        with k.when(k.tid == 0):
+            self.number[0] = self.ticket.atomic("add", 0, 1)
+        k.barrier()
+        row, tile = self.tiles.divide(k.cast(self.number[0], self.type))
+        kept = self.kept.split(row)
+        first = tile * spec.tile
+        count = k.cast(k.min(self.length - first, spec.tile), u32)
+        origin = locate(self.bound.origin(), range(self.scanned), kept).moved(self.scanned, first)
+        target = self._target.spot()
+        for loop, index in enumerate(kept):
+            target = target.moved(loop, index)
+        self.load(origin, count)
+        k.barrier()
+        self.scan(k.cast(row, u32), k.cast(tile, u32))
+        k.barrier()
+        self.store(target.moved(self.scanned, first), count)
+        return k.build()
+
+    # -- elements
+
+    def load(self, origin: Position, count: Value) -> None:
+        """Bring the elements of the tile to shared memory; behind the row's last one any."""
+        k, vector = self.k, self.spec.vector
+        num_units = count / vector if vector > 1 else count
+        whole = -(-self.spec.tile // (vector * BLOCK))
+        last = k.max(num_units, 1) - 1
+        with k.when(num_units != 0):
+            units = [k.tid + i * BLOCK if i else k.tid for i in range(whole)]
+            places = [origin.moved(self.scanned, k.cast(k.min(unit, last), self.type) * vector) for unit in units]
+            loaded = [place.load(vector) for place in places]
+            for unit, place, values in zip(units, places, loaded, strict=True):
+                with k.when(unit * vector < self.spec.tile):
+                    self.elements.store(unit * vector, self.evaluated(place, values, vector))
+        if vector == 1:
+            return
+        with k.otherwise():  # a row that ends with less than one unit
+            for i in range(self.spec.items):
+                place = origin.moved(self.scanned, k.const(0, self.type))
+                self.elements[k.tid + i * BLOCK] = self.evaluated(place, place.load(1), 1)[0]
+        k.barrier()
+        rest = num_units * vector + k.tid
+        with k.when(rest < count):
+            place = origin.moved(self.scanned, k.cast(rest, self.type))
+            self.elements[rest] = self.evaluated(place, place.load(1), 1)[0]
+
+    def evaluated(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
+        """The values that are scanned."""
+        return [each[self.spec.value] for each in place.evaluate(loaded, width)]
+
+    def store(self, target: Spot, count: Value) -> None:
+        """Store the results of the tile."""
+        k, vector = self.k, self.spec.vector
+        for i in range(-(-self.spec.tile // (vector * BLOCK))):
+            first = (k.tid + i * BLOCK) * vector
+            with k.when(first + vector <= count):
+                values = self.results.load(first, vector)
+                target.moved(self.scanned, k.cast(first, self.type)).store(values)
+        if vector > 1:
+            rest = (count / vector) * vector + k.tid
+            with k.when(rest < count):
+                target.moved(self.scanned, k.cast(rest, self.type)).store([self.results[rest]])
+
+    def accumulators(self) -> list[Value]:
+        """The elements of a thread, lifted; read from shared memory as they are used."""
+        k, op = self.k, self.spec.op
+        own = self.elements.at(k.tid * self.spec.items)
+        values = [own[i] for i in range(self.spec.items)]
+        return [k.cast(value, op.acc) if op.lift is None else op.lift(k, value) for value in values]
+
+    # -- the scan
+
+    def scan(self, row: Value, tile: Value) -> None:
+        """Scan what lies in shared memory."""
+        k = self.k
+        own, *others = self.accumulators()
+        for value in others:
+            own = self.combine(own, value)
+        through = self.scan_warp(own, WARP)
+        exclusive = k.where(k.lane == 0, self.identity, k.shfl_up(through, 1))
+        with k.when(k.lane == WARP - 1):
+            self.warp_totals[k.warp] = through
+        k.barrier()
+        totals = self.scan_warp(self.warp_totals[k.lane & (NUM_WARPS - 1)], NUM_WARPS)
+        earlier = k.shfl_idx(totals, k.max(k.warp, 1) - 1)
+        earlier = k.where(k.warp == 0, self.identity, earlier)
+        with k.when(k.warp == 0):
+            before = self.look_back(k.shfl_idx(totals, NUM_WARPS - 1), row, tile)
+            with k.when(k.lane == 0):
+                self.before[0] = before
+        k.barrier()
+        running = self.combine(self.before[0], self.combine(earlier, exclusive))
+        results = self.results.at(k.tid * self.spec.items)
+        for i, value in enumerate(self.accumulators()):
+            running = self.combine(running, value)
+            results[i] = self.result(running)
+
+    def scan_warp(self, value: Value, width: int) -> Value:
+        """The inclusive scan over the first lanes of a warp."""
+        k, distance = self.k, 1
+        while distance < width:
+            joined = self.combine(k.shfl_up(value, distance), value)
+            value = k.where(k.lane >= distance, joined, value)
+            distance *= 2
+        return value
+
+    def look_back(self, total: Value, row: Value, tile: Value) -> Value:
+        """Publish what a tile comes to, as a warp; return what is before it in its row."""
+        k = self.k
+        before = None
+        closes = k.const(1, u32) != 0
+        for level, entries in enumerate(self.entries):
+            number = tile >> (level * FAN_BITS) if level else tile
+            first = row * entries
+            with k.when(closes & (k.lane == 0)):
+                self.publish(level, first + number, total)
+            place = number & (FAN - 1)
+            found = self.joined(level, first + (number - place), place)
+            total = self.combine(found, total)
+            closes = closes & (place == FAN - 1)
+            before = found if before is None else self.combine(found, before)
+        assert before is not None
+        return before
+
+    def publish(self, level: int, entry: Value, value: Value) -> None:
+        """Leave an accumulator for others."""
+        k = self.k
+        for i, word in enumerate(_words(k, value)):
+            marked = k.pack(word, k.const(1, u32))
+            self.descriptors[level].store(entry * num_words(value.type) + i, [marked], order="relaxed.gpu")
+
+    def joined(self, level: int, first: Value, count: Value) -> Value:
+        """Wait for some entries of a level and join them; every lane gets the result."""
+        k, acc = self.k, self.spec.op.acc
+        size = num_words(acc)
+        words = [k.var(0, u32) for _ in range(size)]
+        with k.when(k.lane < count):
+            place = (first + k.lane) * size
+            with k.loop():
+                halves = [
+                    k.unpack(self.descriptors[level].load(place + i, order="relaxed.gpu")[0]) for i in range(size)
+                ]
+                ready = halves[0][1]
+                for word, (payload, mark) in zip(words, halves, strict=True):
+                    word.set(payload)
+                    ready = ready & mark
+                k.break_if(ready != 0)
+        k.warp_sync()
+        value = _value(k, [word.get() for word in words], acc)
+        value = k.where(k.lane < count, value, self.identity)
+        distance = 1
+        while distance < FAN:  # neighbours first: lane 0 has all of them at the end
+            value = self.combine(value, k.shfl_down(value, distance))
+            distance *= 2
+        return k.shfl_idx(value, 0)
+
+
+def _words(k: Builder, value: Value) -> list[Value]:
+    """The bits of an accumulator in words of 32 bits."""
+    words: list[Value] = []
+    for part in value.parts:
+        if part.type is pred:
+            words.append(k.cast(part, u32))
+            continue
+        bits = k.bitcast(part, UNSIGNED[part.type.bits])
+        words += k.unpack(bits) if bits.type is u64 else [k.cast(bits, u32)]
+    return words
+
+
+def _value(k: Builder, words: list[Value], type_: Type) -> Value:
+    """The inverse of `_words`."""
+    rest = iter(words)
+    parts = []
+    for part in type_.parts:
+        if part is pred:
+            parts.append(k.cast(next(rest), pred))
+        elif part.bits == u64.bits:
+            low, high = next(rest), next(rest)
+            parts.append(k.bitcast(k.pack(low, high), part))
+        else:
+            parts.append(k.bitcast(k.cast(next(rest), UNSIGNED[part.bits]), part))
+    return parts[0] if type_.parts == (type_,) else k.compound(type_, *parts)
+
+
+__all__ = ["BLOCK", "FAN", "FAN_BITS", "ScanChainedSpec", "make", "num_words"]

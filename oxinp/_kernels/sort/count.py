@@ -1,0 +1,175 @@
+"""Counts: how many elements fall into each bin, by number (`numpy.bincount`) or between edges (`numpy.histogram`).
+
+Data layout: elements; a counter of 64 bits per bin, zeros before; where there are edges, one more than bins. Who owns
+what: a block every grid's worth of elements, `ITEMS` of a thread loaded before the first is counted. Algorithm: blocks
+count in shared memory, in as many copies as fit, which lanes take in turns, so that lanes of one bin seldom meet; more
+bins than fit are counted in memory. Between equidistant edges the bin is estimated and corrected by the edges, between
+others searched. Counts are integers: whoever is first, the same input gives the same result. Bytes per element: the
+element, once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32, u64
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.value import Value
+
+BLOCK = 256
+ITEMS = 8
+MAX_COPIES = 16
+COPIES_NBYTES = 32 * 1024
+MAX_SHARED_NBYTES = 64 * 1024
+BLOCKS_PER_SM = 6
+
+
+class CountSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+        Of elements: integers where they are numbers of bins.
+    edge : Type or None
+        f32 or f64: of edges, which elements are compared with as such; None where elements are numbers of bins.
+    is_uniform : bool
+        Edges have equal distances, but for rounding.
+    copies : int
+        Of counters in shared memory, a power of two; 0: in memory.
+    room : int
+        For how many counters there is shared memory.
+    """
+
+    type: Type
+    edge: Type | None
+    is_uniform: bool
+    copies: int
+    room: int
+
+
+def spec_of(num_bins: int, type_: Type, edge: Type | None, device: Device, *, is_uniform: bool) -> CountSpec:
+    """Return the Spec for a number of bins."""
+    room = 1 << max(8, (num_bins - 1).bit_length())
+    if room * u32.nbytes > min(MAX_SHARED_NBYTES, device.max_shared_nbytes):
+        return CountSpec(type_, edge, is_uniform, 0, 0)
+    copies = 1
+    while copies < MAX_COPIES and 2 * copies * room * u32.nbytes <= COPIES_NBYTES:
+        copies *= 2
+    return CountSpec(type_, edge, is_uniform, copies, copies * room)
+
+
+def count(
+    size: int, num_bins: int, type_: Type, edge: Type | None, device: Device, *, is_uniform: bool = False
+) -> Plan:
+    """Return the plan that counts the elements of input 0, between the edges of input 1 if there are any.
+
+    Elements that are numbers of bins have to be from 0 to ``num_bins - 1``: nobody looks.
+    """
+    spec = spec_of(num_bins, type_, edge, device, is_uniform=is_uniform)
+    blocks = min(-(-size // (BLOCK * ITEMS)), BLOCKS_PER_SM * device.num_sms)
+    out = Argument("out0")
+    arguments = (out, Argument("in0"), *(() if edge is None else (Argument("in1"),)))
+    work = Work(nbytes=size * type_.nbytes)
+    launch = Launch(make(spec), (blocks, 1, 1), arguments, (size, num_bins), work)
+    return Plan((Fill(out, num_bins * u64.nbytes, 0), launch))
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: CountSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    return _Count(spec).build()
+
+
+class _Count:
+    """The kernel while it is built."""
+
+    def __init__(self, spec: CountSpec) -> None:
+        self.spec = spec
+        self.k = k = Builder("count", block=BLOCK, min_blocks=4)
+        self.out, self.elements = k.pointer("out", u64), k.pointer("elements", spec.type, "r")
+        self.edges = None if spec.edge is None else k.pointer("edges", spec.edge, "r")
+        self.size, self.num_bins = k.scalar("size", i64), k.scalar("num_bins", u32)
+        self.counters = k.dynamic_shared(u32, spec.room) if spec.copies else None
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        if self.counters is not None:
+            with k.range(k.tid, self.num_bins * spec.copies, BLOCK) as at_start:
+                self.counters[at_start] = 0
+            k.barrier()
+        if self.edges is not None:
+            self.first, self.last = self.edges[0], self.edges[self.num_bins]
+            self.scale = k.cast(self.num_bins, self.first.type) / (self.last - self.first)
+        step = BLOCK * ITEMS
+        at = k.var(k.cast(k.ctaid, i64) * step + k.cast(k.tid, i64))
+        with k.loop():
+            k.break_if(at + (step - BLOCK) >= self.size)
+            for value in [self.elements[at + i * BLOCK] for i in range(ITEMS)]:
+                self.take(value)
+            at.set(at + k.cast(k.nctaid, i64) * step)
+        with k.range(at.get(), self.size, BLOCK) as last:
+            self.take(self.elements[last])
+        if self.counters is not None:
+            k.barrier()
+            with k.range(k.tid, self.num_bins, BLOCK) as bin_:
+                found = self.counters[bin_ * spec.copies]
+                for i in range(1, spec.copies):
+                    found = found + self.counters[bin_ * spec.copies + i]
+                with k.when(found != 0):
+                    self.out.atomic("add", bin_, k.cast(found, u64))
+        return k.build()
+
+    def take(self, value: Value) -> None:
+        """Count an element."""
+        k = self.k
+        if self.edges is None:
+            self.add(k.cast(value, u32))
+            return
+        x = k.cast(value, self.first.type)
+        with k.when((x >= self.first) & (x <= self.last)):
+            self.add(self.estimated(x) if self.spec.is_uniform else self.searched(x))
+
+    def add(self, bin_: Value) -> None:
+        """Count an element of a bin."""
+        k = self.k
+        if self.counters is None:
+            self.out.atomic("add", bin_, k.const(1, u64))
+        else:
+            copies = self.spec.copies
+            at = bin_ if copies == 1 else bin_ * copies + (k.lane & (copies - 1))
+            self.counters.atomic("add", at, 1, order="relaxed.cta")
+
+    def estimated(self, x: Value) -> Value:
+        """The bin between equidistant edges: near where a product says, and by the edges themselves."""
+        k, edges = self.k, self.edges
+        assert edges is not None
+        near = k.cvt((x - self.first) * self.scale, u32, "rzi")
+        near = k.min(near, self.num_bins - 1)
+        is_below = x < edges[near]
+        is_above = (x >= edges[near + 1]) & (near != self.num_bins - 1)
+        return near + k.cast(is_above, u32) - k.cast(is_below, u32)
+
+    def searched(self, x: Value) -> Value:
+        """The last bin that begins at or before an element; of bins without width the last one."""
+        k, edges = self.k, self.edges
+        assert edges is not None
+        begin, left = k.var(0, u32), k.var(self.num_bins)
+        with k.loop():
+            k.break_if(left <= 1)
+            half = left.get() >> 1
+            begin.set(k.where(edges[begin + half] <= x, begin + half, begin))
+            left.set(left - half)
+        return begin.get()
+
+
+__all__ = ["CountSpec", "count", "make", "spec_of"]

@@ -1,0 +1,182 @@
+"""Sorts of rows: which kernels serve which length, and the passes of a radix sort.
+
+Rows are C-contiguous. Elements keep their bits, and equal ones their order, so the result is that of NumPy's stable
+sort. Beside its result a sort of long rows needs memory of the size of its keys, once, an argsort twice and 4 bytes per
+element more; both 1 KB per tile of some thousand keys, twice. Short rows need none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
+from oxinp._kernels.sort import block, histogram, network, onesweep
+from oxinp._kernels.sort.block import BlockSpec
+from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec, counter
+from oxinp._kernels.sort.keys import NUM_BINS, num_digits
+from oxinp._kernels.sort.network import NetworkSpec
+from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.rank import MATCH
+from oxinp._ptx.types import Type, i64, u32, u64
+from oxinp._ptx.warp import WARP
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+
+MAX_LENGTH_32 = 1 << 30  # keys of a row up to which published words of 32 bits hold any count
+MAX_BLOCK_LENGTH = 8192
+MAX_BLOCK_NBYTES = 32768  # of elements of a row that a block sorts
+BLOCK_ITEMS = (2, 3, 4, 6, 8, 12, 16)
+HISTOGRAM_BLOCKS_PER_SM = 6
+
+
+class Tile(NamedTuple):
+    """How a pass is cut: threads, keys of each, blocks per multiprocessor, how lanes find each other."""
+
+    block: int
+    items: int
+    min_blocks: int
+    matching: str = MATCH
+
+
+TILES = {
+    # bytes of key, of value
+    (1, 0): Tile(256, 20, 4),
+    (2, 0): Tile(256, 20, 4),
+    (4, 0): Tile(256, 22, 4),
+    (8, 0): Tile(256, 14, 4),
+    (16, 0): Tile(256, 8, 3),
+    (1, 4): Tile(256, 16, 3),
+    (2, 4): Tile(256, 16, 3),
+    (4, 4): Tile(256, 16, 3),
+    (8, 4): Tile(256, 12, 3),
+    (16, 4): Tile(256, 6, 3),
+    (1, 8): Tile(256, 12, 3),
+    (2, 8): Tile(256, 12, 3),
+    (4, 8): Tile(256, 12, 3),
+    (8, 8): Tile(256, 9, 3),
+    (16, 8): Tile(256, 5, 3),
+}
+
+
+def sort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
+    """Return the plan that sorts the elements of every row; the input is the array.
+
+    Parameters
+    ----------
+    num_rows, length : int
+        At least 1 each.
+    type_ : Type
+        Of elements.
+    device : Device
+    tile : Tile, optional
+        Of a radix sort, where somebody wants another one, or rows are short.
+    """
+    return _plan(num_rows, length, type_, None, device, tile)
+
+
+def argsort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
+    """Return the plan that finds where the elements of sorted rows are, i64; see `sort`."""
+    return _plan(num_rows, length, type_, i64, device, tile)
+
+
+def specs(length: int, type_: Type, result: Type | None, device: Device) -> list[Any]:
+    """Return the Specs of the kernels that sort rows of a length."""
+    short = _short_spec(length, type_, result, device)
+    if short is not None:
+        return [short]
+    spec = _radix_spec(length, type_, result, None)
+    return [HistogramSpec(type_, spec.bits), RouteSpec(num_digits(type_), spec.bits), spec]
+
+
+def _plan(num_rows: int, length: int, type_: Type, result: Type | None, device: Device, tile: Tile | None) -> Plan:
+    short = _short_spec(length, type_, result, device) if tile is None else None
+    if short is None:
+        return _radix(num_rows, length, _radix_spec(length, type_, result, tile), device)
+    arguments = (Argument("out0"), Argument("in0"))
+    work = Work(nbytes=num_rows * length * (type_.nbytes + (type_ if result is None else result).nbytes))
+    if isinstance(short, NetworkSpec):
+        num_blocks = -(-num_rows * short.lanes // network.BLOCK)
+        return Plan((Launch(network.make(short), (num_blocks, 1, 1), arguments, (num_rows, length), work),))
+    return Plan((Launch(block.make(short), (num_rows, 1, 1), arguments, (length,), work),))
+
+
+def _short_spec(length: int, type_: Type, result: Type | None, device: Device) -> NetworkSpec | BlockSpec | None:
+    """The kernel for rows that a warp or a block sorts alone; None where none does."""
+    if length <= network.MAX_LENGTH:
+        size = max(2, 1 << (length - 1).bit_length())
+        items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
+        return NetworkSpec(type_, result, size // items, items)
+    if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
+        return None
+    threads = 128 if length <= 1024 else 256 if length <= 4096 else 512
+    items = next(each for each in BLOCK_ITEMS if each * threads >= length)
+    spec = BlockSpec(type_, result, threads, items, MATCH)
+    return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
+
+
+def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None) -> OnesweepSpec:
+    bits = 32 if length < MAX_LENGTH_32 else 64
+    value = None if result is None else u32 if length <= 1 << u32.bits else u64
+    if tile is None:
+        tile = TILES[type_.nbytes, 0 if value is None else value.nbytes]
+    return OnesweepSpec(
+        type=type_,
+        value=value,
+        result=result,
+        is_iota=value is not None,
+        keeps_keys=result is None,
+        bits=bits,
+        block=tile.block,
+        items=tile.items,
+        matching=tile.matching,
+        min_blocks=tile.min_blocks,
+    )
+
+
+def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Plan:
+    """The plan of long rows."""
+    type_, value, bits = spec.type, spec.value, spec.bits
+    place, digits, size = counter(bits), num_digits(type_), num_rows * length
+    tiles_per_row = -(-length // spec.tile)
+    num_tiles = num_rows * tiles_per_row
+
+    scratch = Scratch()
+    starts = scratch.take(num_rows * digits * NUM_BINS * place.nbytes)
+    tickets = scratch.take(digits * u32.nbytes)
+    even = scratch.take(num_tiles * NUM_BINS * place.nbytes)
+    zeros = Fill(starts, scratch.nbytes - starts.offset, 0)
+    odd = scratch.take(num_tiles * NUM_BINS * place.nbytes)
+    routes = scratch.take(num_rows * digits * u32.nbytes)
+    out, keys = Argument("out0"), Argument("in0")
+    targets = (out if spec.result is None else scratch.take(size * type_.nbytes), scratch.take(size * type_.nbytes))
+    values: tuple[Argument, ...] = ()
+    if value is not None:  # between passes they lie where the result will be, and beside it
+        values = (out, out, scratch.take(size * value.nbytes))
+
+    histogram_spec = HistogramSpec(type_, bits)
+    unit = histogram.BLOCK * histogram.num_in_flight(type_)
+    blocks_per_row = max(1, min(-(-length // unit), HISTOGRAM_BLOCKS_PER_SM * device.num_sms // num_rows))
+    share = -(-length // (blocks_per_row * unit)) * unit
+    blocks_per_row = -(-length // share)
+    per_pass = Work(nbytes=2 * size * (type_.nbytes + (0 if value is None else value.nbytes)))
+    arguments = (keys, *targets, *values, starts, routes, tickets, even, odd)
+    steps: list[Step] = [
+        zeros,
+        Launch(
+            histogram.make(histogram_spec),
+            (num_rows * blocks_per_row, 1, 1),
+            (keys, starts),
+            (length, share, blocks_per_row),
+            Work(nbytes=size * type_.nbytes),
+        ),
+        Launch(histogram.make(RouteSpec(digits, bits)), (num_rows, 1, 1), (starts, routes), (length,)),
+        *(
+            Launch(onesweep.make(spec), (num_tiles, 1, 1), arguments, (length, tiles_per_row, digit), per_pass)
+            for digit in range(digits)
+        ),
+    ]
+    return scratch.plan(steps)
+
+
+__all__ = ["TILES", "Tile", "argsort", "sort"]

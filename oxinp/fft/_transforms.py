@@ -1,0 +1,81 @@
+"""Discrete Fourier transforms: the functions of `numpy.fft`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._core.host.exchange import is_array
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import check_writeable
+from oxinp._core.manipulation.copy import assign
+from oxinp._core.ops.fft import Request, transform
+
+Function = Callable[..., Any]
+
+
+def request(
+    library: str, name: str, lengths: Sequence[Any] | None, axes: Sequence[Any] | None, norm: str | None
+) -> Request:
+    """Return a transform's request.
+
+    Raises
+    ------
+    Unsupported
+        Lengths or axes are no integers, of which the library says why it refuses them.
+    """
+    try:
+        n, places = (None if given is None else tuple(map(operator.index, given)) for given in (lengths, axes))
+    except TypeError:
+        raise Unsupported("lengths or axes that are no integers") from None
+    if not (norm is None or isinstance(norm, str)):
+        raise Unsupported("a norm that is no text")
+    return Request(library, name, n, places, norm)
+
+
+def apply(a: Any, wanted: Request, out: Any = None) -> Any:
+    """Transform an array, into `out` if there is one."""
+    if isinstance(a, np.ndarray) and type(a) is not np.ndarray and not is_array(a):
+        raise Unsupported("a subclass to pass through")
+    result = transform(as_ours(a), wanted)
+    if out is None:
+        return result
+    if not is_array(out) or (out.dtype, out.shape) != (result.dtype, result.shape):
+        raise Unsupported("an array to write to that NumPy casts to, or refuses")
+    check_writeable(out)
+    assign(out, result)
+    return out
+
+
+def _one_axis(name: str) -> Function:
+    def function(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+        return apply(a, request("numpy", name, None if n is None else (n,), (axis,), norm), out)
+
+    return function
+
+
+def _two_axes(name: str) -> Function:
+    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+        return apply(a, request("numpy", name, s, axes, norm), out)
+
+    return function
+
+
+def _all_axes(name: str) -> Function:
+    def function(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+        return apply(a, request("numpy", name, s, axes, norm), out)
+
+    return function
+
+
+_MAKERS: dict[str, Callable[[str], Function]] = {
+    **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"), _one_axis),
+    **dict.fromkeys(("fft2", "ifft2", "rfft2", "irfft2"), _two_axes),
+    **dict.fromkeys(("fftn", "ifftn", "rfftn", "irfftn"), _all_axes),
+}
+for _name, _maker in _MAKERS.items():
+    implements(f"fft.{_name}")(_maker(_name))

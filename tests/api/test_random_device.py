@@ -1,0 +1,172 @@
+"""Random numbers that the device draws: NumPy's, whatever was drawn before on either side."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import oxinp
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+CALLS = [
+    # call, by how many units in the last place it may differ
+    ("random(500)", 0),
+    ("random((7, 3), dtype='f4')", 0),
+    ("random(dtype='f4')", 0),
+    ("random(dtype=np.float32, size=4)", 0),
+    ("standard_normal(300)", 1),
+    ("standard_normal((2, 41), dtype='f4')", 1),
+    ("standard_exponential(100)", 1),
+    ("standard_exponential(100, method='inv')", 1),
+    ("standard_exponential(101, dtype='f4')", 1),
+    ("uniform(-2, 5.5, size=64)", 0),
+    ("normal(3, 0.5, (4, 4))", 2),
+    ("exponential(0.25, 33)", 1),
+    ("lognormal(0.5, 0.75, 40)", 8),
+    ("rayleigh(2.0, 40)", 2),
+    ("pareto(3.0, 40)", 4),
+    ("weibull(1.5, 40)", 4),
+    ("weibull(0.0, 4)", 0),
+    ("power(2.5, 40)", 4),
+    ("logistic(1.0, 2.0, 40)", 64),
+    ("laplace(1.0, 2.0, 40)", 64),
+    ("gumbel(0.0, 2.0, 40)", 64),
+    ("triangular(-1, 0.5, 2, 40)", 1),
+    ("integers(0, 1000, 300)", 0),
+    ("integers(-5, 2**40, 300)", 0),
+    ("integers(0, 2**32, 31)", 0),
+    ("integers(-2**63, 2**63 - 1, 30, endpoint=True)", 0),
+    ("integers(7, size=31, dtype='i4')", 0),
+    ("integers(0, 2**32, 31, dtype='u4')", 0),
+    ("integers(-2**31, 2**31, 31, dtype='i4')", 0),
+    ("integers(-100, 100, 31, dtype='i2')", 0),
+    ("integers(0, 256, 31, dtype='u1')", 0),
+    ("integers(-3, 3, 5, dtype='i1')", 0),
+    ("integers(0, 2, 5, dtype=bool)", 0),
+    ("integers(3, 4, 5)", 0),
+    ("gamma(2.0, size=3)", 0),
+    ("bytes(5)", 0),
+    ("permutation(5)", 0),
+]
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
+@pytest.mark.parametrize("seed", range(2))
+def test_any_sequence_of_calls(kind, seed):
+    order = np.random.default_rng(seed).permutation(len(CALLS))
+    ours, numpys = (xp.random.Generator(getattr(np.random, kind)(seed)) for xp in (oxinp, np))
+    for i in order[: len(CALLS) // 2]:
+        call, ulp = CALLS[i]
+        results = [eval(f"g.{call}", {"g": g, "np": np}) for g in (ours, numpys)]  # noqa: S307 - our own code
+        assert_same(*results, ulp=ulp)
+        state, expected = ours.bit_generator.state, numpys.bit_generator.state
+        if expected.get("has_uint32") == 0:  # then this is whatever was left before
+            state["uinteger"] = expected["uinteger"]
+        assert _flat(state) == _flat(expected), call
+
+
+def _flat(state):
+    """What a state dictionary holds, as numbers that compare."""
+    return [x.tolist() if isinstance(x, np.ndarray) else _flat(x) if isinstance(x, dict) else x for x in state.values()]
+
+
+@pytest.mark.parametrize(("call", "ulp"), CALLS)
+def test_every_call(call, ulp):
+    results = []
+    for xp in (oxinp, np):
+        g = xp.random.default_rng(11)
+        g.random(dtype="f4")
+        names = {"g": g, "np": np}
+        results.append([eval(f"g.{call}", names), g.random(3, dtype="f4"), g.random(3)])  # noqa: S307
+    for ours, numpys in zip(*results, strict=True):
+        assert_same(ours, numpys, ulp=ulp)
+
+
+def test_a_draw_is_one_launch_and_waits_for_nothing(stats):
+    g = oxinp.random.default_rng(1)
+    x = g.random(1000)
+    assert g.bit_generator.state == _numpys_after(lambda rng: rng.random(1000))
+    assert stats().launches == 0
+    oxinp.evaluate(x)
+    assert (stats().launches, stats().d2h_bytes) == (1, 0)
+    assert_same(x, np.random.default_rng(1).random(1000))
+
+
+def _numpys_after(draw):
+    rng = np.random.default_rng(1)
+    draw(rng)
+    return rng.bit_generator.state
+
+
+def test_the_end_of_a_ziggurat_is_read_when_it_is_needed():
+    g = oxinp.random.default_rng(1)
+    x = g.standard_normal(1000)
+    assert g._ending is not None
+    y = g.standard_normal(10)
+    rng = np.random.default_rng(1)
+    assert_same([x, y], [rng.standard_normal(1000), rng.standard_normal(10)], ulp=1)
+    bit_generator = g.bit_generator
+    assert g._ending is None
+    g.standard_normal(10), rng.standard_normal(10)
+    assert bit_generator.state == rng.bit_generator.state
+
+
+def test_drawing_into_arrays():
+    for dtype in ("f4", "f8"):
+        for method in ("random", "standard_normal", "standard_exponential"):
+            out, expected = oxinp.zeros((5, 30), dtype), np.zeros((5, 30), dtype)
+            g, rng = oxinp.random.default_rng(2), np.random.default_rng(2)
+            assert getattr(g, method)(out=out, dtype=dtype) is out
+            getattr(rng, method)(out=expected, dtype=dtype)
+            assert_same(out, expected, ulp=1)
+            part = oxinp.zeros((4, 30), dtype)
+            getattr(g, method)(out=part[1:3], dtype=dtype)
+            assert_same(part[1:3], getattr(rng, method)((2, 30), dtype=dtype), ulp=1)
+            assert not part[0].any()
+
+
+BAD = [
+    "random(5, dtype='i4')",
+    "random(5, out=f)",
+    "random((2, 2), out=d)",
+    "random(out=d[::2])",
+    "random(-3)",
+    "uniform(1, float('inf'), 5)",
+    "uniform(5)",
+    "normal(0, -1, 5)",
+    "exponential(-1.0, 5)",
+    "triangular(1, 0, 2, 5)",
+    "pareto(-1, 5)",
+    "integers(5, 5, 10)",
+    "integers(0, 300, 10, dtype='u1')",
+    "integers(0, 10, 10, dtype='f8')",
+]
+
+
+@pytest.mark.parametrize("call", BAD)
+def test_what_numpy_refuses(call):
+    raised = []
+    for xp in (oxinp, np):
+        g = xp.random.default_rng(3)
+        names = {"g": g, "d": xp.zeros(6), "f": xp.zeros(5, "f4")}
+        with pytest.raises((TypeError, ValueError, OverflowError)) as info:
+            eval(f"g.{call}", names)  # noqa: S307 - our own code
+        raised.append(info.type)
+        assert g.bit_generator.state == np.random.default_rng(3).bit_generator.state
+    assert raised[0] is raised[1]
+
+
+def test_pickles_and_states():
+    g, rng = oxinp.random.default_rng(4), np.random.default_rng(4)
+    g.standard_normal(200), rng.standard_normal(200)
+    twin = pickle.loads(pickle.dumps(g))  # noqa: S301 - our own bytes
+    assert twin.bit_generator.state == rng.bit_generator.state
+    assert_same(twin.random(100), rng.random(100))
+    g.bit_generator.state = np.random.default_rng(9).bit_generator.state
+    assert_same(g.random(100), np.random.default_rng(9).random(100))
+
+
+def test_what_follows_a_draw_is_computed_from_it():
+    g, rng = oxinp.random.default_rng(5), np.random.default_rng(5)
+    assert int((g.random(3000) < 0.25).sum()) == int((rng.random(3000) < 0.25).sum())

@@ -1,0 +1,81 @@
+"""What is missing is built outside the lock: nobody else waits for a compiler."""
+
+import threading
+
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy import building
+from oxinp._core.lazy.building import LOCK, attempt, missing
+from oxinp._core.lazy.executor import Executable
+
+PATIENCE = 60
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: np.evaluate(x * 3 - 1),
+        lambda x: np.evaluate((x * 3 - 1).sum()),
+        lambda x: x.__setitem__(slice(1, None), x[:-1] * 3 - 1),
+    ],
+    ids=["chain", "reduction", "write"],
+)
+def test_compiled_kernels_run_while_another_thread_compiles(ask, config, monkeypatch):
+    config.offload_threshold = 0
+    x, y = np.arange(50.0), np.arange(60.0)
+    np.evaluate(x, y)
+    np.evaluate(y + 1)  # compiled
+    building_now, may_end = threading.Event(), threading.Event()
+    make = Executable.__init__
+
+    def slow(self, *args):
+        if threading.current_thread().name == "builder":
+            building_now.set()
+            assert may_end.wait(PATIENCE)
+        make(self, *args)
+
+    monkeypatch.setattr(Executable, "__init__", slow)
+    thread = threading.Thread(target=ask, args=(x,), name="builder")
+    thread.start()
+    assert building_now.wait(PATIENCE)
+    done = threading.Event()
+    other = threading.Thread(target=lambda: (np.evaluate(y + 1), done.set()))
+    other.start()
+    is_done = done.wait(PATIENCE)
+    may_end.set()
+    thread.join(PATIENCE)
+    other.join(PATIENCE)
+    assert is_done
+
+
+def test_an_attempt_is_repeated_when_what_it_misses_is_built():
+    built, tries = [], []
+
+    def body(number):
+        tries.append(LOCK._is_owned())
+        if not built:
+            missing(lambda: built.append(LOCK._is_owned()))
+        return number
+
+    assert attempt(body, 7) == 7
+    assert tries == [True, True]
+    assert built == [False]
+
+
+def test_what_holds_the_lock_for_something_else_builds_inside():
+    built = []
+    with LOCK:
+        assert attempt(lambda: missing(lambda: built.append(LOCK._is_owned())) or 5) == 5
+    assert built == [True]
+    assert not building._state.is_repeatable
+
+
+def test_an_error_ends_an_attempt():
+    def body():
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        attempt(body)
+    assert not building._state.is_repeatable
+    assert not LOCK._is_owned()

@@ -1,0 +1,103 @@
+"""The executor: steps of plans, on a backend that notes what it is asked for, and on the emulator."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+from types import SimpleNamespace
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp import _runtime
+from oxinp._core.lazy import executor
+from oxinp._core.lazy.executor import Executable
+from oxinp._kernels.plan import SCRATCH, Argument, Copy, Fill, Launch, Plan, Read
+
+
+class Noting:
+    """A backend whose launches, maps and allocations are noted."""
+
+    flags = 77
+
+    def __init__(self):
+        self.made, self.launched, self.allocated = [], [], []
+
+    def launcher(self, *_):
+        return lambda *values: self.launched.append(values)
+
+    def tensor_map(self, spec, address):
+        self.made.append((spec, address))
+        return self.made[-1]
+
+    def allocate(self, nbytes):
+        self.allocated.append(nbytes)
+        return SimpleNamespace(ptr=1000 * len(self.allocated))
+
+
+@pytest.fixture
+def noting(monkeypatch):
+    backend = Noting()
+    monkeypatch.setattr(executor, "device", lambda: backend)
+    return backend
+
+
+def launch(*arguments):
+    return Launch(None, (1, 1, 1), arguments, ())
+
+
+def test_parameters_of_launches_are_made_once_per_address(noting):
+    arguments = (Argument("out0"), Argument("in0", 8, "map"), Argument("in2"))
+    run = Executable(Plan((launch(*arguments),)), (4,), [None] * 3)
+    for c, a in ((100, 200), (101, 200), (100, 200)):
+        run.launch(c, a, 300, 7)
+        assert noting.launched[-1] == (c, ("map", a + 8), 7)
+    run = Executable(Plan((launch(*arguments[:2]),)), (4,), [None])
+    for a in (*range(2 * executor.MAX_KEPT), 200):
+        run.launch(100, a)
+        assert noting.launched[-1] == (100, ("map", a + 8))
+        assert len(run.steps[0].calls) <= executor.MAX_KEPT
+    assert len(noting.made) == 1 + 2 * executor.MAX_KEPT + 1
+
+
+def test_a_plan_of_many_launches_runs_all_of_them(noting):
+    steps = [launch(Argument("out0"), SCRATCH, Argument("in0"), Argument("flags")) for _ in range(5)]
+    run = Executable(Plan(tuple(steps), 64), (8,), [None])
+    run.run((SimpleNamespace(ptr=5),))
+    assert noting.allocated == [8, 64]
+    assert noting.launched == [(1000, 2000, 5, 77)] * 5
+
+
+def test_complex_scalars_are_two_parameters(noting):
+    kinds = [None, numpy.dtype("c16"), numpy.dtype("f8")]
+    run = Executable(Plan((launch(Argument("out0"), Argument("in2"), Argument("in1"), Argument("in0")),)), (8,), kinds)
+    run.run((SimpleNamespace(ptr=5), 1 + 2j, 3.0))
+    assert noting.launched == [(1000, 3.0, 1.0, 2.0, 5)]
+    run = Executable(Plan((launch(Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")),)), (8,), kinds)
+    assert run.is_single
+    assert not run.arrays_only
+    run.run((SimpleNamespace(ptr=5), 1 + 2j, 3.0))
+    assert noting.launched[-1] == (2000, 5, 1.0, 2.0, 3.0)
+
+
+def test_a_plan_without_steps_launches_nothing(noting):
+    run = Executable(Plan(()), (0,), [None])
+    run.run((SimpleNamespace(ptr=5),))
+    assert not noting.launched
+
+
+def test_fills_copies_and_reads_do_what_they_say():
+    np.ones(3)
+    backend = _runtime.current()
+    source = numpy.arange(4, dtype=numpy.int64)
+    held = backend.allocate(source.nbytes)
+    backend.upload(held.ptr, source)
+    word = Argument("scratch", 256)
+    steps = (Fill(word, 16, 255), Copy(word, Argument("in0", 24), 8), Read(word, 2))
+    then = []
+    plan = Plan(steps, 512, then=lambda words: then.append(words) or Plan((Copy(Argument("out0"), word, 8),)))
+    (made,), words = Executable(plan, (8,), [None]).run_sized((held,), lambda words: [8 * len(words)])
+    assert words == (3, -1)
+    assert then == [(3, -1)]
+    found = numpy.empty(1, numpy.int64)
+    backend.download(found, made.ptr)
+    assert found == 3

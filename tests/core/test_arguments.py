@@ -1,0 +1,129 @@
+"""Arguments that are rare, and legal or not: what NumPy makes of them."""
+
+# ruff: noqa: ICN001, ARG005 - oxinp is np where programs are written, of one signature
+
+import operator
+
+import numpy
+import pytest
+
+pytestmark = pytest.mark.usefixtures("offload_threshold")
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+PROGRAMS = {
+    "bytes": lambda np: [
+        bytes(np.arange(3)),
+        bytes(np.arange(6.0).reshape(2, 3).T),
+        bytes(np.arange(6, dtype="u1")[::2]),
+    ],
+    "bytes of a scalar": lambda np: [bytes(np.array(3)), bytes(np.array([7], "u1"))],
+    "shape of objects": lambda np: [
+        f(shape).shape for f in (np.zeros, np.ones, np.empty) for shape in (Index(2), (Index(2), 1), [2, Index(3)])
+    ],
+    "full with a shape of objects": lambda np: [np.full(Index(2), 7.0), np.full((Index(2), 2), 1)],
+    "negative shape of objects": lambda np: np.zeros(Index(-2)),
+    "shape that is none": lambda np: np.zeros("a"),
+    "fill with a sequence": lambda np: np.zeros(3).fill([1, 2, 3]),
+    "fill with an array": lambda np: np.zeros(3).fill(np.ones(3)),
+    "fill with what does not fit": lambda np: np.zeros(3, "i1").fill(1000),
+    "fill with text": lambda np: np.zeros(3).fill("a"),
+    "round of integers": lambda np: [np.round(5), np.round(numpy.int64(5)), np.array(5).round(), np.round([5, 6])],
+    "round of bool": lambda np: np.round(np.array([True, False])),
+}
+
+FILLS = [1, 2.5, True, numpy.float32(1.5), "3", numpy.array(4.0), 1 + 0j, None]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_as_numpy(twin, program):
+    twin(program)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("value", FILLS, ids=repr)
+@pytest.mark.parametrize("dtype", ["f8", "i4", "?", "c16", "O", "U3"])
+def test_fill(twin, dtype, value):
+    def body(np):
+        a = np.zeros((2, 3), dtype)
+        view = a[:, 1]
+        a.fill(value)
+        b = np.zeros((2, 3), dtype)
+        b[:, ::2].fill(value)
+        return a, view, b
+
+    twin(body)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(3, 2), (2, 2), (4, 3), 6, (0, 2), (1, 3, 2)])
+def test_resize(twin, order, shape):
+    def body(np):
+        a = np.array(np.arange(6.0).reshape(2, 3), order=order)
+        a.resize(shape)
+        return a, a.flags.f_contiguous, a.flags.c_contiguous
+
+    twin(body)
+
+
+OTHERS = {
+    "text": lambda np: "a",
+    "bytes": lambda np: b"a",
+    "list of texts": lambda np: ["a", "b"],
+    "array of texts": lambda np: np.array(["a", "b"]),
+    "texts of another shape": lambda np: np.array([["a"], ["b"], ["c"]]),
+    "texts that do not broadcast": lambda np: np.array(["a", "b", "c"]),
+    "dates": lambda np: np.array(["2020", "2021"], "M8[Y]"),
+    "record": lambda np: numpy.array([(1, 2), (3, 4)], "i4,i4"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make", [lambda np: np.arange(2), lambda np: np.ones(2) * 1, lambda np: np.array(3.0)], ids="ifs"
+)
+def test_comparisons_without_a_loop(twin, make, compare, other):
+    twin(lambda np: compare(make(np), other(np)))
+    twin(lambda np: compare(other(np), make(np)))
+
+
+def test_texts_are_in_no_numbers(twin):
+    twin(lambda np: "a" in np.arange(2))
+
+
+WHERE = [0, 1, 2.5, "a", "", None, (1, 0), [True, 0], [[1], [0]], [2.5, 0], numpy.int64(1), numpy.float64(0)]
+WHERE += [numpy.array([1, 0]), numpy.array(1), numpy.array([True, False]), True, numpy.bool_(False)]
+MASKED = {
+    "copyto": lambda np, where: (a := np.zeros((2, 2)), np.copyto(a, 7, where=where)),
+    "copyto of itself": lambda np, where: (a := np.ones((2, 2)), np.copyto(a, a, where=where)),
+    "copyto of what is read-only": lambda np, where: np.copyto(np.broadcast_to(np.ones(1), (2, 2)), 1, where=where),
+    "copyto of itself, read-only": lambda np, where: (
+        a := np.broadcast_to(np.ones(1), (2, 2)),
+        np.copyto(a, a, where=where),
+    ),
+    "copyto of an array": lambda np, where: (a := np.zeros((2, 2)), np.copyto(a, np.ones(2), where=where)),
+    "ufunc": lambda np, where: np.add(np.ones((2, 2)), 1, out=np.zeros((2, 2)), where=where),
+    "unary": lambda np, where: np.sqrt(np.ones((2, 2)) + 3, out=np.zeros((2, 2)), where=where),
+    "out of itself": lambda np, where: (a := np.ones((2, 2)), np.less(a, a, out=(a[None].astype(bool),), where=where)),
+}
+
+
+@pytest.mark.parametrize("where", WHERE, ids=repr)
+@pytest.mark.parametrize("call", MASKED.values(), ids=MASKED)
+def test_where(twin, call, where):
+    twin(lambda np: call(np, where))
+
+
+def test_where_that_was_computed(twin):
+    twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3).sum()))
+    twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3) > 1))
+    twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3)))

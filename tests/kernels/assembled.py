@@ -1,0 +1,31 @@
+"""Whether kernels assemble as they are meant to: without spills or repairs by ptxas, within the limits of devices."""
+
+import math
+import re
+import tempfile
+from pathlib import Path
+
+from tests.ptx.assembler import assemble
+
+CACHE = Path(tempfile.gettempdir()) / "oxinp-assembled"
+ENTRY = re.compile(
+    r"Function properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+    r".*?Used (\d+) registers",
+    re.DOTALL,
+)
+SHARED_NBYTES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "sm_90a": 227 * 1024}
+REGISTERS = 65536
+
+
+def check_assembled(kernels):
+    """Assemble kernels of one target, with distinct names, as one module."""
+    said = assemble(kernels, CACHE)
+    assert "C75" not in said, "ptxas serialises wgmma or ignores setmaxnreg"
+    found = {name: tuple(map(int, numbers)) for name, *numbers in ENTRY.findall(said)}
+    assert found.keys() == {kernel.name for kernel in kernels}
+    assert {name: spills for name, (*spills, _) in found.items() if any(spills)} == {}
+    for kernel in kernels:
+        *_, used = found[kernel.name]
+        assert kernel.static_shared_nbytes + kernel.shared_nbytes <= SHARED_NBYTES[kernel.target], kernel.name
+        if "setmaxnreg" in kernel.ptx:  # the warpgroups share what the block is launched with
+            assert used == REGISTERS // math.prod(kernel.block) // 8 * 8, kernel.name

@@ -1,0 +1,56 @@
+"""Kernels of representative problems assemble for every architecture that is claimed, and keep their registers."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.plan import Argument
+from oxinp._ptx.types import c64, c128
+from tests.kernels.test_catalog import CACHE, FRAME, TARGETS, renamed
+from tests.ptx.assembler import assemble, sampled
+
+DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+# By what is in the name or text of a kernel: roots of unity that it computes, of doubles above all, and the products of
+# convolutions take registers that numbers need as well.
+SPILLED_NBYTES = {"circle": 16, "fft_merge": 16, "fft_split": 16, "_by_": 64}
+PROBLEMS = [
+    (type_, kind, shape, axes)
+    for type_ in (c64, c128)
+    for kind, shape, axes in (
+        *((COMPLEX, (1 << 24,), (0,)), (COMPLEX, (1 << 26,), (0,)), (COMPLEX, (8192, 8192), (0, 1))),
+        *((COMPLEX, (1000, n), (1,)) for n in (13, 16, 31, 64, 100, 360, 1024, 4095, 4096, 6561, 8192, 10000)),
+        *((COMPLEX, (1000, n), (1,)) for n in (37, 1009, 4099, 10007)),
+        *((COMPLEX, (n, 1000), (0,)) for n in (16, 31, 512, 1000, 1009)),
+        *((kind, (1000, n), (1,)) for kind in (REAL, HALF) for n in (20, 99, 2048, 4098)),
+        *((kind, (1 << 25,), (0,)) for kind in (REAL, HALF)),
+    )
+]
+
+
+def kernels_of(type_, kind, shape, axes):
+    half = (*shape[:-1], shape[-1] // 2 + 1)
+    real = type_.parts[0]
+    own = [
+        (half if kind == HALF else shape, real if kind == REAL else type_),
+        (half if kind == REAL else shape, real if kind == HALF else type_),
+    ]
+    arrays = [
+        Array(Argument(name), x, extents, tuple(math.prod(extents[i + 1 :]) for i in range(len(extents))), 256)
+        for name, (extents, x) in zip(("in0", "out0"), own, strict=True)
+    ]
+    return [step.kernel for step in plan_axes(*arrays, type_, Problem(kind, axes, shape[axes[-1]]), DEVICE).steps]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_assemble_without_spills(target):
+    kernels = {kernel for problem in sampled(PROBLEMS) for kernel in kernels_of(*problem)}
+    entries = [renamed(kernel, i, target) for i, kernel in enumerate(sorted(kernels, key=lambda kernel: kernel.ptx))]
+    found = {name: tuple(map(int, numbers)) for name, *numbers in FRAME.findall(assemble(entries, CACHE))}
+    assert found.keys() == {kernel.name for kernel in entries}
+    allowed = {
+        entry.name: max((most for what, most in SPILLED_NBYTES.items() if what in entry.ptx), default=0)
+        for entry in entries
+    }
+    assert {name: numbers for name, numbers in found.items() if max(numbers) > allowed[name]} == {}

@@ -1,0 +1,274 @@
+"""Transforms along one axis, alone: lengths, layouts, passes, padding, directions."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.fft import batch
+from oxinp._kernels.fft import plan as plans
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.fft.plan import Transform, plan
+from oxinp._kernels.plan import Argument
+from oxinp._ptx.types import c64, c128, from_dtype
+from tests.kernels.machine import Session, machine, root_of
+
+DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
+SMALL = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=8 * 1024, tuned=lambda _: None)
+ERROR = {"F": 0.6e-7, "D": 1.1e-16}  # root mean square, per root of the number of binary digits
+
+
+@pytest.fixture
+def session():
+    session = Session(machine())
+    yield session
+    session.close()
+
+
+def random(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    return x.astype(dtype)
+
+
+def transformed(session, x, target, axis=-1, n=None, *, is_forward=True, scale=1.0, device=DEVICE, is_half=False):
+    """Transform `x` along an axis into the view `target`; return the plan."""
+    axis %= x.ndim
+    num_stored, num_valid = target.shape[axis], x.shape[axis]
+    steps = [tuple(step // view.itemsize for step in view.strides) for view in (x, target)]
+    loops = tuple(Loop(x.shape[i], steps[0][i], steps[1][i]) for i in range(x.ndim) if i != axis)
+    made = plan(
+        Transform(
+            n or num_stored,
+            {"f": c64, "d": c128}[target.dtype.char.lower()],
+            from_dtype(x.dtype),
+            from_dtype(target.dtype),
+            *[
+                Side(Argument(name), own[axis], own_view.ctypes.data & -own_view.ctypes.data)
+                for name, own, own_view in zip(("in0", "out0"), steps, map(root_of, (x, target)), strict=True)
+            ],
+            loops,
+            is_forward,
+            scale,
+            num_valid,
+            num_stored,
+            is_half,
+        ),
+        device,
+    )
+    session.run(made, [target], [session.pointer(x)])
+    return made
+
+
+def check(result, x, axis=-1, *, is_forward=True, scale=1.0, factor=1.0):
+    exact = x.astype(np.clongdouble)
+    n = result.shape[axis]
+    exact = (np.fft.fft if is_forward else np.fft.ifft)(exact, n, axis) * (scale if is_forward else scale * n)
+    error = rms(result, exact)
+    assert error <= ERROR[result.dtype.char] * np.sqrt(max(1, np.log2(n))) * factor
+
+
+def rms(result, exact):
+    return np.sqrt(np.mean(abs(result - exact) ** 2) / np.mean(abs(exact) ** 2))
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(
+    "n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095]
+)
+def test_lengths(session, n, dtype):
+    x = random((5 if n < 1000 else 2, n), dtype)
+    target = np.empty_like(x)
+    transformed(session, x, target)
+    check(target, x)
+
+
+@pytest.mark.parametrize("n", [9, 60, 64])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("order", ["CC", "CF", "FC", "reversed", "stepped"])
+def test_layouts(session, axis, n, order):
+    shape = [3, 4, 5]
+    shape[axis] = n
+    x = random([2 * m for m in shape], "F")
+    x = x[::2, ::2, ::2] if order == "stepped" else x[::-2, ::2, ::-2] if order == "reversed" else random(shape, "F")
+    if order == "FC":
+        x = random(shape[::-1], "F").T
+    target = np.empty(shape, "F") if order != "CF" else np.empty(shape[::-1], "F").T
+    transformed(session, x, target, axis)
+    check(target, x, axis)
+
+
+@pytest.mark.parametrize("n", [12, 20, 60])
+@pytest.mark.parametrize("num_valid", [1, 7, 100])
+def test_padding_and_cropping(session, n, num_valid):
+    x = random((4, num_valid), "D")
+    target = np.empty((4, n), "D")
+    transformed(session, x[:, :n], target)
+    whole = np.zeros((4, n), "D")
+    whole[:, :num_valid] = x[:, :n]
+    check(target, whole)
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "i", "Q", "e", "f", "d", "F"])
+def test_types_that_are_read(session, dtype):
+    x = (random((3, 24), "d") * 9).astype(dtype) if dtype not in "?FQ" else random((3, 24), "F")
+    x = abs(x).astype(dtype) if dtype in "?Q" else x.astype(dtype)
+    target = np.empty((3, 24), "D")
+    transformed(session, x, target)
+    check(target, x)
+
+
+def test_backwards_with_scale(session):
+    x = random((3, 48), "D")
+    target = np.empty_like(x)
+    transformed(session, x, target, is_forward=False, scale=1 / 48)
+    check(target, x, is_forward=False, scale=1 / 48)
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "axis", "num_passes"), [(2048, 1, 2), (1500, 0, 2), (1500, 1, 2), (20480, 1, 3)])
+def test_passes(session, n, axis, num_passes, dtype):
+    if dtype == "F" and num_passes == 3:
+        n *= 4
+    shape = (n, 6) if axis == 0 else (2, n)
+    x = random(shape, dtype)
+    target = np.empty_like(x)
+    device = SMALL if num_passes == 2 else SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 3 * 1024})
+    made = transformed(session, x, target, axis, device=device)
+    assert len(made.steps) == num_passes
+    check(target, x, axis)
+
+
+def test_passes_of_padded_backwards(session):
+    x = random((2, 1111), "F")
+    target = np.empty((2, 2048), "F")
+    made = transformed(session, x, target, is_forward=False, device=SMALL)
+    assert len(made.steps) == 2
+    check(target, x, is_forward=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "s", "axes"),
+    [
+        ((6, 10), (6, 10), (0, 1)),
+        ((5, 6, 7), (5, 8, 4), (1, 2)),
+        ((4, 5, 6), (7, 3, 9), (0, 2, 1)),
+        ((3, 7), (3, 4), (1,)),
+    ],
+)
+@pytest.mark.parametrize("kind", [COMPLEX, REAL, HALF])
+def test_several_axes(session, shape, s, axes, kind):
+    x = random(shape, "d" if kind == REAL else "D")
+    lengths = [s[axis] for axis in axes]
+    wide = x.astype(np.longdouble if kind == REAL else np.clongdouble)
+    function = {COMPLEX: np.fft.ifftn, REAL: np.fft.rfftn, HALF: np.fft.irfftn}[kind]
+    exact = function(wide, lengths, axes, "backward" if kind == REAL else "forward") * 0.5
+    target = np.empty(exact.shape, "d" if kind == HALF else "D")
+    arrays = [
+        Array(Argument(name), from_dtype(a.dtype), a.shape, tuple(step // a.itemsize for step in a.strides))
+        for name, a in (("in0", x), ("out0", target))
+    ]
+    made = plan_axes(*arrays, c128, Problem(kind, axes, lengths[-1], kind == REAL, 0.5), DEVICE)
+    session.run(made, [target], [session.pointer(x)])
+    assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(target.size))
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "axis"), [(37, 0), (37, 1), (74, 1), (101, 0), (331, 1), (1009, 1)])
+def test_lengths_without_codelets(session, n, axis, dtype):
+    x = random((n, 3) if axis == 0 else (3, n), dtype)
+    target = np.empty_like(x)
+    transformed(session, x, target, axis, is_forward=axis == 0)
+    # Two transforms of more than twice the length, and three products.
+    check(target, x, axis, is_forward=axis == 0, factor=1.5)
+
+
+@pytest.mark.parametrize("n", [9, 10, 41, 60, 2048])
+@pytest.mark.parametrize("num_valid", [4, 5, 600])
+def test_half_of_a_sequence(session, n, num_valid):
+    """The first half stored of real sequences' transforms, and read of those whose transforms are real."""
+    x = random((2, min(n, num_valid)), "d")
+    half = np.empty((2, n // 2 + 1), "D")
+    transformed(session, x, half, n=n, device=SMALL)
+    exact = np.fft.fft(x.astype(np.clongdouble), n)[:, : n // 2 + 1]
+    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(n)) * 1.5
+    y = random((2, min(n // 2 + 1, num_valid)), "D")
+    target = np.empty((2, n), "d")
+    transformed(session, y, target, is_forward=False, device=SMALL, is_half=True)
+    exact = np.fft.irfft(y.astype(np.clongdouble), n) * n
+    assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(n)) * 1.5
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_long_lengths_without_codelets(session, axis):
+    tiny = SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((331, 2) if axis == 0 else (2, 331), "D")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, axis, is_forward=False, device=tiny)
+    assert len(made.steps) > 5
+    check(target, x, axis, is_forward=False, factor=1.5)
+    half = np.empty([n // 2 + 1 if i == axis else n for i, n in enumerate(x.shape)], "D")
+    transformed(session, x.real.copy(), half, axis, n=331, device=tiny)
+    exact = np.fft.rfft(x.real.astype(np.longdouble), axis=axis)
+    assert rms(half, exact) <= ERROR["D"] * np.sqrt(np.log2(331)) * 1.5
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("n", [2, 4, 6, 32, 60, 270])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_real_of_even_lengths(session, n, axis, code, is_cut):
+    shape = (n, 5) if axis == 0 else (3, n)
+    num_valid = n // 2 if is_cut else n
+    x = random(shape, code)[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
+    half = np.empty([m // 2 + 1 if i == axis else m for i, m in enumerate(shape)], code.upper())
+    made = transformed(session, x, half, axis, n=n)
+    assert made.launch.kernel.name == f"fft_split_{n}"
+    exact = np.fft.rfft(x.astype(np.longdouble), n, axis)
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, exact) <= bound
+    y = random(half.shape, code.upper())[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]
+    target = np.empty(shape, code)
+    transformed(session, y, target, axis, is_forward=False, scale=1 / n, is_half=True)
+    assert rms(target, np.fft.irfft(y.astype(np.clongdouble), n, axis)) <= bound
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+def test_long_real_sequences(session, code):
+    n, tiny = 1 << 11, SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((2, 2, n), code)
+    half = np.empty((2, 2, n // 2 + 1), code.upper())
+    made = transformed(session, x, half, n=n, is_forward=False, scale=0.5, device=tiny)
+    assert [step.kernel.name for step in made.steps][-1] == "fft_split"
+    exact = np.fft.rfft(x.astype(np.longdouble), n).conj() * 0.5
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, exact) <= bound
+    y = random((2, 2, n // 2 - 5), code.upper())
+    target = np.empty((2, 2, n), code)
+    made = transformed(session, y, target, is_forward=True, is_half=True, device=tiny)
+    assert next(step.kernel.name for step in made.steps) == "fft_merge"
+    assert rms(target, np.fft.hfft(y.astype(np.clongdouble), n)) <= bound
+
+
+def test_far_elements(session, monkeypatch):
+    """Distances of 64 bits, in every kind of kernel."""
+    for module in (batch, plans):
+        monkeypatch.setattr(module, "MAX_INDEX_32", 0)
+    tiny = SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    x = random((2, 3, 16), "F")
+    for shape, axis in (((2, 3, 16), 2), ((2, 3, 16), 1), ((2, 3, 41), 2), ((2, 3, 14), 2)):
+        target = np.empty(shape, "F")
+        transformed(session, x, target, axis)
+        exact = np.zeros(shape, "F")
+        exact[..., : min(16, shape[2])] = x[..., : shape[2]]
+        check(target, exact, axis, factor=1.5)
+    for n in (2048, 331):
+        y = random((2, n), "f")
+        half, back = np.empty((2, n // 2 + 1), "F"), np.empty((2, n), "f")
+        transformed(session, y, half, n=n, device=tiny)
+        assert rms(half, np.fft.rfft(y.astype(np.longdouble))) <= ERROR["F"] * np.sqrt(np.log2(n)) * 1.5
+        transformed(session, half, back, is_forward=False, scale=1 / n, is_half=True, device=tiny)
+        assert rms(back, y) <= 2 * ERROR["F"] * np.sqrt(np.log2(n)) * 1.5

@@ -1,0 +1,98 @@
+"""Shipped Specs assemble for every architecture that is claimed, without spills and as they are meant to be.
+
+An eighth of them does here; all of them with OXINP_EVERY_SPEC=1, which takes minutes more.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import oxinp._kernels as kernels_package
+from oxinp._kernels import catalog
+from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.reduce.columns import ColumnsSpec
+from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.columns import ScanColumnsSpec
+from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._ptx.types import bf16
+from tests.kernels.assembled import check_assembled
+from tests.ptx.assembler import sampled
+
+TARGETS = {"sm_80": "7.4", "sm_90": "7.8", "sm_90a": "8.0"}  # with PTX versions that know them
+PORTABLE = "sm_80"  # the target of kernels that are assembled for others, too
+PER_MODULE = 24
+
+
+def renamed(kernel, number, target):
+    name = f"{kernel.name}_{number}"
+    text = kernel.ptx.replace(f" {kernel.name}(", f" {name}(", 1)
+    text = text.replace(f"{kernel.name}_table_", f"{name}_table_")
+    text = re.sub(r"\.version 7\.[0-7]\n", f".version {TARGETS[target]}\n", text, count=1)
+    return kernel.replace(name=name, target=target, ptx=text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shipped_kernels_assemble_cleanly(target):
+    made = [kernel for spec in sampled(catalog.specs()) for kernel in [catalog.make(spec)]]
+    targets = {target, PORTABLE} if target != "sm_90a" else {target}
+    kernels = [renamed(kernel, i, target) for i, kernel in enumerate(made) if kernel.target in targets]
+    modules = [kernels[i : i + PER_MODULE] for i in range(0, len(kernels), PER_MODULE)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(check_assembled, modules))
+
+
+def test_the_check_notices_what_ptxas_mends():
+    kernel = wgmma.make(WgmmaSpec(bf16, bf16))
+    broken = kernel.replace(ptx=kernel.ptx.replace("wgmma.wait_group.sync.aligned 0;", ""))
+    with pytest.raises(AssertionError, match="serialises"):
+        check_assembled([broken])
+
+
+# Families that are assembled by tests of their own.
+ELSEWHERE = {"fft", "lapack"}
+
+
+def test_every_family_is_in_the_catalog():
+    """Every Spec that some `make` in `oxinp._kernels` takes has its family in the catalog."""
+    named = {}
+    for module in pkgutil.walk_packages(kernels_package.__path__, f"{kernels_package.__name__}."):
+        make = getattr(importlib.import_module(module.name), "make", None)
+        if make is not None and module.name.split(".")[2] not in {*ELSEWHERE, "catalog"}:
+            named |= dict.fromkeys(re.findall(r"\w+", inspect.get_annotations(make)["spec"]), module.name)
+    assert named == {spec.__name__: family.__name__ for spec, family in catalog.FAMILIES.items()}
+
+
+def test_shipped_specs_cover_what_planning_can_choose():
+    specs = [*catalog.elementwise_specs(), *catalog.reduce_specs(), *catalog.scan_specs()]
+    assert {type(spec) for spec in catalog.specs()} == set(catalog.FAMILIES)
+    for family in {type(spec) for spec in specs}:
+        own = [spec for spec in specs if type(spec) is family]
+        assert {spec.chain.index_bits for spec in own} == {32, 64}
+        assert {spec.vector for spec in own} >= {1, 2, 4}
+        types = {operand.type for spec in own for operand in spec.chain.inputs}
+        assert types >= {*catalog.TYPES, *catalog.OTHER_TYPES}
+    kinds = {operand.kind for spec in specs for operand in spec.chain.inputs}
+    assert kinds == {"unit", "strided", "outer", "broadcast", "scalar", "index", "transposed", "stepped"}
+    assert {spec.group for spec in specs if type(spec) is RowsSpec} == {1, 2, 4, 8, 16, 32, 256, 1024}
+    assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
+    assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
+    assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
+    parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE, TOTALS, PREFIXED}}
+    for family, expected in parts.items():
+        assert {spec.part for spec in specs if type(spec) is family} == expected
+        assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}
+    assert {(spec.group, spec.unroll) for spec in specs if type(spec) is ScanRowsSpec} >= {
+        (8, 1),
+        (32, 1),
+        (32, 4),
+        (256, 4),
+    }
+    for family in (RowsSpec, ColumnsSpec):
+        assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "max", "argmax", "mean", "moments"}

@@ -1,0 +1,96 @@
+"""Random numbers: NumPy's own streams, in our arrays."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp._core.host import fallback
+from oxinp.random import _api
+from tests.comparator import assert_same
+
+CALLS = (
+    "random(3)",
+    "integers(0, 10, size=4)",
+    "normal(size=(2, 2))",
+    "choice(v, 3, replace=False)",
+    "permutation(v)",
+    "permuted(v)",
+    "standard_normal(4, 'f8', v)",
+    "standard_exponential(4, 'f8', 'zig', v)",
+    "standard_gamma(2.0, 4, 'f8', v)",
+    "random(4, 'f8', v)",
+    "random(out=v)",
+    "shuffle(v)",
+    "shuffle(x=v)",
+    "multivariate_normal(v[:2], s)",
+    "normal(v, 1.0)",
+    "integers(5)",
+)
+
+
+@pytest.mark.usefixtures("offload_threshold")
+@pytest.mark.parametrize("code", CALLS)
+def test_generator(code):
+    results = []
+    for xp in (oxinp, np):
+        names = {"g": xp.random.default_rng(5), "v": xp.arange(4.0), "s": xp.eye(2)}
+        given = eval(f"g.{code}", names)  # noqa: S307 - our own code
+        results.append([given, names["v"], names["g"].integers(1000)])
+    assert_same(*results)
+
+
+def test_results_are_ours():
+    assert type(oxinp.random.default_rng(1).random(3)) is oxinp.ndarray
+    assert type(oxinp.random.rand(3)) is oxinp.ndarray
+    assert type(oxinp.random.RandomState(1).rand(3)) is oxinp.ndarray
+    assert type(oxinp.random.default_rng(1).random()) is float
+
+
+def test_generators_are_numpys_kind():
+    generator = oxinp.random.default_rng(3)
+    assert isinstance(generator, np.random.Generator)
+    assert isinstance(generator, oxinp.random.Generator)
+    assert oxinp.random.default_rng(generator) is generator
+    theirs = np.random.default_rng(3)
+    assert_same(oxinp.random.default_rng(theirs).random(2), np.random.default_rng(3).random(2))
+    assert type(generator.spawn(2)[1]) is type(generator)
+
+
+@pytest.mark.parametrize("make", [lambda xp: xp.random.default_rng(3), lambda xp: xp.random.RandomState(3)])
+def test_pickles(make):
+    ours, numpys = make(oxinp), make(np)
+    ours.normal(size=3), numpys.normal(size=3)
+    twin = pickle.loads(pickle.dumps(ours))  # noqa: S301 - our own bytes
+    assert type(twin) is type(ours)
+    assert_same(twin.normal(size=2), numpys.normal(size=2))
+
+
+def test_the_global_state_is_numpys():
+    oxinp.random.seed(4)
+    ours = [oxinp.random.rand(2), oxinp.random.permutation(5)]
+    np.random.seed(4)  # noqa: NPY002 - what is tested
+    assert_same(ours, [np.random.rand(2), np.random.permutation(5)])  # noqa: NPY002
+
+
+def test_every_out_is_written_back():
+    """A parameter called out that stands in a signature must be found where it is passed by position."""
+    for kind in (np.random.Generator, np.random.RandomState):
+        for name in dir(kind):
+            method = getattr(kind, name)
+            if name.startswith("_") or not callable(method) or "out=" not in (method.__doc__ or "").split("\n\n")[0]:
+                continue
+            entries = _api._MUTATES.get(f"{kind.__name__}.{name}")
+            assert entries is not None, name
+            stated = [parameter.strip() for parameter in method.__doc__.split("(", 1)[1].split(")")[0].split(",")]
+            if "*" in stated:
+                continue
+            position = next(i for i, parameter in enumerate(stated) if parameter.startswith("out"))
+            assert position + ("self" not in stated) in entries
+
+
+def test_positions_are_read_off_signatures():
+    assert fallback.positions(np.sum)["out"] == list(inspect.signature(np.sum).parameters).index("out")
+    assert fallback.positions(np.add) == {"out": 2}

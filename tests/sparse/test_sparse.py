@@ -1,0 +1,89 @@
+"""Sparse arrays: SciPy's own classes, which take our arrays, and functions that give ours."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import oxinp
+from oxinp import sparse
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("offload_threshold")
+DENSE = np.array([[4.0, 0, 1, 0], [0, 3, 0, 0], [1, 0, 2, 5], [0, 0, 0, 6]])
+
+
+def test_classes_are_scipys():
+    for name in ("csr_array", "csc_array", "coo_array", "bsr_array", "dia_array", "dok_array", "lil_array", "sparray"):
+        assert getattr(sparse, name) is getattr(scipy.sparse, name)
+
+
+@pytest.mark.parametrize("name", ["csr_array", "csc_array", "coo_array", "bsr_array", "dia_array", "lil_array"])
+def test_they_are_made_of_our_arrays(name):
+    made = getattr(sparse, name)(oxinp.array(DENSE))
+    assert_same(made.toarray(), DENSE)
+    parts = sparse.csr_array((oxinp.array([1.0, 2.0]), (oxinp.array([0, 1]), oxinp.array([1, 3]))), shape=(2, 4))
+    assert_same(parts.toarray(), np.array([[0, 1.0, 0, 0], [0, 0, 0, 2]]))
+
+
+def test_what_they_are_made_of_may_change_afterwards():
+    data, indices = oxinp.array([1.0, 2.0]), oxinp.array([0, 1])
+    made = sparse.csr_array((data, indices, oxinp.array([0, 1, 2])))
+    data[:] = 7
+    assert_same(made.toarray(), np.diag([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("code", ["A @ x", "x @ A", "A @ X", "X @ A", "A * x", "x * A", "A.dot(x)", "A.multiply(X)"])
+@pytest.mark.parametrize("name", ["csr_array", "csc_array", "coo_array"])
+def test_products_with_our_arrays(code, name):
+    results = []
+    for xp in (oxinp, np):
+        names = {"A": getattr(sparse, name)(DENSE), "x": xp.arange(4.0), "X": xp.arange(16.0).reshape(4, 4)}
+        given = eval(code, names)  # noqa: S307 - our own code
+        results.append(given.toarray() if sparse.issparse(given) else given)
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "/", "<", "//"])
+def test_other_operators_are_refused(operator):
+    """SciPy adds NumPy's own arrays alone to sparse ones."""
+    names = {"A": sparse.csr_array(DENSE), "X": oxinp.ones((4, 4))}
+    with pytest.raises(TypeError, match=r"not supported|unsupported operand"):
+        eval(f"X {operator} A", names)  # noqa: S307 - our own code
+    assert_same(names["A"] + np.asarray(names["X"]), DENSE + 1)
+
+
+def test_functions_give_our_arrays():
+    a = sparse.csr_array(DENSE)
+    b = oxinp.arange(1.0, 5.0)
+    solved = sparse.linalg.spsolve(a.tocsc(), b)
+    assert type(solved) is oxinp.ndarray
+    assert_same(solved, scipy.sparse.linalg.spsolve(a.tocsc(), np.arange(1.0, 5.0)))
+    rows, columns, values = sparse.find(a)
+    assert type(values) is oxinp.ndarray
+    assert_same([rows, columns, values], [np.array(part) for part in scipy.sparse.find(a)])
+    distances, before = sparse.csgraph.shortest_path(oxinp.array(DENSE), return_predecessors=True)
+    expected = scipy.sparse.csgraph.shortest_path(DENSE, return_predecessors=True)
+    assert_same((distances, before), expected)
+    assert type(before) is oxinp.ndarray
+
+
+def test_functions_give_scipys_sparse_arrays():
+    for made in (sparse.eye_array(3), sparse.kron(oxinp.array(DENSE), oxinp.array(DENSE)), sparse.tril(oxinp.eye(3))):
+        assert sparse.issparse(made)
+    diagonals = sparse.diags_array(oxinp.arange(3.0))
+    assert_same(diagonals.toarray(), np.diag(np.arange(3.0)))
+    assert_same(pickle.loads(pickle.dumps(diagonals)).toarray(), np.diag(np.arange(3.0)))  # noqa: S301 - our own bytes
+
+
+def test_solvers_call_back_with_numpys_arrays():
+    seen = []
+    b = oxinp.arange(1.0, 5.0)
+    spd = DENSE @ DENSE.T
+    operator = sparse.linalg.LinearOperator((4, 4), matvec=lambda x: (seen.append(type(x)), spd @ x)[1])
+    found, status = sparse.linalg.cg(operator, b, rtol=1e-12)
+    assert status == 0
+    assert type(found) is oxinp.ndarray
+    assert seen[0] is np.ndarray
+    assert np.allclose(spd @ np.asarray(found), np.arange(1.0, 5.0))
