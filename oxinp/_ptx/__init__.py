@@ -91,7 +91,7 @@ Elementary functions are `oxinp._ptx.math`: ``math.exp(k, x)``.
 Modules: `types`, `isa` (THE INSTRUCTION TABLE), `reference` (what instructions mean), `value`, `compound`, `complex`,
 `builder`, `control`, `memory`, `warp`, `block`, `synchronize`, `cast`, `operations`, `tracer`, `kernel`, `signature`;
 `async_copy`, `mma`, and for Hopper, on a GPU only, `mbarrier` (rings of buffers), `tma`, `tile`, `wgmma`; the
-emulator is `emulate` over `program`, `frame`, `machine`, `space`, `races`, `truths`, `faults`.
+emulator is `emulate`, and inside `emulator`.
 """
 
 import importlib

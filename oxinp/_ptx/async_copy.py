@@ -18,7 +18,7 @@ from oxinp._ptx.value import Value, immediate
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
-    from oxinp._ptx.frame import Array, Frame
+    from oxinp._ptx.emulator.frame import Array, Frame
     from oxinp._ptx.mbarrier import Slot
 
 NUM_BYTES = (4, 8, 16)

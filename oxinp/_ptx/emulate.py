@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oxinp._ptx.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
-from oxinp._ptx.frame import Frame
+from oxinp._ptx.emulator.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
+from oxinp._ptx.emulator.frame import Frame
+from oxinp._ptx.emulator.machine import WARP, Machine
+from oxinp._ptx.emulator.program import Code, CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
+from oxinp._ptx.emulator.space import Memory
 from oxinp._ptx.kernel import Kernel, three_extents
-from oxinp._ptx.machine import WARP, Machine
-from oxinp._ptx.program import Code, CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
-from oxinp._ptx.space import Memory
 from oxinp._ptx.truths import all_of, any_of
 
 __all__ = ["AccessError", "DeadlockError", "DivergenceError", "EmulationError", "Memory", "RaceError", "run"]
@@ -272,7 +272,7 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
     Raises
     ------
     EmulationError
-        The kernel did something that is wrong on the device: see `oxinp._ptx.faults`.
+        The kernel did something that is wrong on the device: see `oxinp._ptx.emulator.faults`.
     """
     extents = three_extents(grid)
     if min(extents) < 1:

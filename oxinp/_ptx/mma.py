@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._ptx import isa
-from oxinp._ptx.faults import DivergenceError
+from oxinp._ptx.emulator.faults import DivergenceError
 from oxinp._ptx.isa import EFFECT, Op, Row
 from oxinp._ptx.memory import Access
 from oxinp._ptx.truths import all_of
@@ -23,7 +23,7 @@ from oxinp._ptx.value import Value
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder
-    from oxinp._ptx.frame import Array, Frame
+    from oxinp._ptx.emulator.frame import Array, Frame
 
 WARP = 32
 _LANES = np.arange(WARP)

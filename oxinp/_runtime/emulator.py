@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._ptx import emulate
-from oxinp._ptx.space import UNALLOCATED
+from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
 from oxinp._runtime.backend import FORKED, NUM_FLAGS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats

@@ -8,7 +8,7 @@ import pytest
 
 from oxinp._ptx import Builder, emulate, tma, wgmma
 from oxinp._ptx.async_copy import AsyncCopies, bulk_load
-from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
+from oxinp._ptx.emulator.faults import AccessError, DivergenceError, RaceError
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer, Rounds
 from oxinp._ptx.mma import load_matrices, multiply
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box

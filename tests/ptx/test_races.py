@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._ptx.races import Epochs, Tracker
+from oxinp._ptx.emulator.races import Epochs, Tracker
 
 NUM_BLOCKS = 3
 LANES_PER_BLOCK = 32
@@ -126,7 +126,7 @@ def test_as_a_search(seed, is_shared):
 
 
 def test_tags_of_all_noted_ranges_once_there_are_too_many(monkeypatch):
-    monkeypatch.setattr("oxinp._ptx.races._MAX_NOTED", 4 * NUM_LANES)
+    monkeypatch.setattr("oxinp._ptx.emulator.races._MAX_NOTED", 4 * NUM_LANES)
     tracker, epochs, lanes = Tracker(CAPACITY), Epochs(1, NUM_BLOCKS, LANES_PER_BLOCK), np.arange(NUM_LANES)
 
     def note(start, *, is_write, lanes=lanes):

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.emulator.races import Epochs
+from oxinp._ptx.emulator.space import Memory, Space
 from oxinp._ptx.kernel import Kernel, param_layout
-from oxinp._ptx.races import Epochs
-from oxinp._ptx.space import Memory, Space
 
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oxinp._ptx.races import Tracker
+from oxinp._ptx.emulator.races import Tracker
 from oxinp._ptx.truths import all_of
 
 Array = npt.NDArray[Any]

@@ -1,22 +1,19 @@
-"""The lanes that run together: their registers, their mask, and what instructions with effects ask of them."""
+"""Lanes in lockstep: who they are, their registers and mask, what they read of themselves, and their warps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oxinp._ptx.atomics import read_modify_write
-from oxinp._ptx.faults import AccessError, DivergenceError, RaceError
-from oxinp._ptx.machine import WARP, Machine
-from oxinp._ptx.space import Fault, Memory, Space, is_contiguous, steps
+from oxinp._ptx.emulator.faults import DivergenceError
+from oxinp._ptx.emulator.machine import WARP, Machine
+from oxinp._ptx.emulator.space import steps
 from oxinp._ptx.truths import all_of, any_of
 
 if TYPE_CHECKING:
     from oxinp._ptx.kernel import Instr, SharedArray, Table
-    from oxinp._ptx.memory import Access
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +30,7 @@ class LoopState:
         self.skipped: Array | None = None
 
 
-class Frame:
+class Lanes:
     """Lanes in lockstep.
 
     A register is an array over the frame's lanes, or of length 1 where all lanes agree; arrays are never written in
@@ -102,6 +99,10 @@ class Frame:
         text = self.instr.text if self.instr is not None else "?"
         return f"kernel {self.machine.kernel.name}, `{text}`"
 
+    def over_lanes(self, values: Array) -> Array:
+        """Broadcast a register to all lanes of the frame."""
+        return values if len(values) == self.num_lanes else np.broadcast_to(values, self.shape)
+
     # -- what the prologue reads
 
     def special(self, register: str) -> Array:
@@ -161,149 +162,6 @@ class Frame:
             address = machine.tables[table.name] = machine.memory.allocate(table.values.nbytes)
             machine.memory.write(address, table.values)
         return np.asarray([address], np.uint64)
-
-    # -- memory
-
-    def over_lanes(self, values: Array) -> Array:
-        """Broadcast a register to all lanes of the frame."""
-        return values if len(values) == self.num_lanes else np.broadcast_to(values, self.shape)
-
-    def locate(self, space: str, address: Array, offset: int = 0) -> Array:
-        """Positions in the space's bytes: (lanes,), or (1,) for one address common to all."""
-        if space == "global":
-            return address.view(np.int64) + (offset - Memory.BASE)
-        machine = self.machine
-        positions = np.add(address, offset, dtype=np.int64)
-        outside = positions.view(np.uint64) >= machine.shared_stride
-        if self.mask is not None:
-            outside = outside & self.mask
-        if any_of(outside):
-            position = int(self.over_lanes(outside).argmax())
-            self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
-        return positions if machine.num_blocks == 1 else positions + self.shared_start
-
-    @property
-    def shared_start(self) -> Array:
-        """Where the shared memory of each lane's block begins."""
-        if self._shared_start is None:
-            self._shared_start = self.machine.shared_start[self.blocks]
-        return self._shared_start
-
-    def space(self, name: str) -> Space:
-        """Memory space by PTX name."""
-        return self.machine.memory if name == "global" else self.machine.shared
-
-    def _address(self, space: str, offset: int) -> int:
-        return offset + Memory.BASE if space == "global" else offset % self.machine.shared_stride
-
-    def fail_access(self, position: int, address: int, what: str) -> NoReturn:
-        """Raise for a bad access by lane number `position` of the frame."""
-        lane = self.describe(self.lanes[position])
-        raise AccessError(f"{self.where()}: {lane}, address {address:#x}: {what}")
-
-    def prepare(
-        self, space_name: str, positions: Array, nbytes: int, *, is_write: bool, is_weak: bool
-    ) -> tuple[Space, Array, Array, bool]:
-        """Check one element of `nbytes` bytes per active lane and note it for race detection.
-
-        Returns
-        -------
-        space : Space
-        positions : int64 array
-            Of the active lanes; of length 1 if all of them read one element.
-        lanes : int64 array
-            The active lanes.
-        contiguous : bool
-        """
-        lanes = self.active
-        if self.mask is not None and len(positions) != 1:
-            positions = positions[self.mask]
-        uniform = len(positions) == 1 and len(lanes) != 1
-        space = self.space(space_name)
-        contiguous = not uniform and is_contiguous(positions, nbytes)
-        try:
-            bounds = space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
-        except Fault as fault:
-            position = int(np.searchsorted(self.lanes, lanes[fault.position]))
-            self.fail_access(position, self._address(space_name, fault.offset), fault.what)
-        if is_weak:
-            if space is not self.machine.memory:
-                bounds = self._inside_block(positions, nbytes, bounds)
-            conflict = space.tracker.note(
-                self.machine.epochs, positions, nbytes, lanes, bounds, is_write=is_write, is_contiguous=contiguous
-            )
-            if conflict is not None:
-                address = self._address(space_name, conflict.offset)
-                other = "several threads" if conflict.other is None else self.describe(conflict.other)
-                raise RaceError(
-                    f"{self.where()}: {conflict.kind} at address {address:#x} by {self.describe(conflict.lane)}; "
-                    f"before, without synchronisation in between, by {other}"
-                )
-        return space, positions, lanes, contiguous
-
-    def _inside_block(self, positions: Array, nbytes: int, bounds: tuple[int, int]) -> tuple[int, int]:
-        """Bounds of positions in shared memory relative to their block: blocks do not see each other's."""
-        machine = self.machine
-        if machine.num_blocks == 1:
-            return bounds
-        low, high = bounds
-        if high - low > machine.shared_stride:
-            inside = positions % machine.shared_stride
-            return int(np.minimum.reduce(inside)), int(np.maximum.reduce(inside)) + nbytes
-        start = low // machine.shared_stride * machine.shared_stride
-        return low - start, high - start
-
-    def load(self, access: Access, address: Array, offset: Array) -> Array:
-        """Elements as (width, lanes) or (width, 1)."""
-        positions = self.locate(access.space, address, int(offset[0]))
-        space, positions, lanes, contiguous = self.prepare(
-            access.space, positions, access.nbytes, is_write=False, is_weak=not access.order
-        )
-        values = space.load(positions, access.type.dtype, access.width, contiguous=contiguous)
-        if access.order.startswith("acquire"):
-            self.machine.epochs.synchronize_grid()
-        if self.mask is None or (len(positions) == 1 and len(lanes) != 1):
-            return values
-        spread = np.zeros((access.width, self.num_lanes), values.dtype)
-        spread[:, self.mask] = values
-        return spread
-
-    def store(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> None:
-        """Store one element per active lane."""
-        positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
-        space, positions, _, contiguous = self.prepare(
-            access.space, positions, access.nbytes, is_write=True, is_weak=not access.order
-        )
-        rows = np.empty((len(values), self.num_lanes), access.type.dtype)
-        for i, value in enumerate(values):
-            rows[i] = value
-        if self.mask is not None:
-            rows = rows[:, self.mask]
-        space.store(positions, rows, contiguous=contiguous)
-        self.machine.num_writes += 1
-
-    def atomic(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> Array:
-        """Read-modify-write, lane after lane; what was there before."""
-        positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
-        dtype = access.type.dtype
-        space, positions, _, _ = self.prepare(access.space, positions, dtype.itemsize, is_write=False, is_weak=False)
-        operands = [self.over_lanes(value) for value in values]
-        if self.mask is not None:
-            operands = [operand[self.mask] for operand in operands]
-        words = space.data.view(dtype)
-        old = read_modify_write(access.atomic, words, positions // dtype.itemsize, operands)
-        self.machine.num_writes += 1
-        if access.order.startswith(("acquire", "acq_rel")):
-            self.machine.epochs.synchronize_grid()
-        if self.mask is None:
-            return old
-        spread = np.zeros(self.shape, dtype)
-        spread[self.mask] = old
-        return spread
-
-    def fence(self) -> None:
-        """Order what this frame did against everything later."""
-        self.machine.epochs.synchronize_grid()
 
     # -- warps
 
@@ -384,53 +242,6 @@ class Frame:
             raise DivergenceError(
                 f"{self.where()}: {self.describe(lane)} reads lane {int(source[warp, column])}, which is not active"
             )
-
-    def synchronize_warps(self) -> None:
-        """Order the memory accesses of the active lanes' warps."""
-        self.machine.epochs.synchronize_warps(np.unique(self.active // WARP))
-
-    def synchronize_blocks(self) -> None:
-        """Order the memory accesses within the blocks of the active lanes."""
-        self.machine.epochs.synchronize_blocks(np.unique(self.active // self.machine.lanes_per_block))
-
-    # -- barriers
-
-    def arrive_barrier(self, number: Array, count: Array | None) -> Array | None:
-        """Count the active lanes in at their block's barrier; a token for `barrier_passed`, None if it opened."""
-        machine = self.machine
-        machine.num_writes += 1
-        if count is None and len(number) == 1 and self.is_everyone:
-            machine.epochs.synchronize_blocks(slice(None))
-            return None
-        numbers = self.over_lanes(number)
-        tokens = np.zeros(self.shape, np.int64)
-        blocks = self.blocks
-        for value in np.unique(numbers):
-            here = numbers == value
-            arrived, generation = machine.barrier(int(value))
-            tokens[here] = generation[blocks[here]]
-            arrived += np.bincount(blocks[here], minlength=len(arrived))
-            expected = machine.block_threads if count is None else int(self.over_lanes(count)[here][0])
-            if any_of(arrived > expected):
-                raise DivergenceError(f"{self.where()}: more threads arrive than the {expected} this barrier expects")
-            opened = np.flatnonzero(arrived == expected)
-            arrived[opened] = 0
-            generation[opened] += 1
-            if len(opened):
-                machine.epochs.synchronize_blocks(opened)
-        return tokens
-
-    def barrier_passed(self, token: Array | None, number: Array) -> Array:
-        """Which lanes' barrier has opened since they arrived."""
-        if token is None:
-            return np.ones(self.shape, np.bool_)
-        numbers = self.over_lanes(number)
-        passed = np.zeros(self.shape, np.bool_)
-        blocks = self.blocks
-        for value in np.unique(numbers):
-            here = numbers == value
-            passed[here] = self.machine.barrier(int(value))[1][blocks[here]] != token[here]
-        return passed
 
 
 def _unravel(number: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:

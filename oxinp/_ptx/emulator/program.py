@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oxinp._ptx.frame import Frame, LoopState
+from oxinp._ptx.emulator.frame import Frame
+from oxinp._ptx.emulator.lanes import LoopState
 from oxinp._ptx.isa import EFFECT, WAIT
 from oxinp._ptx.kernel import Block, If, Instr, Kernel, Leave, Node
 from oxinp._ptx.truths import all_of, any_of
