@@ -203,20 +203,24 @@ def means(cases):
     ]
 
 
-def line(row, peers):
-    """Return one line of the table."""
+def line(row, peers, *, quick=False):
+    """Return one line of the table; of toy sizes (`quick`) only who ran."""
 
     def cell(name, m):
         if name in row.errors:
             return "error"
         if m is None:
             return "-"
+        if quick:
+            return "runs"
         host = "" if m.host_us is None or row.unit == "us" else f" (+{m.host_us:.1f} us)"
         return f"{m.value:.4g} {row.unit}{host}"
 
     verdict = {True: "pass", False: "MISS", None: "not judged"}
     cells = [f"{row.name:<64}", f"{cell('oxinp', row.ours):>22}"]
     cells += [f"{cell(peer, row.peers.get(peer)):>22}" for peer in peers]
+    if quick:
+        return " ".join(cells)
     cells += [f"{row.ratios[peer]:>10.2f}" if peer in row.ratios else f"{'-':>10}" for peer in peers]
     cells.append(f"{100 * row.share:>6.1f} %" if row.share is not None else f"{'-':>8}")
     cells.append("; ".join(f"{text}: {verdict[holds]}" for text, holds in row.judged))
@@ -237,11 +241,19 @@ def load_all(names):
     return running
 
 
+def pattern(text):
+    """Return a compiled regular expression, for `argparse`."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+
+
 def parse(argv):
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.compare", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--peers", default="cupy,torch,jax,numpy", help="libraries beside oxinp (default: %(default)s)")
-    parser.add_argument("--filter", default="", metavar="REGEX", help="cases whose name matches")
+    parser.add_argument("--filter", default="", type=pattern, metavar="REGEX", help="cases whose name matches")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything measured")
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE", help="a baseline written by --json")
     parser.add_argument("--fail-above", type=float, default=1.05, help="worst allowed slowdown (default: %(default)s)")
@@ -267,10 +279,11 @@ def main(argv=None):
 
     peers = [side.name for side in running if side.name != "oxinp"]
     header = [f"{'case':<64}", f"{'oxinp':>22}", *(f"{peer:>22}" for peer in peers)]
-    print(*header, *(f"{peer + '/ours':>10}" for peer in peers), f"{'share':>8}", "must")
+    measured = [*(f"{peer + '/ours':>10}" for peer in peers), f"{'share':>8}", "must"]
+    print(*header, *([] if options.quick else measured))
     cases, failed = {}, False
     for name, case, params in discover(quick=options.quick):
-        if not re.search(options.filter, name):
+        if not options.filter.search(name):
             continue
         rounds = 1 if options.quick else options.rounds
         verify = options.verify or options.quick
@@ -278,12 +291,13 @@ def main(argv=None):
             for side in running:
                 stack.enter_context(side.measuring())
             row = run_case(name, case, params, running, bandwidth, rounds=rounds, verify=verify)
-        print(line(row, peers), flush=True)
+        print(line(row, peers, quick=options.quick), flush=True)
         for side_name, error in (row.errors | row.left_out).items():
             print(f"    {side_name}: {error}", flush=True)
         failed = failed or "oxinp" in row.errors
         cases[name] = as_json(row)
-    print("", *means(cases), sep="\n")
+    if not options.quick:
+        print("", *means(cases), sep="\n")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"meta": meta, "cases": cases}, indent=1) + "\n")

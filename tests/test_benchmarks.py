@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -40,6 +41,27 @@ def test_filter_and_rounds(capsys):
     printed = capsys.readouterr().out
     assert "host_path.Small[operation=add]" in printed
     assert "elementwise" not in printed
+
+
+def test_toy_sizes_are_not_judged(capsys):
+    assert compare.main(["--quick", "--peers", "numpy", "--filter", r"host_path\.Small\[operation=add"]) == 0
+    printed = capsys.readouterr().out
+    (case,) = (line for line in printed.splitlines() if line.startswith("host_path.Small[operation=add]"))
+    assert case.split()[1:] == ["runs", "runs"]
+    assert not re.search("pass|MISS|judged|ours", printed)
+
+
+def test_a_bad_filter_is_told_without_a_traceback(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        compare.main(["--filter", "("])
+    assert "'(' is no regular expression" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sides.load("oxinp").backend == "cuda", reason="there is a device")
+def test_asv_takes_no_host_times_for_device_times():
+    case, params = QUICK["elementwise.Norm[n=20000]"]
+    with pytest.raises(NotImplementedError):
+        case.setup(*params)
 
 
 def test_table(tmp_path):

@@ -203,9 +203,6 @@ def test_imports_point_downward(name, path):
 CIRCLES = [
     {"oxinp.cuda.event", "oxinp.cuda.stream"},
     {f"oxinp._runtime.{name}" for name in ("backend", "cuda", "here", "memory", "pool", "stock", "timeline")},
-    {"oxinp._kernels.choice", "oxinp._kernels.problem"},
-    {f"oxinp._kernels.gemm_{name}" for name in ("any", "cut", "panel", "units")},
-    {f"oxinp._kernels.native_{name}" for name in ("checked", "parts", "spec", "warpgroups", "warps")},
 ]
 
 

@@ -160,17 +160,18 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "statistics",
         native="bincount histogram mean nanmean nanstd nanvar std var",
-        composed="average corrcoef cov ptp",
-        host="correlate digitize histogram2d histogram_bin_edges histogramdd",
+        composed="average corrcoef cov digitize ptp",
+        host="correlate histogram2d histogram_bin_edges histogramdd",
     ),
+    CoverageRow("median", "statistics", COMPOSED, _OVERWRITE),
     *[
         CoverageRow(name, "statistics", HOST, _OVERWRITE)
-        for name in ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
+        for name in ("nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
     ],
     *_rows(
         "sets",
-        composed="unique unique_all unique_counts unique_inverse unique_values",
-        host="intersect1d isin setdiff1d setxor1d union1d",
+        composed="intersect1d isin setdiff1d union1d unique unique_all unique_counts unique_inverse unique_values",
+        host="setxor1d",
     ),
     CoverageRow("in1d", "sets", HOST, until="2.3"),
     *_rows(

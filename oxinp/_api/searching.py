@@ -109,6 +109,23 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     return sorts.searchsorted(array, values, is_right=side == "right")
 
 
+@implements("digitize")
+def digitize(x: Any, bins: Any, right: Any = False) -> Any:
+    """See `numpy.digitize`."""
+    array, edges = as_ours(x), as_ours(bins)
+    if array._layout.dtype.kind == "c" or edges._layout.ndim != 1 or edges._layout.size < 2:
+        raise Unsupported("what NumPy refuses, or edges that have no direction")
+    before, behind = (view(edges, lambda seen, part=part: seen[part]) for part in (slice(None, -1), slice(1, None)))
+    rises = bool(ufuncs.UFUNC_OBJECTS["less_equal"](before, behind).all())
+    if not rises and not bool(ufuncs.UFUNC_OBJECTS["greater_equal"](before, behind).all()):
+        raise Unsupported("what NumPy refuses")
+    side = "left" if right else "right"
+    if rises:
+        return searchsorted(edges, array, side)
+    places = searchsorted(view(edges, lambda seen: seen[::-1]), array, side)
+    return ufuncs.UFUNC_OBJECTS["subtract"](edges._layout.size, places)
+
+
 @implements("argmax")
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
     """See `numpy.argmax`."""

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.manipulation import concatenate
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.ops.sort import Unique
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.manipulation.shape import ravel
+from oxinp._core.ops import gather
+from oxinp._core.ops.index import getitem
+from oxinp._core.ops.sort import Unique, check_placement, searchsorted, sort
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 
 def _distinct(a: Any, *, with_places: bool, equal_nan: bool) -> Unique:
@@ -70,6 +76,48 @@ def unique_all(x: Any, /) -> Any:
     """See `numpy.unique_all`."""
     found = _distinct(x, with_places=True, equal_nan=False)
     return _result("unique_all")(found.values, found.index, found.inverse, found.counts)
+
+
+@implements("isin")
+def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *, kind: Any = None) -> Any:
+    """See `numpy.isin`: every element is searched among the sorted ones."""
+    del assume_unique
+    if kind is not None:
+        raise Unsupported("a table")
+    array, tested = as_ours(element), as_ours(test_elements)
+    if not array._layout.ndim or not tested._layout.size:
+        raise Unsupported("a scalar, or nothing to look for")
+    dtype = np.result_type(array._layout.dtype, tested._layout.dtype)
+    array, tested = (astype(x, dtype, copy_wanted=False) for x in (array, tested))
+    check_placement(array, tested)
+    among = sort(tested, None)
+    places = UFUNC_OBJECTS["minimum"](searchsorted(among, array, is_right=False), among._layout.size - 1)
+    found = gather.take(among, places)
+    return UFUNC_OBJECTS["not_equal" if invert else "equal"](found, array)
+
+
+@implements("union1d")
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """See `numpy.union1d`."""
+    return unique(concatenate((as_ours(ar1), as_ours(ar2)), axis=None))
+
+
+@implements("setdiff1d")
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
+    """See `numpy.setdiff1d`."""
+    array = ravel(as_ours(ar1)) if assume_unique else unique(as_ours(ar1))
+    return gather.select(array, isin(array, ar2, invert=True))
+
+
+@implements("intersect1d")
+def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: Any = False) -> Any:
+    """See `numpy.intersect1d`."""
+    if return_indices:
+        raise Unsupported("indices")
+    arrays = [ravel(as_ours(x)) if assume_unique else unique(as_ours(x)) for x in (ar1, ar2)]
+    together = sort(concatenate(arrays))
+    first, second = getitem(together, slice(None, -1)), getitem(together, slice(1, None))
+    return gather.select(first, UFUNC_OBJECTS["equal"](first, second))
 
 
 @cache

@@ -106,6 +106,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("fft.rfftfreq", COMPOSED),
         _row("lib.stride_tricks.as_strided", NATIVE),
         _row("lib.stride_tricks.sliding_window_view", NATIVE),
+        *_native("linalg", "cholesky det inv qr slogdet solve"),
         _row("linalg.cross", COMPOSED),
         _row("linalg.diagonal", NATIVE),
         _row("linalg.matmul", COMPOSED),
@@ -127,6 +128,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
         _row("scipy.fft.rfftfreq", COMPOSED),
+        _row("scipy.linalg.solve_triangular", NATIVE),
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),

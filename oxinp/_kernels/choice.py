@@ -17,12 +17,8 @@ MIN_TUNED_NBYTES = 1 << 22
 """Of what only moves bytes: below, launches take longer than the work, and nothing is asked."""
 
 
-class Device(Protocol):
-    """What planning needs to know of a device."""
-
-    @property
-    def num_sms(self) -> int:
-        """Streaming multiprocessors."""
+class Limits(Protocol):
+    """What of a device decides which kernels there are."""
 
     @property
     def cc(self) -> tuple[int, int]:
@@ -31,6 +27,14 @@ class Device(Protocol):
     @property
     def max_shared_nbytes(self) -> int:
         """Most shared memory of a block."""
+
+
+class Device(Limits, Protocol):
+    """What planning needs to know of a device."""
+
+    @property
+    def num_sms(self) -> int:
+        """Streaming multiprocessors."""
 
     def tuned(self, choice: Choice, /) -> Mapping[str, Any] | None:
         """Fields of the answer that was measured to be best here, None where nothing near was measured."""

@@ -7,9 +7,7 @@ on the nest, never on the shape.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-from oxinp._ptx.frozen import Frozen
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
 
-class Nest(Frozen):
+class Nest(NamedTuple):
     """Loops, outermost first, over elements that operands address by strides.
 
     Attributes

@@ -82,7 +82,9 @@ class Launch(NamedTuple):
 
     def on(self, places: Mapping[str, Argument]) -> Launch:
         """Return the launch with buffers at places in others."""
-        return self._replace(arguments=tuple(argument.on(places) for argument in self.arguments))
+        kernel, grid, arguments, constants, work = self
+        moved = tuple([argument.on(places) if argument.buffer in places else argument for argument in arguments])
+        return Launch(kernel, grid, moved, constants, work)
 
 
 class Fill(NamedTuple):
@@ -157,7 +159,7 @@ class Plan(Frozen):
 
     def on(self, **places: Argument) -> tuple[Step, ...]:
         """Return the steps with buffers, by their names, at places in others."""
-        return tuple(step.on(places) for step in self.steps)
+        return tuple([step.on(places) for step in self.steps])
 
 
 @cache

@@ -169,21 +169,18 @@ class Frame:
         return values if len(values) == self.num_lanes else np.broadcast_to(values, self.shape)
 
     def locate(self, space: str, address: Array, offset: int = 0) -> Array:
-        """Positions in the space's bytes: (lanes,), or (1,) for one global address common to all."""
-        positions = address.astype(np.int64)
-        if offset:
-            positions += offset
+        """Positions in the space's bytes: (lanes,), or (1,) for one address common to all."""
         if space == "global":
-            positions -= Memory.BASE
-            return positions
+            return address.view(np.int64) + (offset - Memory.BASE)
         machine = self.machine
+        positions = np.add(address, offset, dtype=np.int64)
         outside = positions.view(np.uint64) >= machine.shared_stride
         if self.mask is not None:
             outside = outside & self.mask
         if any_of(outside):
             position = int(self.over_lanes(outside).argmax())
             self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
-        return positions + self.shared_start
+        return positions if machine.num_blocks == 1 else positions + self.shared_start
 
     @property
     def shared_start(self) -> Array:
@@ -259,9 +256,8 @@ class Frame:
     def load(self, access: Access, address: Array, offset: Array) -> Array:
         """Elements as (width, lanes) or (width, 1)."""
         positions = self.locate(access.space, address, int(offset[0]))
-        nbytes = access.type.nbytes * access.width
         space, positions, lanes, contiguous = self.prepare(
-            access.space, positions, nbytes, is_write=False, is_weak=not access.order
+            access.space, positions, access.nbytes, is_write=False, is_weak=not access.order
         )
         values = space.load(positions, access.type.dtype, access.width, contiguous=contiguous)
         if access.order.startswith("acquire"):
@@ -275,9 +271,8 @@ class Frame:
     def store(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> None:
         """Store one element per active lane."""
         positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
-        nbytes = access.type.nbytes * access.width
         space, positions, _, contiguous = self.prepare(
-            access.space, positions, nbytes, is_write=True, is_weak=not access.order
+            access.space, positions, access.nbytes, is_write=True, is_weak=not access.order
         )
         rows = np.empty((len(values), self.num_lanes), access.type.dtype)
         for i, value in enumerate(values):

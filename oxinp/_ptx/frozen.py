@@ -76,6 +76,12 @@ class Frozen:
         if not kwargs and len(args) == len(fields):
             vars(self).update(zip(fields, args, strict=True))
             return
+        if not kwargs and len(args) < len(fields):
+            own = vars(self)
+            own.update(self._defaults)
+            own.update(zip(fields, args, strict=False))
+            if len(own) == len(fields):
+                return
         values = {**self._defaults, **dict(zip(fields, args, strict=False)), **kwargs}
         is_doubtful = len(args) > len(fields) or (args and not kwargs.keys().isdisjoint(fields[: len(args)]))
         if is_doubtful or values.keys() != self._names:

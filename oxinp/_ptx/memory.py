@@ -6,6 +6,7 @@ elements; `pred` elements are one byte in memory.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from oxinp._ptx import isa
@@ -54,6 +55,11 @@ class Access(Frozen):
     width: int
     order: str
     atomic: str = ""
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of one access."""
+        return self.type.nbytes * self.width
 
 
 def _load(frame: Any, op: Op, address: Any, offset: Any) -> Any:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._api import philox
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
@@ -26,6 +25,8 @@ from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.ops import draws
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp._runtime.forking import free_in_children
+from oxinp.random import philox
 from oxinp.random.philox import Philox4x32
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
@@ -103,7 +104,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 
     def __init__(self, bit_generator: Any) -> None:
         super().__init__(bit_generator)
-        self._mutex = threading.RLock()
+        self._mutex = free_in_children(threading.RLock())
 
     @property
     def bit_generator(self) -> Any:

@@ -264,7 +264,7 @@ def splits(monkeypatch):
     """Let f32 and c64 products of 40 and more be planned as on Hopper, without the tensor cores' part; the plans."""
     plans, original = [], kernels.plan_fp16x2
 
-    def plan_fp16x2(shape, depth, a, b, device):
+    def plan_fp16x2(shape, depth, a, b, device, _):
         hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper)
         if plan is not None:
@@ -343,7 +343,7 @@ def residues(monkeypatch):
     """Let f64 and c128 products of 40 and more be planned as on Hopper; the plans made."""
     plans, original = [], kernels.plan_ozaki
 
-    def plan_ozaki(shape, depth, a, b, device, workspace):
+    def plan_ozaki(shape, depth, a, b, device, workspace, _):
         hopper = device.replace(cc=(9, 0))
         plan = original(shape, depth, a, b, hopper, workspace)
         plans.append(plan)

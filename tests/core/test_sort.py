@@ -124,3 +124,41 @@ def test_unique_functions(stats):
         assert_same(found[0] + 0, expected[0] + 0)
     assert_same(np.unique_values(ours) + 0, numpy.sort(numpy.unique_values(x)) + 0)
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "bhiqBHILefd")
+def test_median(code, stats):
+    rng = numpy.random.default_rng(5)
+    x = (rng.standard_normal((7, 8, 5)) * 100).astype(code)
+    ours = np.asarray(x)
+    for axis in (None, 0, 1, -1):
+        assert_same(np.median(ours, axis), numpy.median(x, axis))
+    assert_same(np.median(ours[:6]), numpy.median(x[:6]))
+    if code in "efd":
+        x[3, 4, 2] = numpy.nan
+        for axis in (None, 0, 1, -1):
+            assert_same(np.median(np.asarray(x), axis), numpy.median(x, axis))
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "bhilBHILefdFD")
+def test_sets(code, stats):
+    x, y = values(code, (20, 10)), numpy.concatenate([values(code, 30)[:5], numpy.array([100, 7]).astype(code)])
+    ours, others = np.asarray(x), np.asarray(y)
+    for options in ({}, {"invert": True}):
+        assert_same(np.isin(ours, others, **options), numpy.isin(x, y, **options))
+    for name in ("union1d", "setdiff1d", "intersect1d"):
+        with numpy.errstate(invalid="ignore"):
+            assert_same(getattr(np, name)(ours, others) + 0, getattr(numpy, name)(x, y) + 0)
+    assert not fallbacks(stats)
+
+
+def test_digitize(stats):
+    x = values("d", (6, 50))
+    for bins in ([0.0, 3, 3, 9], [9.0, 4, 1], numpy.linspace(0, 20, 9)):
+        for right in (False, True):
+            ours = np.digitize(np.asarray(x), np.asarray(bins), right)
+            assert_same(ours, numpy.digitize(x, bins, right))
+    assert not fallbacks(stats)
+    with pytest.raises(ValueError, match="monoton"):
+        np.digitize(np.asarray(x), [1.0, 3, 2])

@@ -8,6 +8,7 @@ import scipy.linalg
 
 import oxinp as np
 from oxinp._core.ops.triangular import Triangle, solve_triangular
+from oxinp.scipy import linalg
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -140,3 +141,16 @@ def test_nothing_to_solve_for():
     found = solve_triangular(np.eye(3), np.zeros((3, 0)), Triangle())
     expected = scipy.linalg.solve_triangular(numpy.eye(3), numpy.zeros((3, 0)))
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+
+
+def test_scipys_name(stats):
+    rng = numpy.random.default_rng(8)
+    a, b = well_conditioned(rng, "d", 9, 9), draw(rng, "d", 9)
+    ours = linalg.solve_triangular(np.asarray(a), np.asarray(b), trans="T", lower=True, overwrite_b=True)
+    numpy.testing.assert_allclose(ours, scipy.linalg.solve_triangular(a, b, trans="T", lower=True), rtol=1e-12)
+    assert not set(stats().fallbacks) - {"__array__"}
+    b[3] = numpy.nan
+    expected = outcome(scipy.linalg.solve_triangular, a, b)
+    assert outcome(linalg.solve_triangular, np.asarray(a), np.asarray(b)) == expected
+    found = linalg.solve_triangular(np.asarray(a), np.asarray(b), check_finite=False)
+    assert numpy.isnan(numpy.asarray(found)).any()

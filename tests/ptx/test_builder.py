@@ -1,6 +1,7 @@
 """Recording kernels: what is refused, and what the recorded kernel says about itself."""
 
 import ctypes
+import gc
 import struct
 import time
 
@@ -10,6 +11,7 @@ import pytest
 from oxinp._ptx import Builder, In, InOut, Out, kernel
 from oxinp._ptx.kernel import param_layout
 from oxinp._ptx.types import bf16, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
+from oxinp._ptx.value import immediate
 from tests.comparator import assert_same
 from tests.ptx.launch import launch
 
@@ -322,6 +324,44 @@ def test_a_simple_kernel_is_built_in_a_millisecond():
         build()
         durations.append(time.thread_time() - start)
     assert min(durations) < 1e-3
+
+
+def nested_kernel():
+    k = Builder("nested", block=32)
+    x, tile = k.pointer("x", f32), k.shared(f32, 32)
+    total = k.var(0, f32)
+    with k.range(k.const(0, u32), 3) as i, k.when(k.tid < 16):
+        k.continue_if(i == 1)
+        tile[k.tid] = k.bitcast(k.tid + i, f32)
+        k.barrier()
+        total += tile[k.tid ^ 1]
+    x[k.tid] = total
+    return k.build()
+
+
+def test_what_nobody_holds_leaves_nothing_to_the_garbage_collector():
+    nested_kernel()
+    gc.collect()
+    gc.disable()
+    try:
+        kernel = nested_kernel()
+        assert "bra" in kernel.ptx
+        del kernel
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_constants_are_shared_but_for_the_signs_of_zeros():
+    one, plus, minus = immediate(1.0, f32), immediate(0.0, f32), immediate(-0.0, f32)
+    assert immediate(1.0, f32) is one
+    assert immediate(1, f32).text == one.text
+    assert plus.text == "0f00000000"
+    assert minus.text == "0f80000000"
+    assert immediate(1, i32) is not immediate(1, u32)
+    assert immediate(float("nan"), f32).text == "0f7FC00000"
+    with pytest.raises(TypeError):
+        immediate(1.0, i32)
 
 
 # -- the decorator

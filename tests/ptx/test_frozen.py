@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.frozen import Frozen, deferred
 
 
 class Point(Frozen):
@@ -60,3 +60,22 @@ def test_a_copy_with_changes_leaves_the_rest():
 def test_repr_and_pickle():
     assert repr(Weighted(1, 2)) == "Weighted(x=1, y=2)"
     assert pickle.loads(pickle.dumps(Point(1, 2))) == Point(1, 2)  # noqa: S301 - its own
+
+
+class Report(Frozen):
+    title: str
+    text: str = deferred()
+
+
+def test_a_deferred_field_is_made_when_it_is_first_read():
+    asked = []
+    report = Report("a", lambda record: asked.append(record) or record.title * 2)
+    assert not asked
+    assert (report.text, report.text) == ("aa", "aa")
+    assert asked == [report]
+    assert report.replace(title="b").text == "aa"
+    assert Report("a", "given").text == "given"
+    with pytest.raises(AttributeError, match="immutable"):
+        report.text = "other"
+    with pytest.raises(TypeError, match="fields title, text"):
+        Report("a")

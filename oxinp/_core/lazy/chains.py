@@ -25,6 +25,7 @@ from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
+    from oxinp._ptx.types import Type
     from oxinp._runtime.memory import Buffer
 
 
@@ -73,9 +74,8 @@ def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executab
     planner = structure.plans.get(key)
     if planner is None:
         module = importlib.import_module(ELEMENTWISE)
-        types = [DEVICE_TYPES[np.dtype(kind)] for kind in structure.kinds]
         planner = structure.plans[key] = module.Elementwise(
-            list(zip(types, structure.are_arrays, strict=True)),
+            input_types(structure),
             instructions(structure),
             [(number, DEVICE_TYPES[dtype]) for number, dtype in key],
         )
@@ -102,6 +102,17 @@ def inputs(graph: Graph) -> tuple[Any, ...]:
     return tuple(
         [operand(entry) if isinstance(entry, Layout) else ScalarOperand(DEVICE_TYPES[entry]) for entry in graph.leaves]
     )
+
+
+def input_types(structure: Structure) -> list[tuple[Type, bool]]:
+    """Return of every leaf the type, and whether it is an array."""
+    types = [DEVICE_TYPES[np.dtype(kind)] for kind in structure.kinds]
+    return list(zip(types, structure.are_arrays, strict=True))
+
+
+def arrays(graph: Graph) -> list[Operand]:
+    """Return the graph's leaves that are arrays as kernel operands."""
+    return [operand(entry) for entry in graph.leaves if isinstance(entry, Layout)]
 
 
 def operand(layout: Layout) -> Operand:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import LOCK
+from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import scalar
 from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.op import BoundOp, Op, bind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,6 +111,7 @@ class Product:
         "is_turned",
         "layout",
         "left",
+        "operands",
         "right",
         "run",
         "settings",
@@ -120,7 +122,8 @@ class Product:
         self.version = config.version
         self.settings = (config.matmul, config.matmul_workspace)
         self.left, self.right = left, right
-        self.dtype = dtype or np.matmul.resolve_dtypes((left.dtype, right.dtype, None))[-1]
+        self.dtype = dtype or _result_dtype(left.dtype, left.dtype.num, right.dtype, right.dtype.num)
+        self.operands: tuple[Matrices, Matrices] | None = None
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
         self.bound = BoundOp(MATMUL, (leaf(left), leaf(right)), (self.layout,), self)
@@ -134,7 +137,7 @@ class Product:
             self.run = self._zeros
         elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
             self.run = self._vectors if dtype is None and left.dtype in DEVICE_TYPES else self._cast
-        elif left.dtype != right.dtype or self.dtype not in (left.dtype, *_loops(left.dtype)):
+        elif left.dtype != right.dtype or (self.dtype != left.dtype and self.dtype not in _loops(left.dtype)):
             self.run = self._cast
         elif not (_is_readable(left) and _is_readable(right)):
             self.run = self._copied
@@ -182,12 +185,14 @@ class Product:
         return wrap_result(value)
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
-        batch = self.layout.shape[:-2]
-        left, right = (
-            _planner().Matrices(_type_of(x.dtype), x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
-            for x in (self.left, self.right)
-        )
-        return left, right
+        if self.operands is None:
+            batch, make = self.layout.shape[:-2], _planner().Matrices
+            left, right = [
+                make(_type_of(x.dtype), x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
+                for x in (self.left, self.right)
+            ]
+            self.operands = left, right
+        return self.operands
 
     def planned(self, epilogue: Epilogue | None = None) -> Plan | None:
         """The launches on faster units, if there are such; with an epilogue, one that has the sums of those without."""
@@ -318,6 +323,14 @@ def _loops(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
     return WIDENED.get(dtype, (FLOAT32,) if dtype.name in MULTIPLIED_BITS else ())
 
 
+@cache
+def _result_dtype(left: np.dtype[Any], left_num: int, right: np.dtype[Any], right_num: int) -> np.dtype[Any]:
+    """Ask NumPy; the numbers tell dtypes apart that are equal and have scalar types of their own."""
+    del left_num, right_num
+    dtype: np.dtype[Any] = np.matmul.resolve_dtypes((left, right, None))[-1]
+    return dtype
+
+
 def _type_of(dtype: np.dtype[Any]) -> Type:
     """As what elements are read: bools as the bytes 0 and 1 that they are."""
     if dtype not in DEVICE_TYPES:
@@ -336,6 +349,8 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     a, b = left.shape, right.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
         _let_raise(np.matmul, left, right)
+    if len(a) == len(b) == 2:
+        return (a[0], b[1]), a[1]
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:

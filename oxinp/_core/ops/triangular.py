@@ -96,12 +96,12 @@ def _copied(source: Layout, target: Layout) -> Plan:
 def _solved(matrices: Matrices, move: int, triangle: Triangle, x: Layout) -> Plan:
     """The launches that solve in place."""
     blas3 = importlib.import_module("oxinp._kernels.blas3.plan")
-    panel = importlib.import_module("oxinp._kernels.gemm.multistage.panel")
+    panel = importlib.import_module("oxinp._kernels.gemm.operand")
     form = panel.Form(panel.TRIANGULAR, triangle.is_lower, triangle.has_unit_diagonal)
     if triangle.trans:
         matrices, form = blas3.transposed(matrices, form, is_conjugated=triangle.trans == 2)
     *batch, rows, columns = x.shape
-    system = blas3.System(
+    system = blas3.TriangularSystem(
         (rows, columns), matrices, form, True, columns, x.alignment, math.prod(batch), move, rows * columns
     )
     plan: Plan = blas3.plan_solve(system, device().capability)

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.building import LOCK
-from oxinp._core.lazy.chains import inputs, instructions, operand
+from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -58,21 +58,18 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
     target = bound.layouts[0] if target is None else target
-    kept = [axis for axis in range(len(graph.shape)) if axis not in wanted.axes]
     output = operand(target)
-    if target.ndim != len(kept):  # keepdims
-        output = type(output)(output.type, tuple([output.strides[axis] for axis in kept]), output.alignment)
-    plan: Plan = importlib.import_module("oxinp._kernels.reduce.plan").plan(  # which only who reduces pays for
-        graph.shape,
-        wanted.axes,
-        inputs(graph),
-        instructions(graph),
-        graph.result,
-        wanted.op,
-        output,
-        device().capability,
-        mask=wanted.mask,
-    )
+    if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
+        kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
+        output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
+    structure = graph.structure
+    key = ("reduction", wanted.op, wanted.mask, target.dtype)
+    planner = structure.plans.get(key)
+    if planner is None:
+        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
+        own = instructions(structure), structure.result, wanted.op, output.type, wanted.mask
+        planner = structure.plans[key] = module.Reduction(input_types(structure), *own)
+    plan: Plan = planner.plan(graph.shape, wanted.axes, arrays(graph), output, device().capability)
     return plan
 
 

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.building import LOCK
-from oxinp._core.lazy.chains import inputs, instructions, operand
+from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -52,16 +52,14 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
 
 
 def _planned(graph: Graph, wanted: Scanned, target: Layout) -> Plan:
-    plan: Plan = importlib.import_module("oxinp._kernels.scan.plan").plan(  # which only who scans pays for
-        graph.shape,
-        wanted.axis,
-        inputs(graph),
-        instructions(graph),
-        graph.result,
-        wanted.op,
-        operand(target),
-        device().capability,
-    )
+    structure = graph.structure
+    key = ("scan", wanted.op)
+    planner = structure.plans.get(key)
+    if planner is None:
+        module = importlib.import_module("oxinp._kernels.scan.plan")  # which only who scans pays for
+        own = instructions(structure), structure.result, wanted.op
+        planner = structure.plans[key] = module.Scan(input_types(structure), *own)
+    plan: Plan = planner.plan(graph.shape, wanted.axis, arrays(graph), operand(target), device().capability)
     return plan
 
 

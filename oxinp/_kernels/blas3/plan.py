@@ -34,6 +34,7 @@ def plan_rank_k(
     is_hermitian: bool = False,
     is_mirrored: bool = False,
     epilogue: Epilogue | None = None,
+    c_strides: tuple[int, ...] | None = None,
 ) -> Plan:
     """Return the plan of one triangle of A A^T (syrk), or of A A^H (herk).
 
@@ -53,6 +54,8 @@ def plan_rank_k(
     is_mirrored : bool
         The other triangle is stored too, as the mirror image; else nothing is stored there.
     epilogue : Epilogue, optional
+    c_strides : tuple of int, optional
+        Of C, in elements, the last one 1; in C order unless given.
     """
     *batch, rows, columns = a.strides
     transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
@@ -61,6 +64,7 @@ def plan_rank_k(
         c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
         is_mirrored_out=is_mirrored,
         epilogue=epilogue,
+        c_strides=c_strides,
     )
     product = select.plan(shape, depth, a, transpose, a.type, a.type, device, variant)
     assert product is not None

@@ -6,6 +6,7 @@ at the origin, moves it along the loops of the nest, and loads and stores there.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.nest import Nest, magic
@@ -122,12 +123,20 @@ class Chain(Frozen):
         """Type of loop indices and of distances in elements."""
         return i32 if self.index_bits == 32 else i64
 
+    @cached_property
+    def moves(self) -> tuple[tuple[Sequence[int], bool], ...]:
+        """Of every operand but scalars the loops whose strides are parameters, and whether a shift is one."""
+        return tuple([(x.stride_loops(self.ndim), x.is_shifted) for x in self.operands if x.kind != SCALAR])
+
     def constants(self, nest: Nest) -> tuple[int, ...]:
-        """Values of the parameters that `BoundChain` declares: operands in order, each its strides, then its shift."""
+        """Values of the parameters that `BoundChain` declares: operands in order, each its strides, then its shift.
+
+        The nest's operands are the chain's, without scalars.
+        """
         values: list[int] = []
-        for spec, strides, shift in zip(self.operands, nest.strides, nest.shifts, strict=True):
-            values += [strides[loop] for loop in spec.stride_loops(self.ndim)]
-            if spec.is_shifted:
+        for (loops, is_shifted), strides, shift in zip(self.moves, nest.strides, nest.shifts, strict=True):
+            values.extend([strides[loop] for loop in loops])
+            if is_shifted:
                 values.append(shift)
         return tuple(values)
 

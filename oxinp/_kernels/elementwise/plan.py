@@ -7,7 +7,6 @@ strides over one shape, and instructions between them.
 from __future__ import annotations
 
 import sys
-from functools import cache
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,6 @@ from oxinp._kernels.elementwise.chain import (
     INDEX,
     MAX_GATHERED,
     OUTER,
-    SCALAR,
     STAGED,
     STEPPED,
     STRIDED,
@@ -28,6 +26,7 @@ from oxinp._kernels.elementwise.chain import (
     OperandSpec,
 )
 from oxinp._kernels.elementwise.linear import LinearSpec
+from oxinp._kernels.elementwise.planner import Planner, operand_spec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import Launch, Plan, Work
@@ -53,10 +52,9 @@ MAX_TRANSPOSED_STEP = 8  # elements between neighbours along a line that is wort
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
 MIN_FILL = 0.7  # share of a tile that problems have to fill on average
 MAX_STATIC_SHARED = 48 * 1024
-MAX_KEPT = 64  # chains, and kernels, that are kept of the same instructions
 
 
-class Elementwise:
+class Elementwise(Planner):
     """Instructions and the values that are written, to be planned for any shape and any layouts.
 
     Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move, so that a
@@ -72,34 +70,15 @@ class Elementwise:
         Numbers and types of the values that are written.
     """
 
-    __slots__ = (
-        "_chains",
-        "_flat",
-        "_kernels",
-        "_specs",
-        "arguments",
-        "inputs",
-        "instrs",
-        "nbytes",
-        "outputs",
-        "types",
-        "wants_index",
-    )
+    __slots__ = ("_flat", "arguments", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
     ) -> None:
-        self.inputs = tuple([None if is_array else operand_spec(type_, SCALAR, False) for type_, is_array in inputs])
-        self.instrs = tuple(instrs)
-        self.outputs = tuple(outputs)
+        super().__init__(inputs, instrs, outputs)
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
-        self.wants_index = any(instr.wants_index for instr in self.instrs)
-        self.types = tuple([type_ if is_array else None for type_, is_array in inputs])
-        self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types) if type_ is not None)
+        self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
         self._flat: dict[tuple[int, ...], tuple[LinearSpec, Kernel]] = {}
-        self._chains: dict[Any, Chain] = {}
-        self._specs: dict[Any, LinearSpec | TileSpec] = {}
-        self._kernels: dict[Any, Kernel] = {}
 
     def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
@@ -109,13 +88,8 @@ class Elementwise:
         nbytes = touched_nbytes(shape, operands)
         if nbytes >= MIN_TUNED_NBYTES:
             spec = _measured(spec, nest, device)
-        kernel = self._kernels.get(spec)
-        if kernel is None:
-            if len(self._kernels) >= MAX_KEPT:
-                self._kernels.clear()
-            kernel = self._kernels[spec] = family.make(spec)
         grid, constants = family.geometry(spec, nest)
-        return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
+        return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
 
     def plan_flat(self, size: int, alignments: tuple[int, ...], device: Device) -> Plan:
         """Return the plan for operands that are all contiguous, of `size` elements, the outputs' alignments first."""
@@ -125,7 +99,7 @@ class Elementwise:
             spec, kernel = found
             grid, constants = linear.flat_geometry(spec, size)
             return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
-        types = [type_ for _, type_ in self.outputs] + [type_ for type_ in self.types if type_ is not None]
+        types = [*[type_ for _, type_ in self.outputs], *self.types]
         operands = [Operand(type_, (1,), a) for type_, a in zip(types, alignments, strict=True)]
         plan = self.plan((size,), operands, device)
         if nbytes < MIN_TUNED_NBYTES and not self.wants_index:
@@ -141,60 +115,37 @@ class Elementwise:
         key = (kinds, tuple([shift != 0 for shift in nest.shifts]), *alignments, index_bits(nest))
         spec = self._specs.get(key)
         if spec is None:
-            chain = self._chain(classify(operands, nest), nest)
+            chain = self.chain(classify(operands, nest), 1, index_bits(nest))
             vector = vector_width(operands, nest, takes_rest=True)
-            spec = self._spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
+            spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
             self._specs[key] = spec
         assert isinstance(spec, LinearSpec)
         return spec
 
     def choose(self, shape: tuple[int, ...], operands: Sequence[Operand]) -> tuple[Any, LinearSpec | TileSpec, Nest]:
-        """Return the family's module, the Spec, and the nest with one entry per operand of the chain."""
+        """Return the family's module, the Spec, and the nest of the operands."""
         strides = [operand.strides for operand in operands]
         if self.wants_index:
             strides.append(contiguous_strides(shape))
         nest = collapse(shape, strides)
         if len(nest.shape) == 1:
             line = self._choose_in_line(nest, operands)
-            return linear, line, nest_of_operands(line.chain, nest)
+            return linear, line, nest
         specs = classify(operands, nest)
         loop = _transposed_loop(operands, nest, len(self.outputs))
         if loop is not None:
             tiled = _with_rows(nest, loop)
             specs, units, rows = _with_transposed(specs, tiled, len(self.outputs))
-            chain = self._chain(specs, nest)
-            return tile, self._spec(TileSpec, chain, 1, units, rows), nest_of_operands(chain, tiled)
-        chain = self._chain(specs, nest)
+            chain = self.chain(specs, len(nest.shape), index_bits(nest))
+            return tile, self.spec(TileSpec, chain, 1, units, rows), tiled
+        chain = self.chain(specs, len(nest.shape), index_bits(nest))
         vector = vector_width(operands, nest, takes_rest=False)
         tiled = _with_rows(nest, _longest_loop(nest))
-        spec = self._spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
+        spec = self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
         if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
-            return tile, spec, nest_of_operands(chain, tiled)
-        spec = self._spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
-        return linear, spec, nest_of_operands(chain, nest)
-
-    def _chain(self, specs: Sequence[OperandSpec], nest: Nest) -> Chain:
-        """The chain over `specs` of the outputs, the input arrays and the index."""
-        ndim, bits = len(nest.shape), index_bits(nest)
-        key = (*specs, ndim, bits)
-        chain = self._chains.get(key)
-        if chain is None:
-            if len(self._chains) >= MAX_KEPT:
-                self._chains.clear()
-                self._specs.clear()
-            moving = iter(specs)
-            outputs = tuple([(value, next(moving)) for value, _ in self.outputs])
-            inputs = [next(moving) if spec is None else spec for spec in self.inputs]
-            chain = self._chains[key] = Chain((*inputs, *moving), self.instrs, outputs, ndim, bits)
-        return chain
-
-    def _spec(self, kind: Any, chain: Chain, *fields: int) -> Any:
-        """The Spec of a chain, one object for equal fields."""
-        key = (kind, id(chain), fields)  # the chain is kept as long as this is
-        spec = self._specs.get(key)
-        if spec is None:
-            spec = self._specs[key] = kind(chain, *fields)
-        return spec
+            return tile, spec, tiled
+        spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
+        return linear, spec, nest
 
 
 def plan(
@@ -278,7 +229,7 @@ def choose(
     instrs: Sequence[Instr],
     outputs: Sequence[Output],
 ) -> tuple[Any, LinearSpec | TileSpec, Nest]:
-    """Return the family's module, the Spec, and the nest with one entry per operand of the chain."""
+    """Return the family's module, the Spec, and the nest of the operands."""
     return _of(inputs, instrs, outputs).choose(shape, _operands(inputs, outputs))
 
 
@@ -377,22 +328,6 @@ def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
         kind = UNIT if strides[-1] == 1 else OUTER if strides[-1] == 0 else STRIDED
         specs.append(operand_spec(arrays[i].type, BROADCAST if not any(strides) else kind, shift != 0))
     return specs
-
-
-@cache
-def operand_spec(type_: Type, kind: str, is_shifted: bool) -> OperandSpec:
-    """Return the one `OperandSpec` of these fields."""
-    return OperandSpec(type_, kind, is_shifted)
-
-
-def nest_of_operands(chain: Chain, nest: Nest) -> Nest:
-    """The nest with one entry per operand of the chain: scalars have strides of 0."""
-    if len(nest.strides) == len(chain.inputs) + len(chain.outputs):
-        return nest  # there are none
-    moving = iter(zip(nest.strides, nest.shifts, strict=True))
-    still = ((0,) * len(nest.shape), 0)
-    entries = [still if spec.kind == SCALAR else next(moving) for spec in chain.operands]
-    return Nest(nest.shape, tuple([strides for strides, _ in entries]), tuple([shift for _, shift in entries]))
 
 
 def index_bits(nest: Nest) -> int:

@@ -97,7 +97,9 @@ def bind(
         OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(epilogue.inputs, steps, strict=True)
     )
     chain = Chain(specs, epilogue.instrs, (), ndim, 64)
-    return EpilogueSpec(chain, epilogue.result), chain.constants(Nest((1,) * ndim, steps, (0,) * len(steps)))
+    return EpilogueSpec(chain, epilogue.result), chain.constants(
+        Nest((1,) * ndim, tuple(map(tuple, strides)), (0,) * len(strides))
+    )
 
 
 def _kind(operand: Operand | ScalarOperand, strides: tuple[int, ...], *, is_paired: bool) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache, lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.choice import Choice, decide
@@ -21,6 +23,7 @@ from oxinp._kernels.gemm.multistage import tile_config
 from oxinp._kernels.gemm.multistage.cost import (
     MAX_SPLIT_K,
     MIN_SPLIT_DEPTH,
+    MeasuredTile,
     is_meant,
     measured_tiles,
     seconds,
@@ -44,7 +47,10 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.operand import Source
     from oxinp._kernels.plan import Plan
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
 
 MIN_FP16X2_PRODUCTS = (
     5 << 28
@@ -54,6 +60,9 @@ MIN_OZAKI_GAIN = 1.05  # speedup over f64 multiply-adds that the cost model has 
 # Sums of f32 are promoted after so much of K where C is one wave of tiles of this side: cuBLAS splits K there, and so
 # loses as little.
 PROMOTION, PEER_SIDE = 256, 128
+MAX_KEPT = 1024  # Specs, and lists of legal tiles, that are kept
+
+_PLAIN = Variant()
 
 
 def plan(
@@ -88,7 +97,7 @@ def plan(
         the plain product (``has_plain_sums``) and cannot.
     """
     *batch, m, n = shape
-    variant = variant or Variant()
+    variant = variant or _PLAIN
     c_strides = variant.c_strides or contiguous(shape)
     arrays = [x.strides for x in variant.epilogue.arrays] if variant.epilogue is not None else []
     nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
@@ -101,17 +110,17 @@ def plan(
     problem = (math.prod(loops), m, n, depth)
     spec = multistage_spec(a.type, acc, out, (a_major, b_major), (copies[0], copies[1]), problem, device)
     moves = [(*outer, *own[-2:]) for outer, own in zip(steps[3:], arrays, strict=True)]
-    spec, constants = varied(spec, variant, moves)
+    constants: tuple[int, ...] = ()
+    if variant != _PLAIN:
+        spec, constants = varied(spec, variant, moves)
     config = _config(
         spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
     )
     is_split_k = config.split_k > 1
     if variant.has_plain_sums and variant.epilogue and (is_split_k or length(variant.epilogue, acc) > MAX_LENGTH):
         return None
-    spec = replace(spec.with_config(config), out=acc if is_split_k else out)
-    spec = replace(spec, num_batch=len(loops), is_split_k=is_split_k)
     product = multistage.plan(
-        spec,
+        _configured(spec, config, out, len(loops)),
         (m, n, depth),
         (c_strides[-2], a_stride, b_stride),
         tuple(loops),
@@ -126,16 +135,8 @@ def plan(
     if not is_split_k:
         return product
     size = math.prod(shape)
-    joined = reduce.plan(
-        (product.scratch_nbytes // (size * acc.nbytes), size),
-        (0,),
-        (Operand(acc, (size, 1)),),
-        (),
-        0,
-        ReduceOp("sum", acc, 0, lambda k, x, y: x + y),  # noqa: ARG005
-        Operand(out, (1,)),
-        device,
-    )
+    shape = (product.scratch_nbytes // (size * acc.nbytes), size)
+    joined = _joining(acc, out).plan(shape, (0,), (Operand(acc, (size, 1)),), Operand(out, (1,)), device)
     scratch = Scratch()
     partial, more = scratch.take(product.scratch_nbytes), scratch.take(joined.scratch_nbytes)
     return scratch.plan((*product.on(scratch=partial), *joined.on(in0=partial, scratch=more)))
@@ -169,31 +170,20 @@ def plan_steps(
     if epilogue is not None:
         is_multiplied = a.type is not f32 or setting == "tf32"
         return plan_wgmma(shape, depth, a, b, out, device, epilogue) if is_multiplied else None
+    if a.type not in (f64, c128, f32, c64) or (a.type is f32 and setting == "tf32"):
+        return plan_wgmma(shape, depth, a, b, out, device)
+    is_here = device.cc == sm90_mma.ARCHITECTURE and a.type is b.type
+    seen = sources(shape, depth, a, b)[0] if is_here else None
     faster = None
     if a.type in (f64, c128):
-        faster = None if setting == "native" else plan_ozaki(shape, depth, a, b, device, workspace_nbytes)
-    elif a.type in (f32, c64) and setting == "auto":
-        faster = plan_bf16x3(shape, depth, a, b, device) or plan_fp16x2(shape, depth, a, b, device)
-    elif a.type not in (f32, c64) or (a.type is f32 and setting == "tf32"):
-        return plan_wgmma(shape, depth, a, b, out, device)
-    if faster is not None or device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
+        if setting != "native":
+            faster = plan_ozaki(shape, depth, a, b, device, workspace_nbytes, seen)
+    elif setting == "auto":
+        faster = sm90_mma.plan(*seen, device, in_bf16x3=True) if seen is not None else None
+        faster = faster or plan_fp16x2(shape, depth, a, b, device, seen)
+    if faster is not None or seen is None:
         return faster
-    (left, right), _ = sources(shape, depth, a, b)
-    return sm90_mma.plan(left, right, device)
-
-
-def plan_bf16x3(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
-    """Return the plan of an f32 or c64 product in bf16x3 by warp MMA, for small matrices; None if it is not faster.
-
-    Parameters
-    ----------
-    shape, depth, a, b, device
-        As for `plan`.
-    """
-    if device.cc != sm90_mma.ARCHITECTURE or a.type is not b.type:
-        return None
-    (left, right), _ = sources(shape, depth, a, b)
-    return sm90_mma.plan(left, right, device, in_bf16x3=True)
+    return sm90_mma.plan(*seen, device)
 
 
 def plan_wgmma(
@@ -223,13 +213,22 @@ def plan_wgmma(
     return sm90_wgmma.plan(left, right, out, device, epilogue)
 
 
-def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device) -> Plan | None:
+def plan_fp16x2(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    device: Device,
+    seen: tuple[Source, Source] | None = None,
+) -> Plan | None:
     """Return the plan of an f32 or c64 product by fp16x2; None if it is not faster.
 
     Parameters
     ----------
     shape, depth, a, b, device
         As for `plan`.
+    seen : tuple of Source, optional
+        A and B as TMA sees them, where that is known.
     """
     *batch, m, n = shape
     if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
@@ -237,7 +236,7 @@ def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, de
     parts = len(a.type.parts)
     if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
         return None
-    left, right = sources(shape, depth, a, b)[0]
+    left, right = seen or sources(shape, depth, a, b)[0]
     is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
@@ -245,7 +244,13 @@ def plan_fp16x2(shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, de
 
 
 def plan_ozaki(
-    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, workspace_nbytes: int = 4 << 30
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    device: Device,
+    workspace_nbytes: int = 4 << 30,
+    seen: tuple[Source, Source] | None = None,
 ) -> Plan | None:
     """Return the plan of an f64 or c128 product by the Ozaki scheme; None if it is not faster.
 
@@ -255,13 +260,15 @@ def plan_ozaki(
         As for `plan`.
     workspace_nbytes : int
         Largest workspace.
+    seen : tuple of Source, optional
+        As for `plan_fp16x2`.
     """
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
         return None
     if min(m, n, depth) < ozaki.MIN_EXTENT:
         return None
-    left, right = sources(shape, depth, a, b)[0]
+    left, right = seen or sources(shape, depth, a, b)[0]
     is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
     if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
         return None
@@ -293,14 +300,21 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tiles = [
-        t
-        for t in measured_tiles(a.type, a.type, device)[1]
-        if tile_config.is_legal(spec.with_config(t.config()), device)
-    ]
-    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, 1, spec, device)))
-    spec = replace(spec.with_config(tile.config()), is_guarded=True)
+    tiles = _legal_tiles(spec, _limits(device))
+    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, (1,), spec, device)))
+    spec = _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
+
+
+class _Limits(NamedTuple):
+    """What of a device the legality of tile configs depends on."""
+
+    cc: tuple[int, int]
+    max_shared_nbytes: int
+
+
+def _limits(device: Device) -> _Limits:
+    return _Limits(device.cc, device.max_shared_nbytes)
 
 
 def multistage_spec(
@@ -313,40 +327,78 @@ def multistage_spec(
     device: Device,
 ) -> MultistageSpec:
     """The Spec with the first tile config of the cost model."""
-    mma, tiles = measured_tiles(type, acc, device)
-    spec = MultistageSpec(type, acc, out, *majors, *copies, mma, *tiles[0][:6])
+    count, m, n, depth = problem
+    is_small = max(m, n, depth) <= MAX_SMALL_SIDE
+    is_wave = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
+    return _structure(type, acc, out, *majors, *copies, is_small, is_wave and depth >= 2 * PROMOTION, _limits(device))
+
+
+@lru_cache(MAX_KEPT)
+def _structure(
+    type: Type,
+    acc: Type,
+    out: Type,
+    a_major: str,
+    b_major: str,
+    a_copy: int,
+    b_copy: int,
+    is_small: bool,
+    is_promoted: bool,
+    limits: _Limits,
+) -> MultistageSpec:
+    """The same, kept: of sizes it depends on what fits a copy, and on whether sums of f32 are promoted."""
+    mma, tiles = measured_tiles(type, acc, limits)
+    spec = MultistageSpec(type, acc, out, a_major, b_major, a_copy, b_copy, mma, *tiles[0][:6])
     if mma != "fma":
         return spec
-    count, m, n, depth = problem
-    is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and max(m, n, depth) > MAX_SMALL_SIDE)
-    is_small = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
-    promotion = PROMOTION if acc in (f32, c64) and depth >= 2 * PROMOTION and is_small else 0
+    is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and not is_small)
+    promotion = PROMOTION if acc in (f32, c64) and is_promoted else 0
     return replace(spec, is_smem_transposed=is_smem_transposed, promotion=promotion)
+
+
+@lru_cache(MAX_KEPT)
+def _legal_tiles(spec: MultistageSpec, limits: _Limits) -> tuple[MeasuredTile, ...]:
+    """The tiles of the cost model that are legal for a Spec, whatever its own tile config."""
+    _, tiles = measured_tiles(spec.type, spec.acc, limits)
+    return tuple([t for t in tiles if tile_config.is_legal(spec.with_config(t.config()), limits)])
+
+
+@lru_cache(MAX_KEPT)
+def _configured(
+    spec: MultistageSpec, config: TileConfig, out: Type, num_batch: int, *, is_guarded: bool = False
+) -> MultistageSpec:
+    """The Spec with a tile config, for batches of so many loops; with split-K, of partial products."""
+    is_split_k = config.split_k > 1
+    spec = replace(spec.with_config(config), out=spec.acc if is_split_k else out)
+    return replace(spec, num_batch=num_batch, is_split_k=is_split_k, is_guarded=is_guarded)
 
 
 def _config(
     spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
 ) -> TileConfig:
     """The tile config that was measured to be best, or that the cost model expects to take the least time."""
-    counts = tuple(split_counts(problem[3])) if may_split else (1,)
+    counts = split_counts(problem[3]) if may_split else (1,)
 
     def is_legal(config: TileConfig) -> bool:
         return tile_config.is_legal(spec.with_config(config), device) and (
             config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_SPLIT_K, problem[3] // MIN_SPLIT_DEPTH))
         )
 
-    def ranked() -> list[TileConfig]:
-        _, tiles = measured_tiles(spec.type, spec.acc, device)
-        allowed = [t for t in tiles if is_legal(t.config()) and is_meant(t, problem, device)]
-        ways = [
-            (seconds(problem, tile, split_k, spec, device), tile.config(split_k))
-            for tile in allowed
-            for split_k in counts
+    def ways() -> list[tuple[float, MeasuredTile, int]]:
+        return [
+            (time, tile, split_k)
+            for tile in _legal_tiles(spec, _limits(device))
+            if is_meant(tile, problem, device)
+            for time, split_k in zip(seconds(problem, tile, counts, spec, device), counts, strict=True)
         ]
-        return [config for _, config in sorted(ways, key=lambda way: way[0])]
+
+    def best() -> TileConfig:
+        _, tile, split_k = min(ways(), key=itemgetter(0))
+        return tile.config(split_k)
 
     def candidates() -> Iterator[TileConfig]:
-        yield from ranked()
+        for _, tile, split_k in sorted(ways(), key=itemgetter(0)):
+            yield tile.config(split_k)
         tiles = [
             config
             for config in tile_config.all_configs()
@@ -356,6 +408,16 @@ def _config(
             yield from (config._replace(split_k=split_k) for config in tiles)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    choice = Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, lambda: ranked()[0], candidates)
-    config: TileConfig = ranked()[0] if spec.is_triangle_only else decide(choice, device)
+    choice = Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, best, candidates)
+    config: TileConfig = best() if spec.is_triangle_only else decide(choice, device)
     return config
+
+
+@cache
+def _joining(acc: Type, out: Type) -> reduce.Reduction:
+    """The sum of partial products."""
+    return reduce.Reduction([(acc, True)], (), 0, ReduceOp("sum", acc, 0, _add), out)
+
+
+def _add(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001
+    return x + y

@@ -46,7 +46,7 @@ class Stack(NamedTuple):
     """
 
     type: Type
-    count: int
+    count: int  # type: ignore[assignment]  # instead of the method of tuples
     num_rows: int
     num_columns: int
     pitch: int
@@ -207,53 +207,26 @@ def reduced(
     return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
 
 
-def plan_substitute(factors: Stack, num_columns: int, device: Device) -> Plan:
-    """Return the launches that solve L U X = B: the output is X, in C order, which is B before; the input the factors."""
-    order = factors.num_rows
-    steps: list[Step] = []
-    for form in (UNIT_LOWER, UPPER):
-        system = TriangularSystem(
-            (order, num_columns),
-            factors.matrices,
-            form,
-            True,
-            num_columns,
-            256,
-            factors.count,
-            factors.move,
-            order * num_columns,
-        )
-        steps += blas3.plan_solve(system, device).steps
-    return Plan(tuple(steps))
+def plan_solve(stack: Stack, device: Device) -> Plan:
+    """Return the launches that solve A X = B, where [A B] are matrices with more columns than rows, in place.
 
-
-def plan_solve(stack: Stack, num_columns: int, b_strides: tuple[int, int, int], device: Device) -> Plan:
-    """Return the launches that solve A X = B.
-
-    Outputs are X, in C order, the factors that take the place of A, and the status; the input is B.
-
-    Parameters
-    ----------
-    stack : Stack
-        A, square.
-    num_columns : int
-        Of X.
-    b_strides : (int, int, int)
-        Elements from one matrix, row and column of B to the next.
-    device : Device
+    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are the factors
+    and X, in the places of A and B, and the status.
     """
     scratch = Scratch()
     order, count = stack.num_rows, stack.count
     pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
     factor = plan_factor(stack, device)
     more = scratch.take(factor.scratch_nbytes)
-    x, a, status = (Argument(f"out{i}") for i in range(3))
-    steps = [
-        *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
-        rows.permute(stack.type, (count, order, num_columns), x, permutation, Argument("in0"), b_strides),
-        *plan_substitute(stack, num_columns, device).on(in0=a, out0=x),
-    ]
-    return scratch.plan(steps)
+    a, status = (Argument(f"out{i}") for i in range(2))
+    columns = (order, stack.num_columns)
+    above = solved(stack, 0, order, columns, UPPER, device)
+    return scratch.plan(
+        (
+            *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
+            *above.on(in0=a, out0=a.at(stack.at(0, order))),
+        )
+    )
 
 
 def plan_invert(stack: Stack, device: Device) -> Plan:
@@ -326,4 +299,4 @@ def _invert_lower(
     _invert_lower(factors, x, middle, high, device, steps, places)
 
 
-__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve", "plan_substitute"]
+__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve"]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
@@ -200,13 +200,13 @@ class _Panel:
             with k.when((number >= column) & (number < self.num_rows)):
                 found = self.magnitude(self.tile[row * self.line + column])
                 best.set(self.better(best, k.compound(self.candidate, found, number)))
-        found = warp_reduce(k, best.get(), lambda a, b: self.better(a, b))
+        found = warp_reduce(k, best.get(), self.better)
         with k.when(k.lane == 0):
             for place, part in zip(self.partials, found.parts, strict=True):
                 place[k.warp] = part
         k.barrier()
         own = k.compound(self.candidate, *[place[k.lane % NUM_WARPS] for place in self.partials])
-        return warp_reduce(k, own, lambda a, b: self.better(a, b), NUM_WARPS)
+        return warp_reduce(k, own, self.better, NUM_WARPS)
 
     def local(self, row: Value) -> Pointer:
         """Where a row of the panel lies that this block has."""
@@ -254,7 +254,7 @@ class _Panel:
                 place = k.cast(boards + k.lane, i64)
                 best.set(k.compound(self.candidate, magnitudes[place], indices[place]))
             k.warp_sync()
-            found = warp_reduce(k, best.get(), lambda a, b: self.better(a, b))
+            found = warp_reduce(k, best.get(), self.better)
             with k.when(k.lane == 0):
                 self.winner[0] = found.parts[1]
         k.barrier()
@@ -270,7 +270,7 @@ class _Panel:
         k.barrier()
         return winner
 
-    def note(self, column: Value, winner: Value, lists: tuple[Value, ...]) -> None:
+    def note(self, column: Value, winner: Value, lists: tuple[Var, ...]) -> None:
         """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
         k = self.k
         top, positions, sources = lists
@@ -331,11 +331,16 @@ def block_height(type: Type, num_rows: int, device: Device, *, are_many: bool) -
     """Return how many rows a block has: all of them where there are many panels and they fit, else few."""
     largest = _largest(type, device)
     heights = [height for height in HEIGHTS if height < largest] + [largest]
-    if num_rows > MAX_BLOCKS * largest:
-        raise NotImplementedError(f"a panel of {num_rows} rows, of which {MAX_BLOCKS} blocks hold {largest} each")
+    if num_rows > most_rows(type, device):
+        raise ValueError(f"a panel of {num_rows} rows, where {most_rows(type, device)} fit")
     fitting = [height for height in heights if are_many and height >= num_rows]
     most = min(MAX_BLOCKS, device.num_sms)
     return (fitting or [height for height in heights if height * most >= num_rows] or heights[-1:])[0]
+
+
+def most_rows(type: Type, device: Device) -> int:
+    """Return how many rows a panel may have: those of as many blocks as wait for each other."""
+    return min(MAX_BLOCKS, device.num_sms) * _largest(type, device)
 
 
 def _largest(type: Type, device: Device) -> int:
@@ -387,7 +392,7 @@ class Panel(NamedTuple):
     pitch: int
     move: int = 0
     pivots_move: int = 0
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
     start: int = 0
 
 
@@ -426,4 +431,4 @@ def launch(
     )
 
 
-__all__ = ["NOWHERE", "WIDTHS", "Board", "Panel", "PanelSpec", "block_height", "board", "launch", "make"]
+__all__ = ["NOWHERE", "WIDTHS", "Board", "Panel", "PanelSpec", "block_height", "board", "launch", "make", "most_rows"]

@@ -154,7 +154,7 @@ class Exchange(NamedTuple):
     order: int
     pitch: int
     move: int = 0
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
 
 
 def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argument) -> Launch:

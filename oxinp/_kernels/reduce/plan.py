@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.elementwise.chain import SCALAR, Chain, Divisor, OperandSpec, Splitter
+from oxinp._kernels.elementwise.chain import INDEX, Chain, Divisor, Splitter
 from oxinp._kernels.elementwise.plan import (
+    MAX_INDEX_32,
     classify,
     contiguous_strides,
     index_bits,
-    nest_of_operands,
     unroll,
     vector_width,
 )
+from oxinp._kernels.elementwise.planner import Planner, operand_spec
 from oxinp._kernels.nest import Nest, collapse
 from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce import columns, rows
 from oxinp._kernels.reduce.columns import ColumnsSpec
+from oxinp._kernels.reduce.loops import MIN_COLUMNS, Loops, column_loop, cut, fold, without
 from oxinp._kernels.reduce.rows import RowsSpec
-from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.types import i32, pred, u64
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
 BLOCKS_PER_SM = 8  # blocks that a split aims at
-MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
-MIN_FOLDED = 1 << 16  # elements from which few columns are worth folding
-MAX_FOLDED = 512  # columns that rows are folded to
 MAX_SERIAL = 16  # rows up to which a thread takes whole columns
 MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
 UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
@@ -49,9 +47,12 @@ MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the dev
 SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
 SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # of larger accumulators its 64 registers hold two units' worth
 MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
+MAX_KEPT = 1024  # ways in which contiguous arrays lie that are kept of a reduction
+
+OUT = Argument("out0")
 
 
-class _Pass(NamedTuple):
+class Pass(NamedTuple):
     """One launch before its kernel is built, and how many chunks of partial results it leaves (1: the results)."""
 
     family: Any
@@ -62,59 +63,296 @@ class _Pass(NamedTuple):
     chunk_length: int
 
 
-class _Problem(Frozen):
-    """A reduction with its loops collapsed, kept and reduced ones apart.
+class Line(NamedTuple):
+    """What threads walk along, as far as it does not depend on sizes: the chain, elements and units of a thread."""
 
-    The nests' operands are the input arrays, the index if there is one, and in `kept` then the output and the scratch.
+    chain: Chain
+    vector: int
+    unroll: int
+
+
+class Reduction(Planner):
+    """One value of a chain and how it is reduced, to be planned for any shape, axes and layouts.
+
+    Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move.
+
+    Parameters
+    ----------
+    inputs : sequence of (Type, bool)
+        Of every input, and whether it is an array; the last ones may be parameters of `op`.
+    instrs : sequence of Instr
+    value : int
+        Number of the value that is reduced.
+    op : ReduceOp
+    type : Type
+        Of the results.
+    mask : int or None
+        Number of the value, a `pred`, that says which elements count.
+    is_joining : bool
+        What is reduced are the partial results of another reduction, which are few.
     """
 
-    kept: Nest
-    reduced: Nest
-    arrays: tuple[Operand, ...]
-    inputs: tuple[Operand | ScalarOperand, ...]
-    instrs: tuple[Instr, ...]
-    value: int
-    mask: int | None
-    op: ReduceOp
-    output: Operand
-    num_sms: int
-    may_split: bool
+    __slots__ = ("_joining", "_lines", "is_joining", "mask", "op", "taken", "type", "value")
 
-    def nest(self, *, kept_innermost: bool) -> Nest:
-        """The inputs' nest: the reduced loops inside the kept ones, or before the last of them."""
-        kept = self.kept
-        cut = len(kept.shape) - kept_innermost
-        strides = [a[:cut] + b + a[cut:] for a, b in zip(kept.strides, self.reduced.strides, strict=False)]
-        shifts = [a + b for a, b in zip(kept.shifts, self.reduced.shifts, strict=False)]
-        return Nest(kept.shape[:cut] + self.reduced.shape + kept.shape[cut:], tuple(strides), tuple(shifts))
+    def __init__(
+        self,
+        inputs: Sequence[tuple[Type, bool]],
+        instrs: Sequence[Instr],
+        value: int,
+        op: ReduceOp,
+        type: Type,
+        mask: int | None = None,
+        *,
+        is_joining: bool = False,
+    ) -> None:
+        super().__init__(inputs, instrs)
+        self.value, self.op, self.type, self.mask, self.is_joining = value, op, type, mask, is_joining
+        self.taken = inputs_of(len(self.inputs))
+        self._joining: Reduction | None = None
+        self._lines: dict[Any, Line] = {}
 
-    def chain(self, nest: Nest) -> Chain:
-        """What the code depends on of inputs and instructions."""
-        specs = iter(classify(self.arrays, nest))
-        inputs = [next(specs) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in self.inputs]
-        bits = max(index_bits(nest), index_bits(self.kept))
-        indices = [*specs]
-        if self.op.wants_index and bits == 32:
-            indices[-1] = indices[-1].replace(type=i32)
-        return Chain((*inputs, *indices), self.instrs, (), len(nest.shape), bits)
+    @property
+    def joining(self) -> Reduction:
+        """The reduction of the partial results that the first pass leaves."""
+        if self._joining is None:
+            op = self.op
+            parameters = [(spec.type, False) for spec in self.inputs[len(self.inputs) - op.num_parameters :] if spec]
+            self._joining = Reduction([(op.acc, True), *parameters], (), 0, op.joining(), self.type, is_joining=True)
+            # It takes the last inputs, those that are parameters of `op`.
+            self._joining.taken = inputs_of(op.num_parameters, len(self.inputs) - op.num_parameters)
+        return self._joining
 
-    def target(self, num_chunks: int) -> tuple[Type, tuple[int, ...]]:
-        """Type, and strides and shift as constants, of what the first pass writes."""
+    def plan(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
+    ) -> Plan:
+        """Return the plan for input arrays of a shape, reduced over some axes into an output; see `plan`."""
+        kept_shape = without(shape, axes)
+        if 0 in kept_shape:
+            return Plan(())
+        if 0 in shape:
+            return self._fill(kept_shape, output, device)
+        passes = self.choose(shape, axes, arrays, output, device.num_sms)
+        first = passes[0]
+        nbytes = touched_nbytes(shape, arrays)
+        if nbytes >= MIN_TUNED_NBYTES:
+            first = _measured(first, math.prod(kept_shape), math.prod(shape), device)
+        kernel = self.kernel(first.family, first.spec)
+        written = touched_nbytes(kept_shape, (output,))
+        if len(passes) == 1:
+            work = Work(0, nbytes + written)
+            return Plan((Launch(kernel, first.grid, (OUT, *self.taken), first.constants, work),), 0)
+        joining, second = self.joining, passes[1]
+        scratch_nbytes = first.num_chunks * first.chunk_length * self.op.acc.nbytes
+        works = Work(0, nbytes + scratch_nbytes), Work(0, scratch_nbytes + written)
+        joined = joining.kernel(second.family, second.spec)
+        return Plan(
+            (
+                Launch(kernel, first.grid, (OUT, SCRATCH, *self.taken), first.constants, works[0]),
+                Launch(joined, second.grid, (OUT, SCRATCH, *joining.taken), second.constants, works[1]),
+            ),
+            scratch_nbytes,
+        )
+
+    def choose(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
+    ) -> list[Pass]:
+        """Return the one or two passes of a reduction of at least one element to at least one result."""
+        partial_shape = kept_shape = without(shape, axes)
+        partial_axes: tuple[int, ...] = (0,)
+        first = None
+        num_folded = fold(shape, arrays) if axes == (0,) and len(shape) == 2 and not self.op.wants_index else 1
+        if num_folded > 1:
+            length, width = shape
+            partial_shape, partial_axes = (num_folded, width), (0, 1)
+            moved = (num_folded * width, width, 1)
+            folded = [x.replace(strides=moved) if any(x.strides) else x for x in arrays]
+            target = output.replace(strides=(width, 1))
+            first = self._pass((length // num_folded, num_folded, width), (0,), folded, target, num_sms)
+        if first is None or first.num_chunks == 1:
+            partial_shape, partial_axes = kept_shape, (0,)
+            first = self._pass(shape, axes, arrays, output, num_sms)
+        if first.num_chunks == 1:
+            return [first]
+        # Partial results lie by chunk, then in C order of the kept dimensions.
+        shape = (first.num_chunks, *partial_shape)
+        partial = Operand(self.op.acc, contiguous_strides(shape))
+        return [first, self.joining._pass(shape, partial_axes, (partial,), output, num_sms)]
+
+    def _pass(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
+    ) -> Pass:
+        dense = contiguous_strides(shape)
+        for x in arrays:
+            if x.strides != dense:
+                break
+        else:
+            parts = cut(shape, axes)
+            if parts is not None and output.strides == contiguous_strides(without(shape, axes)):
+                found = self._contiguous(*parts, arrays)
+                if found is not None:
+                    return self._columns(*found, num_sms) if parts[2] else self._rows(*found, num_sms)
+        loops = self._collapse(shape, axes, arrays, output)
+        loop = column_loop(loops, arrays)
+        if loop is None:
+            return self._rows(loops, self._line(loops, arrays, kept_innermost=False), num_sms)
+        kept = loops.kept
+        loops = Loops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
+        return self._columns(loops, self._line(loops, arrays, kept_innermost=True), num_sms)
+
+    def _contiguous(
+        self, num_kept: int, length: int, is_first: bool, arrays: Sequence[Operand]
+    ) -> tuple[Loops, Line] | None:
+        """The loops of contiguous arrays, and what of them is kept; None where lanes may go another way.
+
+        `num_kept` times, or (`is_first`) side by side, `length` elements are reduced.
+        """
+        if length == 1 or (is_first and (num_kept < MIN_COLUMNS or not arrays)):
+            return None
+        # As `_collapse` has it.
+        count, wants_index = len(arrays) + self.wants_index, self.op.wants_index
+        step, along = (1, num_kept) if is_first else (length, 1)
+        own = ((step if num_kept > 1 else 1,),) * count
+        index = ((0 if num_kept > 1 else 1,),) * wants_index
+        kept = Nest((num_kept,), (*own, *index, (1,), (1,)), (0,) * (count + wants_index + 2))
+        reduced = Nest((length,), (((along,),) * count + ((1,),) * wants_index), (0,) * (count + wants_index))
+        loops = Loops(kept, reduced)
+        # Only how many elements one load takes depends on an extent.
+        pitch = num_kept if is_first else length if num_kept > 1 else 0
+        is_long = num_kept * length >= MAX_INDEX_32
+        key = (is_first, pitch % MAX_VECTOR, is_long, *[x.alignment for x in arrays])
+        line = self._lines.get(key)
+        if line is None:
+            if len(self._lines) >= MAX_KEPT:
+                self._lines.clear()
+            line = self._lines[key] = self._line(loops, arrays, kept_innermost=is_first)
+        return loops, line
+
+    def _collapse(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand
+    ) -> Loops:
+        strides = [array.strides for array in arrays]
+        if self.wants_index:
+            strides.append(contiguous_strides(shape))
+        if self.op.wants_index:
+            steps = dict(zip(sorted(axes), contiguous_strides([shape[d] for d in sorted(axes)]), strict=True))
+            strides.append(tuple([steps.get(d, 0) for d in range(len(shape))]))
+        kept_dims = [d for d in range(len(shape)) if d not in axes]
+        kept_shape = [shape[d] for d in kept_dims]
+        kept_strides = [[s[d] for d in kept_dims] for s in strides]
+        kept = collapse(kept_shape, [*kept_strides, output.strides, contiguous_strides(kept_shape)])
+        return Loops(kept, collapse([shape[d] for d in axes], [[s[d] for d in axes] for s in strides]))
+
+    def _line(self, loops: Loops, arrays: Sequence[Operand], *, kept_innermost: bool) -> Line:
+        op, nest = self.op, loops.nest(kept_innermost=kept_innermost)
+        specs = classify(arrays, nest)
+        bits = max(index_bits(nest), index_bits(loops.kept))
+        if op.wants_index and bits == 32:
+            specs[-1] = operand_spec(i32, INDEX, specs[-1].is_shifted)
+        chain = self.chain(specs, len(nest.shape), bits)
+        if kept_innermost:
+            vector = vector_width(arrays, nest, takes_rest=False)
+            nbytes = NBYTES_IN_FLIGHT // (1 + op.wants_index)  # indices take registers too
+            return Line(chain, vector, unroll(chain, vector, nbytes))
+        vector = vector_width(arrays, nest, takes_rest=len(loops.reduced.shape) == 1, limit=MAX_VECTOR)
+        return Line(chain, vector, min(unroll(chain, vector, NBYTES_IN_FLIGHT), op.batch // vector))
+
+    def _rows(self, loops: Loops, line: Line, num_sms: int) -> Pass:
+        """Lanes along the reduced loops."""
+        (kept, reduced), (chain, vector, _) = loops, line
+        num_rows, length = kept.size, reduced.size
+        num_units = length // vector
+        group, count, at_once, chunk = self._share_rows(num_rows, num_units, line.unroll, num_sms)
+        num_chunks = -(-num_units // max(chunk, 1)) or 1
+        spec = self._spec(RowsSpec, chain, len(kept.shape), num_chunks, group, vector, count, at_once)
+        bits = chain.index_bits
+        *outer, inner = reduced.shape
+        constants = (
+            *self._places(chain, loops.nest(kept_innermost=False), kept, num_chunks),
+            num_rows,
+            num_units,
+            length - num_units * vector,
+            *((chunk, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
+            *Splitter.constants(kept.shape, bits),
+            *Splitter.constants((*outer, inner // vector), bits),
+        )
+        per_block = max(1, at_once) * spec.block // group
+        num_blocks = -(-num_rows // per_block) * num_chunks
+        return Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
+
+    def _share_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
+        """Threads per row, units that one loads before it uses the first, rows at once, units of a chunk."""
+        if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
+            group = _power_of_two(-(-num_units // UNITS_PER_LANE))
+            own = _power_of_two(-(-num_units // group))
+            most = MAX_ROWS_AT_ONCE // 2 if pred in self.types else MAX_ROWS_AT_ONCE
+            return group, own, min(most, max(1, count // own)), num_units
+        chunk = num_units
+        if num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= num_sms * rows.BLOCK:
+            group = rows.WARP
+        elif num_rows < num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
+            group = SINGLE_BLOCK
+            count = min(count, SINGLE_UNROLL) if self.op.acc.nbytes > MAX_SINGLE_NBYTES else count
+        else:
+            group = rows.BLOCK
+            chunk = self._chunk(num_units, num_rows, group * count, num_sms)
+        # A round that a thread's share of the row does not fill loads the last unit again and again.
+        share = max(1, chunk // group)
+        return group, min(count, 1 << (share.bit_length() - 1)), 0, chunk
+
+    def _columns(self, loops: Loops, line: Line, num_sms: int) -> Pass:
+        """Lanes along the last kept loop."""
+        (kept, reduced), (chain, vector, count) = loops, line
+        num_rows, num_kept = reduced.size, kept.size
+        *outer, num_columns = kept.shape
+        down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
+        num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))
+        num_blocks = num_tiles * (num_kept // num_columns)
+        chunk = self._chunk(num_rows, num_blocks, down * count, num_sms) if down > 1 else num_rows
+        num_chunks = -(-num_rows // chunk)
+        spec = self._spec(ColumnsSpec, chain, len(kept.shape), num_chunks, down, vector, count)
+        bits = chain.index_bits
+        constants = (
+            *self._places(chain, loops.nest(kept_innermost=True), kept, num_chunks),
+            num_columns,
+            num_rows,
+            *Divisor.constants(num_tiles, bits),
+            *((chunk, num_kept, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
+            *Splitter.constants(tuple(outer) or (1,), bits),
+            *Splitter.constants(reduced.shape, bits),
+        )
+        return Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, num_kept)
+
+    def _chunk(self, length: int, num_blocks: int, unroll_k: int, num_sms: int) -> int:
+        """Length of the chunks that give every multiprocessor its blocks; whole rounds, at least two."""
+        wanted = BLOCKS_PER_SM * num_sms // num_blocks
+        if self.is_joining or wanted <= 1:
+            return length
+        rounds = max(2, -(-length // (wanted * unroll_k)))
+        return min(length, rounds * unroll_k)
+
+    def _spec(self, kind: Any, chain: Chain, num_kept: int, num_chunks: int, *fields: int) -> Any:
+        """The Spec of a family; partial results are accumulators."""
+        is_split = num_chunks > 1
+        type_ = self.op.acc if is_split else self.type
+        return self.spec(kind, chain, self.value, self.mask, self.op, num_kept, type_, is_split, *fields)
+
+    @staticmethod
+    def _places(chain: Chain, nest: Nest, kept: Nest, num_chunks: int) -> tuple[int, ...]:
+        """Strides and shifts: of the chain's operands, and of the output or the scratch."""
         i = -1 if num_chunks > 1 else -2
-        type_ = self.op.acc if num_chunks > 1 else self.output.type
-        return type_, (*self.kept.strides[i], self.kept.shifts[i])
+        return (*chain.constants(nest), *kept.strides[i], kept.shifts[i])
 
-    def spec(self, chain: Chain, num_chunks: int) -> dict[str, Any]:
-        """The fields that the Specs of all families have."""
-        return {
-            "chain": chain,
-            "value": self.value,
-            "mask": self.mask,
-            "op": self.op,
-            "num_kept": len(self.kept.shape),
-            "type": self.target(num_chunks)[0],
-            "is_split": num_chunks > 1,
-        }
+    def _fill(self, kept_shape: tuple[int, ...], output: Operand, device: Device) -> Plan:
+        """Write the identity everywhere; the inputs' parameters are taken and not used."""
+        op, type_ = self.op, self.type
+
+        def identity(k: Builder, *parameters: Value) -> Value:
+            total = k.const(op.identity, op.acc)
+            return k.cast(total if op.finish is None else op.finish(k, total, *parameters), type_)
+
+        unused = [ScalarOperand(u64 if spec is None else spec.type) for spec in self.inputs]
+        instr = Instr(identity, type_, tuple(range(len(unused) - op.num_parameters, len(unused))))
+        return elementwise.plan(kept_shape, unused, [instr], [Output(len(unused), output)], device)
 
 
 def plan(
@@ -158,32 +396,26 @@ def plan(
     The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits. No
     running value of a compensated op rounds, so its error is that of the tree: about 20 roundings, whatever the size.
     """
-    kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
-    if 0 in kept_shape:
-        return Plan(())
-    if 0 in shape:
-        return _fill(kept_shape, inputs, op, output, device)
-    passes = choose(shape, axes, inputs, instrs, value, op, output, device, mask=mask)
-    nbytes = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
-    if nbytes >= MIN_TUNED_NBYTES:
-        passes[0] = _measured(passes[0], math.prod(kept_shape), math.prod(shape), device)
-    num_partial = passes[0].num_chunks * passes[0].chunk_length if len(passes) > 1 else 0
-    scratch_nbytes = num_partial * op.acc.nbytes
-    written = touched_nbytes(kept_shape, [output])
-    moved = (nbytes + scratch_nbytes, scratch_nbytes + written) if scratch_nbytes else (nbytes + written,)
-    pointers = (Argument("out0"), *((SCRATCH,) if scratch_nbytes else ()))
-    # The second pass takes the last inputs, those that are parameters of `op`.
-    taken = (inputs_of(len(inputs)), inputs_of(op.num_parameters, len(inputs) - op.num_parameters))
-    return Plan(
-        tuple(
-            Launch(each.family.make(each.spec), each.grid, (*pointers, *own), each.constants, Work(nbytes=each_nbytes))
-            for each, own, each_nbytes in zip(passes, taken, moved, strict=False)
-        ),
-        scratch_nbytes,
-    )
+    reduction = Reduction([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op, output.type, mask)
+    return reduction.plan(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device)
 
 
-def _measured(first: _Pass, num_kept: int, size: int, device: Device) -> _Pass:
+def choose(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    inputs: Sequence[Operand | ScalarOperand],
+    instrs: Sequence[Instr],
+    value: int,
+    op: ReduceOp,
+    output: Operand,
+    device: Device,
+) -> list[Pass]:
+    """Return the one or two passes of a reduction of at least one element to at least one result."""
+    reduction = Reduction([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op, output.type)
+    return reduction.choose(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
+
+
+def _measured(first: Pass, num_kept: int, size: int, device: Device) -> Pass:
     """The pass with what was measured to be best near this problem."""
     spec = first.spec
     if isinstance(spec, RowsSpec) and spec.at_once:
@@ -196,243 +428,6 @@ def _measured(first: _Pass, num_kept: int, size: int, device: Device) -> _Pass:
     return first._replace(spec=measured)
 
 
-def choose(
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    inputs: Sequence[Operand | ScalarOperand],
-    instrs: Sequence[Instr],
-    value: int,
-    op: ReduceOp,
-    output: Operand,
-    device: Device,
-    *,
-    mask: int | None = None,
-) -> list[_Pass]:
-    """Return the one or two passes of a reduction of at least one element to at least one result."""
-    inputs, instrs = tuple(inputs), tuple(instrs)
-
-    def first_pass(shape: tuple[int, ...], inputs: tuple[Operand | ScalarOperand, ...], output: Operand) -> _Pass:
-        return _choose_pass(
-            _collapse(shape, axes, inputs, instrs, value, mask, op, output, device.num_sms, may_split=True)
-        )
-
-    kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
-    partial_shape = kept_shape
-    partial_axes: tuple[int, ...] = (0,)
-    fold = _fold(shape, axes, inputs, op)
-    first = None
-    if fold > 1:
-        length, width = shape
-        partial_shape, partial_axes = (fold, width), (0, 1)
-        folded = tuple(
-            x.replace(strides=(fold * width, width, 1)) if isinstance(x, Operand) and any(x.strides) else x
-            for x in inputs
-        )
-        first = first_pass((length // fold, fold, width), folded, output.replace(strides=(width, 1)))
-    if first is None or first.num_chunks == 1:
-        partial_shape, partial_axes = kept_shape, (0,)
-        first = first_pass(shape, inputs, output)
-    if first.num_chunks == 1:
-        return [first]
-    # Partial results lie by chunk, then in C order of the kept dimensions.
-    partial = Operand(op.acc, (math.prod(partial_shape), *contiguous_strides(partial_shape)))
-    joined = _collapse(
-        (first.num_chunks, *partial_shape),
-        partial_axes,
-        (partial, *inputs[len(inputs) - op.num_parameters :]),
-        (),
-        0,
-        None,
-        op.joining(),
-        output,
-        device.num_sms,
-        may_split=False,
-    )
-    return [first, _choose_pass(joined)]
-
-
-def _fold(
-    shape: tuple[int, ...], axes: tuple[int, ...], inputs: tuple[Operand | ScalarOperand, ...], op: ReduceOp
-) -> int:
-    """How many rows of a few columns to lay side by side, as columns of their own that the second pass joins.
-
-    Lanes along a few columns would be few, and lanes along rows read every line of memory once per column.
-    """
-    if len(shape) != 2 or axes != (0,) or op.wants_index or not 1 < shape[1] < MIN_COLUMNS:
-        return 1
-    length, width = shape
-    arrays = [x for x in inputs if isinstance(x, Operand)]
-    if length * width < MIN_FOLDED or any(x.strides not in {(width, 1), (0, 0)} for x in arrays):
-        return 1
-    counts = range(MAX_FOLDED // width, MIN_COLUMNS // width, -1)
-    return next((count for count in counts if length % count == 0), 1)
-
-
-def _collapse(
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    inputs: tuple[Operand | ScalarOperand, ...],
-    instrs: tuple[Instr, ...],
-    value: int,
-    mask: int | None,
-    op: ReduceOp,
-    output: Operand,
-    num_sms: int,
-    *,
-    may_split: bool,
-) -> _Problem:
-    kept_dims = [d for d in range(len(shape)) if d not in axes]
-    arrays = tuple(x for x in inputs if isinstance(x, Operand))
-    strides = [array.strides for array in arrays]
-    if any(instr.wants_index for instr in instrs):
-        strides.append(contiguous_strides(shape))
-    if op.wants_index:
-        steps = dict(zip(sorted(axes), contiguous_strides([shape[d] for d in sorted(axes)]), strict=True))
-        strides.append(tuple(steps.get(d, 0) for d in range(len(shape))))
-    kept_shape = [shape[d] for d in kept_dims]
-    kept_strides = [[s[d] for d in kept_dims] for s in strides]
-    kept = collapse(kept_shape, [*kept_strides, output.strides, contiguous_strides(kept_shape)])
-    reduced = collapse([shape[d] for d in axes], [[s[d] for d in axes] for s in strides])
-    return _Problem(kept, reduced, arrays, inputs, instrs, value, mask, op, output, num_sms, may_split)
-
-
-def _choose_pass(problem: _Problem) -> _Pass:
-    loop = _column_loop(problem)
-    if loop is None:
-        return _rows(problem)
-    order = [d for d in range(len(problem.kept.shape)) if d != loop]
-    return _columns(problem.replace(kept=problem.kept.reordered([*order, loop])))
-
-
-def _column_loop(problem: _Problem) -> int | None:
-    """The kept loop that lanes go along; None where they go along the reduced ones."""
-    kept, reduced = problem.kept, problem.reduced
-    votes = dict.fromkeys(range(len(kept.shape)), 0)
-    against = 0
-    for i, array in enumerate(problem.arrays):
-        along_kept = {abs(step): loop for loop, step in enumerate(kept.strides[i]) if step and kept.shape[loop] > 1}
-        along_reduced = [abs(step) for step, n in zip(reduced.strides[i], reduced.shape, strict=True) if step and n > 1]
-        nearest = min(along_kept, default=None)
-        if nearest is not None and nearest < min(along_reduced, default=nearest + 1):
-            votes[along_kept[nearest]] += array.type.nbytes
-        else:
-            against += array.type.nbytes
-    best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
-    if votes[best] > against and kept.shape[best] >= MIN_COLUMNS:
-        return best
-    return None
-
-
-def _rows(problem: _Problem) -> _Pass:
-    """Lanes along the reduced loops."""
-    nest = problem.nest(kept_innermost=False)
-    chain = problem.chain(nest)
-    *outer, inner = problem.reduced.shape
-    vector = vector_width(problem.arrays, nest, takes_rest=not outer, limit=MAX_VECTOR)
-    num_rows = problem.kept.size
-    num_units = problem.reduced.size // vector
-    group, count, at_once, chunk = _share_rows(
-        problem, num_units, min(unroll(chain, vector, NBYTES_IN_FLIGHT), problem.op.batch // vector)
-    )
-    num_chunks = -(-num_units // max(chunk, 1)) or 1
-    _, place = problem.target(num_chunks)
-    spec = RowsSpec(**problem.spec(chain, num_chunks), group=group, vector=vector, unroll=count, at_once=at_once)
-    bits = chain.index_bits
-    constants = (
-        *chain.constants(nest_of_operands(chain, nest)),
-        *place,
-        num_rows,
-        num_units,
-        problem.reduced.size - num_units * vector,
-        *((chunk, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
-        *Splitter.constants(problem.kept.shape, bits),
-        *Splitter.constants((*outer, inner // vector), bits),
-    )
-    per_block = max(1, at_once) * spec.block // group
-    num_blocks = -(-num_rows // per_block) * num_chunks
-    return _Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
-
-
-def _share_rows(problem: _Problem, num_units: int, count: int) -> tuple[int, int, int, int]:
-    """Threads per row, units that one loads before it uses the first, rows at once, units of a chunk."""
-    num_rows = problem.kept.size
-    has_predicates = any(array.type is pred for array in problem.arrays)
-    if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
-        group = _power_of_two(-(-num_units // UNITS_PER_LANE))
-        own = _power_of_two(-(-num_units // group))
-        most = MAX_ROWS_AT_ONCE // 2 if has_predicates else MAX_ROWS_AT_ONCE
-        return group, own, min(most, max(1, count // own)), num_units
-    chunk = num_units
-    if num_units <= rows.WARP * MAX_UNITS_PER_LANE and num_rows >= problem.num_sms * rows.BLOCK:
-        group = rows.WARP
-    elif num_rows < problem.num_sms and num_units <= SINGLE_BLOCK * count * MAX_SINGLE_ROUNDS:
-        group = SINGLE_BLOCK
-        count = min(count, SINGLE_UNROLL) if problem.op.acc.nbytes > MAX_SINGLE_NBYTES else count
-    else:
-        group = rows.BLOCK
-        chunk = _chunk(problem, num_units, num_rows, group * count)
-    # A round that a thread's share of the row does not fill loads the last unit again and again.
-    share = max(1, chunk // group)
-    return group, min(count, 1 << (share.bit_length() - 1)), 0, chunk
-
-
 def _power_of_two(count: int) -> int:
     """The least power of two that is not below `count`."""
     return 1 << max(0, count - 1).bit_length()
-
-
-def _columns(problem: _Problem) -> _Pass:
-    """Lanes along the last kept loop."""
-    nest = problem.nest(kept_innermost=True)
-    chain = problem.chain(nest)
-    *outer, num_columns = problem.kept.shape
-    vector = vector_width(problem.arrays, nest, takes_rest=False)
-    count = unroll(chain, vector, NBYTES_IN_FLIGHT // (1 + problem.op.wants_index))  # indices take registers too
-    num_rows = problem.reduced.size
-    down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
-    num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))
-    num_blocks = num_tiles * (problem.kept.size // num_columns)
-    chunk = _chunk(problem, num_rows, num_blocks, down * count) if down > 1 else num_rows
-    num_chunks = -(-num_rows // chunk)
-    _, place = problem.target(num_chunks)
-    spec = ColumnsSpec(**problem.spec(chain, num_chunks), down=down, vector=vector, unroll=count)
-    bits = chain.index_bits
-    split = (chunk, problem.kept.size, *Divisor.constants(num_chunks, bits))
-    constants = (
-        *chain.constants(nest_of_operands(chain, nest)),
-        *place,
-        num_columns,
-        num_rows,
-        *Divisor.constants(num_tiles, bits),
-        *(split if num_chunks > 1 else ()),
-        *Splitter.constants(tuple(outer) or (1,), bits),
-        *Splitter.constants(problem.reduced.shape, bits),
-    )
-    return _Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, problem.kept.size)
-
-
-def _chunk(problem: _Problem, length: int, num_blocks: int, unroll_k: int) -> int:
-    """Length of the chunks that give every multiprocessor its blocks; whole rounds, at least two."""
-    wanted = BLOCKS_PER_SM * problem.num_sms // num_blocks
-    if not problem.may_split or wanted <= 1:
-        return length
-    rounds = max(2, -(-length // (wanted * unroll_k)))
-    return min(length, rounds * unroll_k)
-
-
-def _fill(
-    kept_shape: tuple[int, ...],
-    inputs: Sequence[Operand | ScalarOperand],
-    op: ReduceOp,
-    output: Operand,
-    device: Device,
-) -> Plan:
-    """Write the identity everywhere; the inputs' parameters are taken and not used."""
-
-    def identity(k: Builder, *parameters: Value) -> Value:
-        total = k.const(op.identity, op.acc)
-        return k.cast(total if op.finish is None else op.finish(k, total, *parameters), output.type)
-
-    unused = [ScalarOperand(u64) if isinstance(x, Operand) else x for x in inputs]
-    instr = Instr(identity, output.type, tuple(range(len(unused) - op.num_parameters, len(unused))))
-    return elementwise.plan(kept_shape, unused, [instr], [Output(len(unused), output)], device)

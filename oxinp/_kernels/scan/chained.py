@@ -37,7 +37,6 @@ BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # a lane each
-MAX_PAIR_BITS = 128  # of accumulators: wider ones need the registers of more than a quarter of a multiprocessor
 
 
 class ScanChainedSpec(ScanSpec):
@@ -87,12 +86,17 @@ def make(spec: ScanChainedSpec) -> Kernel:
     return _ScanChained(spec).build()
 
 
+def _min_blocks(bits: int) -> int:
+    """How many blocks the registers of a multiprocessor have to do for, by the width of accumulators."""
+    return 5 if bits <= 64 else 3 if bits <= 128 else 2
+
+
 class _ScanChained(ScanKernel):
     """The kernel while it is built; before its own parameters come tickets and the descriptors of all levels."""
 
     def __init__(self, spec: ScanChainedSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=4 if spec.op.acc.bits <= MAX_PAIR_BITS else 2)
+        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=_min_blocks(spec.op.acc.bits))
         self.ticket = k.pointer("ticket", u32)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
         super().__init__(k, spec)

@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.elementwise.chain import SCALAR, Chain, Divisor, OperandSpec, Splitter
+from oxinp._kernels.elementwise.chain import Chain, Divisor, OperandSpec, Splitter
 from oxinp._kernels.elementwise.plan import (
     classify,
     contiguous_strides,
     index_bits,
-    nest_of_operands,
     unroll,
     vector_width,
 )
+from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.nest import Nest, collapse
 from oxinp._kernels.plan import SCRATCH, Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.plan import inputs as inputs_of
-from oxinp._kernels.problem import Instr, Operand, ScalarOperand, touched_nbytes
+from oxinp._kernels.problem import Operand, touched_nbytes
 from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import rows as scan_rows
@@ -28,7 +28,6 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
-from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.types import u32, u64
 
 if TYPE_CHECKING:
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Grid
-    from oxinp._kernels.problem import ReduceOp
+    from oxinp._kernels.problem import Instr, ReduceOp, ScalarOperand
+    from oxinp._ptx.types import Type
 
 NBYTES_IN_FLIGHT = 64  # of loads per thread, of columns
 BLOCKS_PER_SM = 8  # blocks with rows of their own that fill the device
@@ -49,8 +49,10 @@ MIN_CHUNK = 32  # rows of a chunk of columns
 MAX_CHUNKS = 2048  # of columns, whose totals every thread joins alone
 UNITS_PER_LANE = 16  # of rows that a warp takes
 
+OUT = Argument("out0")
 
-class _Pass(NamedTuple):
+
+class Pass(NamedTuple):
     """One launch before its kernel is built, and how many totals, or entries of each level, it leaves."""
 
     family: Any
@@ -61,23 +63,12 @@ class _Pass(NamedTuple):
     num_entries: tuple[int, ...] = ()
 
 
-class _Problem(Frozen):
-    """A scan with its kept loops collapsed; operands of `kept` and `steps` are the output, inputs, maybe the index."""
+class Loops(NamedTuple):
+    """The loops of a scan, the kept ones collapsed; operands are the output, the input arrays, maybe the index."""
 
     kept: Nest
     steps: tuple[int, ...]
     length: int
-    inputs: tuple[Operand | ScalarOperand, ...]
-    instrs: tuple[Instr, ...]
-    value: int
-    op: ReduceOp
-    output: Operand
-    num_sms: int
-
-    @property
-    def arrays(self) -> tuple[Operand, ...]:
-        """The output, then the inputs that lie in memory."""
-        return (self.output, *(x for x in self.inputs if isinstance(x, Operand)))
 
     def nest(self, *, kept_innermost: bool) -> Nest:
         """The scanned loop inside the kept ones, or before the last of them."""
@@ -86,25 +77,168 @@ class _Problem(Frozen):
         strides = [(*s[:cut], step, *s[cut:]) for s, step in zip(kept.strides, self.steps, strict=True)]
         return Nest((*kept.shape[:cut], self.length, *kept.shape[cut:]), tuple(strides), kept.shifts)
 
-    def spec(self, nest: Nest, part: str) -> dict[str, Any]:
-        """The fields that the Specs of all families have."""
-        target, *specs = classify(self.arrays, nest)
-        moving = iter(specs)
-        inputs = [next(moving) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in self.inputs]
-        chain = Chain((*inputs, *moving), self.instrs, (), len(nest.shape), index_bits(nest))
-        return {"chain": chain, "value": self.value, "op": self.op, "target": target, "part": part}
 
-    def constants(self, spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
-        """Strides and shifts: of the chain's operands, and of the target where there is one."""
-        whole = spec.chain.replace(outputs=((0, spec.target),))
-        inner = nest_of_operands(whole, nest)
-        own = Nest(inner.shape, inner.strides[1:], inner.shifts[1:])
-        constants = spec.chain.constants(own)
-        if spec.part == TOTALS:
-            return constants
-        loops = spec.target.stride_loops(spec.chain.ndim)
-        shift = (nest.shifts[0],) if spec.target.is_shifted else ()
-        return (*constants, *(nest.strides[0][loop] for loop in loops), *shift)
+class Scan(Planner):
+    """One value of a chain and how it is scanned, to be planned for any shape, axis and layouts.
+
+    Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move.
+
+    Parameters
+    ----------
+    inputs : sequence of (Type, bool)
+        Of every input, and whether it is an array.
+    instrs : sequence of Instr
+    value : int
+        Number of the value that is scanned.
+    op : ReduceOp
+        Without parameters; its identity combines exactly to the other accumulator.
+    """
+
+    __slots__ = ("op", "taken", "value")
+
+    def __init__(self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], value: int, op: ReduceOp) -> None:
+        super().__init__(inputs, instrs)
+        self.value, self.op = value, op
+        self.taken = inputs_of(len(self.inputs))
+
+    def plan(
+        self, shape: tuple[int, ...], axis: int, arrays: Sequence[Operand], output: Operand, device: Device
+    ) -> Plan:
+        """Return the plan for input arrays of a shape, scanned along an axis into an output; see `plan`."""
+        if 0 in shape:
+            return Plan(())
+        passes = self.choose(shape, axis, arrays, output, device.num_sms)
+        # The totals of chunks are few beside the elements, which each pass reads.
+        read, written = touched_nbytes(shape, arrays), touched_nbytes(shape, (output,))
+        if isinstance(passes[0].spec, ScanChainedSpec):
+            return self._chained(passes[0], Work(0, read + written))
+        taken = [((OUT, *self.taken), written)]
+        if len(passes) > 1:
+            taken = [((SCRATCH, *self.taken), 0), ((OUT, SCRATCH, *self.taken), written)]
+        launches = [
+            Launch(self.kernel(each.family, each.spec), each.grid, arguments, each.constants, Work(0, read + nbytes))
+            for each, (arguments, nbytes) in zip(passes, taken, strict=True)
+        ]
+        return Plan(tuple(launches), sum([each.num_totals for each in passes]) * self.op.acc.nbytes)
+
+    def choose(
+        self, shape: tuple[int, ...], axis: int, arrays: Sequence[Operand], output: Operand, num_sms: int
+    ) -> list[Pass]:
+        """Return the one or two passes of a scan of at least one element."""
+        operands = (output, *arrays)
+        strides = [x.strides for x in operands]
+        if self.wants_index:
+            strides.append(contiguous_strides(shape))
+        kept = collapse([*shape[:axis], *shape[axis + 1 :]], [s[:axis] + s[axis + 1 :] for s in strides])
+        loops = Loops(kept, tuple([s[axis] for s in strides]), shape[axis])
+        loop = _column_loop(loops, operands)
+        if loop is None:
+            return self._rows(loops, operands, num_sms)
+        order = [d for d in range(len(kept.shape)) if d != loop]
+        return self._columns(loops._replace(kept=kept.reordered([*order, loop])), operands, num_sms)
+
+    def _rows(self, loops: Loops, operands: Sequence[Operand], num_sms: int) -> list[Pass]:
+        """Lanes along the scanned loop."""
+        nest = loops.nest(kept_innermost=False)
+        target, chain = self._moving(operands, nest)
+        vector = vector_width(operands, nest, takes_rest=True)
+        num_rows, num_units = loops.kept.size, loops.length // vector
+        group = scan_rows.BLOCK
+        if num_units <= scan_rows.WARP * UNITS_PER_LANE:
+            group = min(scan_rows.WARP, 1 << (max(num_units, 1) - 1).bit_length())
+        count = 1
+        # Wide sums of more rounds do not fit into the registers of every architecture.
+        most = scan_rows.MAX_UNROLL * min(1, 64 / self.op.acc.bits)
+        while count < most and count * group < num_units:
+            count *= 2
+        if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * num_sms:
+            chained = self._chained_rows(loops, nest, target, chain, vector)
+            if chained is not None:
+                return [chained]
+        spec = self.spec(ScanRowsSpec, chain, self.value, self.op, target, WHOLE, group, vector, count)
+        constants = (
+            *_places(spec, nest),
+            num_rows,
+            num_units,
+            loops.length - num_units * vector,
+            *Splitter.constants(loops.kept.shape, chain.index_bits),
+        )
+        return [Pass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)]
+
+    def _chained_rows(self, loops: Loops, nest: Nest, target: OperandSpec, chain: Chain, vector: int) -> Pass | None:
+        """The pass in which several blocks scan a row; None where a row is a single tile."""
+        value, result = scan_chained.value_type(chain, self.value), target.type
+        nbytes = value.nbytes + (0 if result.nbytes == value.nbytes else result.nbytes)
+        most = max(1, TILE_NBYTES // (nbytes * scan_chained.BLOCK))
+        items = min(MAX_ITEMS, most - 1 + most % 2) or 1
+        tiles = -(-loops.length // (scan_chained.BLOCK * items))
+        if tiles == 1:
+            return None
+        entries = [tiles]
+        while entries[-1] > scan_chained.FAN:
+            entries.append(-(-entries[-1] // scan_chained.FAN))
+        fields = (self.value, self.op, target, CHAINED, vector, items, len(entries))
+        spec = self.spec(ScanChainedSpec, chain, *fields)
+        num_rows, bits = loops.kept.size, chain.index_bits
+        constants = (
+            *_places(spec, nest),
+            loops.length,
+            *Divisor.constants(tiles, bits),
+            *entries,
+            *Splitter.constants(loops.kept.shape, bits),
+        )
+        num_entries = tuple([num_rows * count for count in entries])
+        return Pass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries=num_entries)
+
+    def _chained(self, only: Pass, work: Work) -> Plan:
+        """The plan of a scan in one pass, whose descriptors begin as zeros."""
+        scratch, spec = Scratch(), only.spec
+        tickets = scratch.take(u32.nbytes)
+        entry_nbytes = scan_chained.num_words(self.op.acc) * u64.nbytes
+        levels = [scratch.take(count * entry_nbytes) for count in only.num_entries]
+        arguments = (tickets, *levels, OUT, *self.taken)
+        launch = Launch(self.kernel(scan_chained, spec), only.grid, arguments, only.constants, work)
+        return scratch.plan((Fill(tickets, scratch.nbytes, 0), launch))
+
+    def _columns(self, loops: Loops, operands: Sequence[Operand], num_sms: int) -> list[Pass]:
+        """Lanes along the last kept loop."""
+        nest = loops.nest(kept_innermost=True)
+        target, chain = self._moving(operands, nest)
+        *outer, num_columns = loops.kept.shape
+        vector = vector_width(operands, nest, takes_rest=False)
+        while vector > 1 and num_columns < scan_columns.WARP * vector:  # lanes without columns load nothing
+            vector //= 2
+        num_tiles = -(-num_columns // (scan_columns.WARP * vector))
+        num_warps = num_tiles * math.prod(outer)
+        wanted = min(MAX_CHUNKS, WARPS_PER_SM * num_sms // num_warps)
+        chunk = loops.length
+        if wanted > 1:
+            chunk = min(chunk, max(MIN_CHUNK, -(-loops.length // wanted)))
+        num_chunks = -(-loops.length // chunk)
+        count = unroll(chain, vector, NBYTES_IN_FLIGHT)
+        passes = []
+        for part in (WHOLE,) if num_chunks == 1 else (TOTALS, PREFIXED):
+            spec = self.spec(ScanColumnsSpec, chain, self.value, self.op, target, part, vector, count)
+            chunks = num_chunks - (part == TOTALS)
+            bits = chain.index_bits
+            constants = (
+                *_places(spec, nest),
+                num_columns,
+                loops.length,
+                num_warps * chunks,
+                *Divisor.constants(num_tiles, bits),
+                *((chunk, loops.kept.size, *Divisor.constants(chunks, bits)) if part != WHOLE else ()),
+                *Splitter.constants(tuple(outer) or (1,), bits),
+            )
+            num_blocks = -(-num_warps * chunks // scan_columns.NUM_WARPS)
+            num_totals = chunks * loops.kept.size if part == TOTALS else 0
+            passes.append(Pass(scan_columns, spec, (num_blocks, 1, 1), constants, num_totals))
+        return passes
+
+    def _moving(self, operands: Sequence[Operand], nest: Nest) -> tuple[OperandSpec, Chain]:
+        """How the output moves, and the chain."""
+        target, *specs = classify(operands, nest)
+        return target, self.chain(specs, len(nest.shape), index_bits(nest))
 
 
 def plan(
@@ -145,34 +279,8 @@ def plan(
     -----
     The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits.
     """
-    if 0 in shape:
-        return Plan(())
-    passes = choose(shape, axis, inputs, instrs, value, op, output, device)
-    # The totals of chunks are few beside the elements, which each pass reads.
-    read = touched_nbytes(shape, [x for x in inputs if isinstance(x, Operand)])
-    written = touched_nbytes(shape, [output])
-    out, own = Argument("out0"), inputs_of(len(inputs))
-    if isinstance(passes[0].spec, ScanChainedSpec):
-        return _chained(passes[0], (out, *own), Work(nbytes=read + written))
-    taken = [((out, *own), written)] if len(passes) == 1 else [((SCRATCH, *own), 0), ((out, SCRATCH, *own), written)]
-    return Plan(
-        tuple(
-            Launch(each.family.make(each.spec), each.grid, arguments, each.constants, Work(nbytes=read + nbytes))
-            for each, (arguments, nbytes) in zip(passes, taken, strict=True)
-        ),
-        sum(each.num_totals for each in passes) * op.acc.nbytes,
-    )
-
-
-def _chained(only: _Pass, arguments: tuple[Argument, ...], work: Work) -> Plan:
-    """The plan of a scan in one pass, whose descriptors begin as zeros."""
-    scratch, spec = Scratch(), only.spec
-    assert isinstance(spec, ScanChainedSpec)
-    tickets = scratch.take(u32.nbytes)
-    entry_nbytes = scan_chained.num_words(spec.op.acc) * u64.nbytes
-    levels = [scratch.take(count * entry_nbytes) for count in only.num_entries]
-    launch = Launch(scan_chained.make(spec), only.grid, (tickets, *levels, *arguments), only.constants, work)
-    return scratch.plan((Fill(tickets, scratch.nbytes, 0), launch))
+    scan = Scan([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op)
+    return scan.plan(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device)
 
 
 def choose(
@@ -184,28 +292,18 @@ def choose(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> list[_Pass]:
+) -> list[Pass]:
     """Return the one or two passes of a scan of at least one element."""
-    inputs, instrs = tuple(inputs), tuple(instrs)
-    strides = [output.strides, *(x.strides for x in inputs if isinstance(x, Operand))]
-    if any(instr.wants_index for instr in instrs):
-        strides.append(contiguous_strides(shape))
-    kept = collapse([*shape[:axis], *shape[axis + 1 :]], [s[:axis] + s[axis + 1 :] for s in strides])
-    steps = tuple(s[axis] for s in strides)
-    problem = _Problem(kept, steps, shape[axis], inputs, instrs, value, op, output, device.num_sms)
-    loop = _column_loop(problem)
-    if loop is None:
-        return _rows(problem)
-    order = [d for d in range(len(kept.shape)) if d != loop]
-    return _columns(problem.replace(kept=kept.reordered([*order, loop])))
+    scan = Scan([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op)
+    return scan.choose(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
 
 
-def _column_loop(problem: _Problem) -> int | None:
+def _column_loop(loops: Loops, operands: Sequence[Operand]) -> int | None:
     """The kept loop that lanes go along; None where they go along the scanned one."""
-    kept = problem.kept
+    kept = loops.kept
     votes = dict.fromkeys(range(len(kept.shape)), 0)
     against = 0
-    for array, strides, step in zip(problem.arrays, kept.strides, problem.steps, strict=False):
+    for array, strides, step in zip(operands, kept.strides, loops.steps, strict=False):
         along = {abs(s): loop for loop, s in enumerate(strides) if s and kept.shape[loop] > 1}
         nearest = min(along, default=None)
         if nearest is not None and (nearest < abs(step) or not step):
@@ -213,97 +311,16 @@ def _column_loop(problem: _Problem) -> int | None:
         else:
             against += array.type.nbytes
     best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
-    if votes[best] <= against and problem.length <= MAX_SERIAL:
+    if votes[best] <= against and loops.length <= MAX_SERIAL:
         return max(votes, key=lambda loop: kept.shape[loop]) if kept.size >= MIN_COLUMNS else None
     return best if votes[best] > against and kept.shape[best] >= MIN_COLUMNS else None
 
 
-def _rows(problem: _Problem) -> list[_Pass]:
-    """Lanes along the scanned loop."""
-    nest = problem.nest(kept_innermost=False)
-    vector = vector_width(problem.arrays, nest, takes_rest=True)
-    num_rows, num_units = problem.kept.size, problem.length // vector
-    group = scan_rows.BLOCK
-    if num_units <= scan_rows.WARP * UNITS_PER_LANE:
-        group = min(scan_rows.WARP, 1 << (max(num_units, 1) - 1).bit_length())
-    count = 1
-    # Wide sums of more rounds do not fit into the registers of every architecture.
-    most = scan_rows.MAX_UNROLL * min(1, 64 / problem.op.acc.bits)
-    while count < most and count * group < num_units:
-        count *= 2
-    if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * problem.num_sms:
-        chained = _chained_rows(problem, nest, vector)
-        if chained is not None:
-            return [chained]
-    spec = ScanRowsSpec(**problem.spec(nest, WHOLE), group=group, vector=vector, unroll=count)
-    constants = (
-        *problem.constants(spec, nest),
-        num_rows,
-        num_units,
-        problem.length - num_units * vector,
-        *Splitter.constants(problem.kept.shape, spec.chain.index_bits),
-    )
-    return [_Pass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)]
-
-
-def _chained_rows(problem: _Problem, nest: Nest, vector: int) -> _Pass | None:
-    """The pass in which several blocks scan a row; None where a row is a single tile."""
-    fields = problem.spec(nest, CHAINED)
-    value, result = scan_chained.value_type(fields["chain"], problem.value), problem.output.type
-    nbytes = value.nbytes + (0 if result.nbytes == value.nbytes else result.nbytes)
-    most = max(1, TILE_NBYTES // (nbytes * scan_chained.BLOCK))
-    items = min(MAX_ITEMS, most - 1 + most % 2) or 1
-    tile = scan_chained.BLOCK * items
-    tiles = -(-problem.length // tile)
-    if tiles == 1:
-        return None
-    entries = [tiles]
-    while entries[-1] > scan_chained.FAN:
-        entries.append(-(-entries[-1] // scan_chained.FAN))
-    spec = ScanChainedSpec(**fields, vector=vector, items=items, levels=len(entries))
-    num_rows = problem.kept.size
-    constants = (
-        *problem.constants(spec, nest),
-        problem.length,
-        *Divisor.constants(tiles, spec.chain.index_bits),
-        *entries,
-        *Splitter.constants(problem.kept.shape, spec.chain.index_bits),
-    )
-    num_entries = tuple(num_rows * count for count in entries)
-    return _Pass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries=num_entries)
-
-
-def _columns(problem: _Problem) -> list[_Pass]:
-    """Lanes along the last kept loop."""
-    nest = problem.nest(kept_innermost=True)
-    *outer, num_columns = problem.kept.shape
-    vector = vector_width(problem.arrays, nest, takes_rest=False)
-    while vector > 1 and num_columns < scan_columns.WARP * vector:  # lanes without columns load nothing
-        vector //= 2
-    num_tiles = -(-num_columns // (scan_columns.WARP * vector))
-    num_warps = num_tiles * math.prod(outer)
-    wanted = min(MAX_CHUNKS, WARPS_PER_SM * problem.num_sms // num_warps)
-    chunk = problem.length
-    if wanted > 1:
-        chunk = min(chunk, max(MIN_CHUNK, -(-problem.length // wanted)))
-    num_chunks = -(-problem.length // chunk)
-    passes = []
-    for part in (WHOLE,) if num_chunks == 1 else (TOTALS, PREFIXED):
-        fields = problem.spec(nest, part)
-        count = unroll(fields["chain"], vector, NBYTES_IN_FLIGHT)
-        spec = ScanColumnsSpec(**fields, vector=vector, unroll=count)
-        chunks = num_chunks - (part == TOTALS)
-        bits = spec.chain.index_bits
-        constants = (
-            *problem.constants(spec, nest),
-            num_columns,
-            problem.length,
-            num_warps * chunks,
-            *Divisor.constants(num_tiles, bits),
-            *((chunk, problem.kept.size, *Divisor.constants(chunks, bits)) if part != WHOLE else ()),
-            *Splitter.constants(tuple(outer) or (1,), bits),
-        )
-        num_blocks = -(-num_warps * chunks // scan_columns.NUM_WARPS)
-        num_totals = chunks * problem.kept.size if part == TOTALS else 0
-        passes.append(_Pass(scan_columns, spec, (num_blocks, 1, 1), constants, num_totals))
-    return passes
+def _places(spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
+    """Strides and shifts: of the chain's operands, and of the target where there is one."""
+    constants = spec.chain.constants(Nest(nest.shape, nest.strides[1:], nest.shifts[1:]))
+    if spec.part == TOTALS:
+        return constants
+    loops = spec.target.stride_loops(spec.chain.ndim)
+    shift = (nest.shifts[0],) if spec.target.is_shifted else ()
+    return (*constants, *[nest.strides[0][loop] for loop in loops], *shift)

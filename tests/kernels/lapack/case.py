@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
-from oxinp._kernels.lapack import lu
+from oxinp._kernels.lapack import cholesky, lu
+from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
 
@@ -47,3 +49,44 @@ def factored(machine, device, a):
     pivots = np.full((*batch, min(rows, columns)), 9999, np.uint32)
     permutation = np.full((*batch, rows), 9999, np.uint32)
     return run(machine, plan, (a, pivots, permutation, status()))
+
+
+def cholesky_of(machine, device, a):
+    """What is left of matrices, factors in their lower triangles, and the status."""
+    return run(machine, cholesky.plan_factor(stack_of(a), device), (a, status()))
+
+
+def small_cholesky_of(machine, a):
+    """Factors and status."""
+    stack = stack_of(a)
+    return run(machine, cholesky.plan_small(stack, stack), (np.full_like(a, np.nan), status()), (a,))
+
+
+def operand_of(array):
+    """How an array lies."""
+    return Operand(from_dtype(array.dtype), tuple(step // array.itemsize for step in array.strides), array.itemsize)
+
+
+def solution(machine, device, a, b):
+    """X, status."""
+    plan = lapack.plan_solve(b.shape, operand_of(a), operand_of(b), device)
+    return run(machine, plan, (np.full_like(b, np.nan), status()), (a, b))
+
+
+def inverse(machine, device, a):
+    """The inverses, status."""
+    x, _, word = run(machine, lu.plan_invert(stack_of(a), device), (np.full_like(a, np.nan), a, status()))
+    return x, word
+
+
+def qr_of(machine, device, a, mode="reduced"):
+    """What a mode gives."""
+    *batch, rows, columns = a.shape
+    depth = min(rows, columns)
+    height = rows if mode == "complete" else depth
+    shapes = {
+        "r": [(*batch, depth, columns)],
+        "raw": [a.shape, (*batch, depth)],
+    }.get(mode, [(*batch, rows, height), (*batch, height, columns)])
+    plan = lapack.plan_qr(a.shape, operand_of(a), device, mode)
+    return run(machine, plan, [np.full(shape, np.nan, a.dtype) for shape in shapes], (a,))

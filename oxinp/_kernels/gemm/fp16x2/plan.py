@@ -29,6 +29,7 @@ column: all of the above holds for those, with twice the K. Both parts are scale
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
@@ -38,7 +39,7 @@ from oxinp._kernels.gemm.fp16x2.convert import ConvertSpec, largest, padded
 from oxinp._kernels.gemm.fp16x2.guard import Fp16x2GuardSpec
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
 from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.problem import Instr, Operand, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import f16, i32, i64, u32
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.operand import Source
     from oxinp._ptx import Builder
+    from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
 MIN_EXTENT = 1024  # of real K, as the proof of the guard needs; of M and N, from which the conversions pay
@@ -70,6 +72,18 @@ def _zero(k: Builder) -> Value:
 _MAGNITUDE = Instr(largest, i32, (0,))
 _ZERO = Instr(_zero, i64, ())
 _LARGEST = ReduceOp("largest", i32, 0, _larger)
+
+
+@cache
+def _maximum(type_: Type) -> reduce.Reduction:
+    """Return the reduction to the largest magnitudes."""
+    return reduce.Reduction([(type_, True)], (_MAGNITUDE,), 1, _LARGEST, i32)
+
+
+@cache
+def _zeros() -> elementwise.Elementwise:
+    """Return the zeros that counts begin with."""
+    return elementwise.Elementwise((), (_ZERO,), [(0, i64)])
 
 
 def plan(a: Source, b: Source, fallback: Plan, device: Device) -> Plan:
@@ -115,16 +129,14 @@ class _Conversion:
         """Return the reduction along K to the largest magnitudes."""
         source = self.source
         operand, output = Operand(source.type, (source.pitch, 1), source.alignment), Operand(i32, (1,), ALIGNMENT)
-        shape = source.lines, source.run
-        return reduce.plan(shape, (0,), (operand,), (_MAGNITUDE,), 1, _LARGEST, output, self.device)
+        return _maximum(source.type).plan((source.lines, source.run), (0,), (operand,), output, self.device)
 
     def steps(self) -> Iterator[Step]:
         """Yield the launches."""
         source, x = self.source, Argument(self.source.buffer)
         if self.reduction is not None:
             yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.halves[0])
-            zeros = Output(0, Operand(i64, (1,), ALIGNMENT))
-            yield from elementwise.plan((source.extent,), (), (_ZERO,), (zeros,), self.device).on(out0=self.counts)
+            yield from _zeros().plan_flat(source.extent, (ALIGNMENT,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
         spec = ConvertSpec(source.type, source.major == "k", is_vector)
         high, low = self.halves

@@ -8,9 +8,9 @@ from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-    from oxinp._kernels.choice import Device
+    from oxinp._kernels.choice import Device, Limits
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_SPLIT_K = 16  # ranges of K that one reduction sums up
@@ -95,7 +95,7 @@ _FMA = {
 }
 
 
-def measured_tiles(type: Type, acc: Type, device: Device) -> tuple[str, tuple[MeasuredTile, ...]]:
+def measured_tiles(type: Type, acc: Type, device: Limits) -> tuple[str, tuple[MeasuredTile, ...]]:
     """Return the warp MMA for types of operands and accumulators, and its tiles with measured rates."""
     is_hopper = device.cc >= (9, 0)
     if type is f64 and acc is f64:
@@ -116,32 +116,37 @@ def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Dev
     return max(m, n, depth) <= tile.max_side and tiles >= device.num_sms * tile.blocks_per_sm
 
 
-def split_counts(depth: int) -> Iterator[int]:
-    """Yield the split-K factors that the cost model compares."""
-    split_k = 1
-    while split_k == 1 or (split_k <= MAX_SPLIT_K and depth >= MIN_SPLIT_DEPTH * split_k):
-        yield split_k
-        split_k *= 2
+def split_counts(depth: int) -> tuple[int, ...]:
+    """Return the split-K factors that the cost model compares: powers of two."""
+    most = max(1, min(MAX_SPLIT_K, depth // MIN_SPLIT_DEPTH))
+    return _POWERS[: most.bit_length()]
+
+
+_POWERS = tuple([1 << i for i in range(MAX_SPLIT_K.bit_length())])
 
 
 def seconds(
-    problem: tuple[int, int, int, int], tile: MeasuredTile, split_k: int, spec: MultistageSpec, device: Device
-) -> float:
-    """Return the expected time of a product in seconds."""
+    problem: tuple[int, int, int, int], tile: MeasuredTile, counts: Sequence[int], spec: MultistageSpec, device: Device
+) -> list[float]:
+    """Return the expected time of a product in seconds, for each of some split-K factors."""
     count, m, n, depth = problem
-    rows, columns = -(-m // tile.tile_m), -(-n // tile.tile_n)
+    tile_m, tile_n, *_, tile_depth, num_stages, blocks_per_sm, rate, _, alone = tile
+    num_sms = device.num_sms
+    rows, columns = -(-m // tile_m), -(-n // tile_n)
     # Of a triangle half of the tiles count, those on the diagonal whole.
     tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_triangle_only else rows * columns
-    tiles *= count * split_k
-    slots = device.num_sms * tile.blocks_per_sm
-    # In the last wave, blocks that have a multiprocessor for themselves run faster.
-    full, rest = divmod(tiles, slots)
-    waves = max(full * tile.blocks_per_sm + -(-rest // device.num_sms), 1 / tile.alone)
-    steps = -(-depth // (split_k * tile.depth)) + tile.num_stages
-    time = waves * tile.tile_m * tile.tile_n * steps * tile.depth / tile.rate
-    if split_k > 1:
-        time += SECONDS_PER_PASS + 2 * split_k * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
-    return time
+    least, slots = 1 / alone, num_sms * blocks_per_sm
+    times = []
+    for split_k in counts:
+        # In the last wave, blocks that have a multiprocessor for themselves run faster.
+        full, rest = divmod(tiles * count * split_k, slots)
+        waves = max(full * blocks_per_sm + -(-rest // num_sms), least)
+        steps = -(-depth // (split_k * tile_depth)) + num_stages
+        time = waves * tile_m * tile_n * steps * tile_depth / rate
+        if split_k > 1:
+            time += SECONDS_PER_PASS + 2 * split_k * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
+        times.append(time)
+    return times
 
 
 __all__ = ["MAX_SPLIT_K", "MIN_SPLIT_DEPTH", "MeasuredTile", "is_meant", "measured_tiles", "seconds", "split_counts"]

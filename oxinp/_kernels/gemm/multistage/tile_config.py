@@ -11,7 +11,7 @@ from oxinp._kernels.gemm.multistage.warp_mma import WARP_MMAS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oxinp._kernels.choice import Device
+    from oxinp._kernels.choice import Limits
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_THREADS, MAX_REGISTERS, SM_REGISTERS = 1024, 255, 65536
@@ -26,7 +26,7 @@ def all_configs() -> Iterator[TileConfig]:
         yield TileConfig(*sizes)
 
 
-def is_legal(spec: MultistageSpec, device: Device) -> bool:
+def is_legal(spec: MultistageSpec, device: Limits) -> bool:
     """Return whether a Spec has a kernel, and that fits a multiprocessor without spills as far as can be told."""
     if min(spec.tile_m, spec.tile_n, spec.warp_m, spec.warp_n, spec.depth) < 1:
         return False

@@ -126,6 +126,13 @@ def plan(a: Source, b: Source, fallback: Plan, device: Device, workspace_nbytes:
     return scratch.plan((*steps, *fallback.on(in2=flag)), is_guarded=True)
 
 
+@cache
+def _reduction(instr: Instr, op: ReduceOp) -> reduce.Reduction:
+    """The reduction of what an instruction makes of f64 operands."""
+    count = len(instr.args)
+    return reduce.Reduction([(f64, True)] * count, (instr,), count, op, op.acc)
+
+
 class _Lines:
     """The lines (rows of A or columns of B) of one operand: sums of squares, counts, exponents of scales, residues."""
 
@@ -151,7 +158,7 @@ class _Lines:
         inputs = both[: len(instr.args)]
         output = Operand(op.acc, (1,), ALIGNMENT)
         shape, axes = (source.lines, source.run, width), (1 - source.extent_axis, 2)
-        return reduce.plan(shape, axes, inputs, (instr,), len(inputs), op, output, self.device)
+        return _reduction(instr, op).plan(shape, axes, inputs, output, self.device)
 
     def steps(self, partial: Argument) -> Iterator[Step]:
         """Yield the launches of the reductions."""

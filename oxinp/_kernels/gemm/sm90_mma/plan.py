@@ -7,6 +7,7 @@ tiles, are left to the multistage kernels.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import SIDE, StackedSpec
 from oxinp._kernels.plan import Plan, Work
-from oxinp._ptx.tma import ALIGN
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, c128, f32, f64
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.operand import Source
+    from oxinp._ptx.types import Type
 
 ARCHITECTURE = (9, 0)
 # Share of the multiprocessors that there have to be tiles for: of f64 and c128, in bf16x3, and of f32 or batches.
@@ -37,6 +39,7 @@ MIN_BF16X3_EXTENT, MIN_BF16X3_PRODUCTS, MAX_BF16X3_WAVES = 128, 1 << 24, 2  # be
 SPLIT_K_RATES = {f32: (0.14e12, 3e-6), f64: (0.17e12, 3.5e-6), c128: (0.045e12, 3.5e-6)}
 MIN_WARPS = 8  # small products per multiprocessor
 RESERVED_NBYTES = 1024  # of shared memory, per block
+MAX_KEPT = 4096  # Specs that are kept, of all products
 
 
 # Elements of K after which f32 sums are promoted. Where C is more than a wave of tiles of `MAX_SIDE`, multistage
@@ -162,6 +165,37 @@ def _plan_stacked(a: Source, b: Source, shape: tuple[int, int, int], device: Dev
     return plan.with_work(_work(a, b, shape))
 
 
+class _Structure(NamedTuple):
+    """What the kernels of a product have in common; fields as in `MmaSpec`."""
+
+    type: Type
+    a_major: str
+    b_major: str
+    is_complex: bool
+    promotion: int
+    is_batched: bool
+    is_paired: bool
+
+
+@lru_cache(MAX_KEPT)
+def _spec(structure: _Structure, config: MmaConfig, num_rounds: int) -> MmaSpec:
+    """Return the Spec of a config; K is a whole multiple of so many stages."""
+    type_, a_major, b_major, is_complex, promotion, *flags = structure
+    spec = MmaSpec(type_, a_major, b_major, *config, is_complex, 0 if config.is_bf16x3 else promotion, *flags)
+    return spec.fitted(num_rounds * spec.depth)
+
+
+@lru_cache(MAX_KEPT)
+def _fits(spec: MmaSpec, max_shared_nbytes: int) -> bool:
+    """Whether there is such a kernel, and a multiprocessor has room for its blocks."""
+    try:
+        spec.check()
+    except ValueError:
+        return False
+    nbytes = spec.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
+    return nbytes <= max_shared_nbytes + RESERVED_NBYTES
+
+
 class _Product:
     """A product, or a batch of such; a complex one in bf16x3 as a real one, see `MmaSpec`."""
 
@@ -179,11 +213,22 @@ class _Product:
         self.in_bf16x3, self.is_complex = in_bf16x3, is_complex
         self.type = a.type
         self.count = a.num_c
+        self.tile_depth = SWIZZLE_NBYTES // a.type.nbytes
+        self.structure = _Structure(
+            a.type,
+            a.major,
+            b.major,
+            is_complex,
+            PROMOTION if a.type is f32 and shape[2] > PROMOTION else 0,
+            a.num_c > 1,
+            shape[1] * a.type.nbytes % ALIGN == 0,
+        )
 
     def plan(self) -> Plan | None:
         """Return the plan; None where there are too few tiles, or too little work."""
         a, b = self.sources
-        if not self.ranked():
+        ranked = self.ranked()
+        if not ranked:
             return None
         choice = Choice(
             "matmul/mma",
@@ -192,7 +237,7 @@ class _Product:
             (self.count, *self.shape),
             MmaConfig,
             self.is_legal,
-            lambda: self.ranked()[0],
+            lambda: ranked[0],
             self.candidates,
         )
         config: MmaConfig = decide(choice, self.device)
@@ -206,30 +251,13 @@ class _Product:
 
     def spec(self, config: MmaConfig) -> MmaSpec:
         """Return the kernel's Spec of a config."""
-        a, b = self.sources
-        spec = MmaSpec(
-            self.type,
-            a.major,
-            b.major,
-            *config,
-            promotion=PROMOTION if self.type is f32 and not config.is_bf16x3 and self.shape[2] > PROMOTION else 0,
-            is_complex=self.is_complex,
-            is_batched=self.count > 1,
-            is_paired=self.shape[1] * self.type.nbytes % ALIGN == 0,
-        )
-        return spec.fitted(self.shape[2])
+        # Rounds of the ring are all that depends on K.
+        num_rounds = math.gcd(-(-self.shape[2] // self.tile_depth), config.num_stages)
+        return _spec(self.structure, config, num_rounds)
 
     def is_legal(self, config: MmaConfig) -> bool:
         """Whether there is a kernel for a config that fits the device, and multiplies as asked."""
-        if config.is_bf16x3 is not self.in_bf16x3:
-            return False
-        spec = self.spec(config)
-        try:
-            spec.check()
-        except ValueError:
-            return False
-        nbytes = config.blocks_per_sm * (spec.shared_nbytes + RESERVED_NBYTES)
-        return nbytes <= self.device.max_shared_nbytes + RESERVED_NBYTES
+        return config.is_bf16x3 is self.in_bf16x3 and _fits(self.spec(config), self.device.max_shared_nbytes)
 
     def is_worth(self, config: MmaConfig) -> bool:
         """Whether configs like this one were measured to be faster than other families for such a product."""
@@ -258,9 +286,16 @@ class _Product:
     def ranked(self) -> list[MmaConfig]:
         """Return the legal configs with measured rates, the fastest first."""
         options = MEASURED[c64 if self.is_complex else self.type]
-        legal = [option for option in options if self.is_worth(option.config) and self.is_legal(option.config)]
-        legal = [x for x in legal if self.is_busy_batch(x.config) or self.seconds(x) <= self.multistage_seconds()]
-        return [option.config for option in sorted(legal, key=lambda x: (not self.is_meant(x.config), self.seconds(x)))]
+        most = self.multistage_seconds()
+        ways = []
+        for i, option in enumerate(options):
+            config = option.config
+            if not self.is_worth(config) or not self.is_legal(config):
+                continue
+            seconds = self.seconds(option)
+            if seconds <= most or self.is_busy_batch(config):
+                ways.append((not self.is_meant(config), seconds, i))
+        return [options[i].config for *_, i in sorted(ways)]
 
     def is_busy_batch(self, config: MmaConfig) -> bool:
         """Whether a batch has enough tiles: the multistage kernels do not split such along K."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, TILE_M
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MAX_SPLIT_K = 64  # ranges of K that one reduction sums up
+SPLIT_COUNTS = tuple([1 << i for i in range(MAX_SPLIT_K.bit_length())])
 # All measured on the H200. Seconds of a tile, and of the reduction of parallel split-K, beside their work:
 SECONDS_PER_TILE, SECONDS_PER_PASS = 0.3e-6, 3.5e-6
 PASS_BYTES_PER_SECOND = 5e12  # of that reduction
@@ -203,14 +204,12 @@ def candidates(
         seen = problem.transposed() if is_transposed else problem
         for option in options:
             config = WgmmaConfig(option.tile_n, option.num_stages, option.cluster, 1, option.shared, is_transposed)
-            split_k = 1
-            while split_k <= (MAX_SPLIT_K if option.cluster == 1 else 1):  # after clusters, reductions were slower
-                yield _seconds(option, seen, split_k, num_sms), config._replace(split_k=split_k)
-                split_k *= 2
+            # After clusters, reductions were slower.
+            counts = SPLIT_COUNTS if option.cluster == 1 else (1,)
             most = MAX_SERIAL_SPLIT_K if option.shared != "c" else 1
-            for number in range(2, min(num_sms // option.cluster // _num_tiles(option, seen), most) + 1):
-                seconds = _seconds(option, seen, number, num_sms, is_serial_split_k=True)
-                yield seconds, config._replace(split_k=number, is_serial_split_k=True)
+            most = min(num_sms // option.cluster // _num_tiles(option, seen), most)
+            for seconds, split_k, is_serial in _seconds(option, seen, counts, most, num_sms):
+                yield seconds, config._replace(split_k=split_k, is_serial_split_k=is_serial)
 
 
 def _tiles(option: MeasuredWgmma, problem: CostProblem) -> tuple[int, int]:
@@ -225,39 +224,51 @@ def _num_tiles(option: MeasuredWgmma, problem: CostProblem) -> int:
 
 
 def _seconds(
-    option: MeasuredWgmma, problem: CostProblem, split_k: int, num_sms: int, *, is_serial_split_k: bool = False
-) -> float:
-    """Expected seconds of a product."""
-    tile = (TILE_M, option.tile_n)
-    halves = 2 if option.shared == "c" else 1
-    together = (option.cluster if option.shared == "b" else 1, option.cluster if option.shared == "a" else 1)
+    option: MeasuredWgmma, problem: CostProblem, counts: Sequence[int], max_serial: int, num_sms: int
+) -> Iterator[tuple[float, int, bool]]:
+    """Yield the expected seconds of a product for split-K factors, and for serial ones from 2 to `max_serial`."""
+    tile_n, _, cluster, shared, rate, least = option
+    halves = 2 if shared == "c" else 1
     tiles = _tiles(option, problem)
-    num_in_all = _num_tiles(option, problem) * split_k
-    waves = -(-num_in_all // (num_sms // option.cluster))
-    steps = -(-problem.depth_nbytes // (split_k * halves * DEPTH_NBYTES))
-    if halves > 1 and waves > 1:
-        return math.inf  # a cluster multiplies nothing while it adds up its sums
-    multiplying = waves * (SECONDS_PER_TILE + TILE_M * option.tile_n * steps * DEPTH_NBYTES / option.rate)
-    moved, copying, lines_outside, lines_nbytes = float(problem.c_nbytes), 0.0, 0.0, 0.0
-    num_blocks = min(num_sms, num_in_all * option.cluster)
-    sides = zip(problem[:2], tiles, tiles[::-1], tile, together, together[::-1], strict=True)
-    for side, num, others, x, y, multicast in sides:
-        outside = (num * x * y - side.extent) // side.box * side.box / (num * y)  # in whole boxes, on average
-        nbytes = waves * steps * (x - outside) * DEPTH_NBYTES
-        is_far = waves > 1 and side.nbytes > NEAR_NBYTES
-        copying += nbytes / multicast / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
+    num_tiles = math.prod(tiles) * problem.num_matrices
+    slots, depth_nbytes = num_sms // cluster, problem.depth_nbytes
+    moved = float(problem.c_nbytes)
+    # Of both operands, what does not depend on how K is split.
+    sides = []
+    together = cluster if shared == "b" else 1, cluster if shared == "a" else 1
+    for i, (side, x) in enumerate(((problem.a, TILE_M), (problem.b, tile_n))):
+        num, others, multicast = tiles[i], tiles[1 - i], together[1 - i]
+        # In whole boxes, on average.
+        outside = (num * x * together[i] - side.extent) // side.box * side.box / (num * together[i])
+        is_large = side.nbytes > NEAR_NBYTES
         cost = COST_OF_LOW_TILES if x < TILE_M else COST_OF_SHARED_ROWS if side.box == 1 and others > 1 else 1
-        moved += side.nbytes * (cost if side.nbytes > NEAR_NBYTES else 1)
-        lines_nbytes += nbytes / multicast * (COST_OF_TWO_LINES if side.is_unaligned else 1) * num_blocks
-        lines_outside += waves * steps * outside / multicast
-    bound = max(multiplying, copying, moved / MEMORY_BYTES_PER_SECOND, lines_nbytes / LINES_BYTES_PER_SECOND)
-    seconds = option.seconds + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
-    if is_serial_split_k:
-        sums_nbytes = TILE_M * option.tile_n * SUM_NBYTES
-        seconds += (split_k - 1) * (SECONDS_PER_SEMAPHORE + sums_nbytes / PARTIAL_BYTES_PER_SECOND)
-    elif split_k > 1:
-        seconds += SECONDS_PER_PASS + 2 * split_k * problem.sums_nbytes / PASS_BYTES_PER_SECOND
-    return seconds
+        moved += side.nbytes * (cost if is_large else 1)
+        sides.append((x - outside, outside, multicast, is_large, COST_OF_TWO_LINES if side.is_unaligned else 1))
+    moving = moved / MEMORY_BYTES_PER_SECOND
+    for split_k, is_serial in (*[(x, False) for x in counts], *[(x, True) for x in range(2, max_serial + 1)]):
+        num_in_all = num_tiles * split_k
+        waves = -(-num_in_all // slots)
+        if halves > 1 and waves > 1:
+            yield math.inf, split_k, is_serial  # a cluster multiplies nothing while it adds up its sums
+            continue
+        steps = -(-depth_nbytes // (split_k * halves * DEPTH_NBYTES))
+        multiplying = waves * (SECONDS_PER_TILE + TILE_M * tile_n * steps * DEPTH_NBYTES / rate)
+        num_blocks = min(num_sms, num_in_all * cluster)
+        copying = lines_outside = lines_nbytes = 0.0
+        for inside, outside, multicast, is_large, num_lines in sides:
+            nbytes = waves * steps * inside * DEPTH_NBYTES
+            is_far = waves > 1 and is_large
+            copying += nbytes / multicast / FAR_BYTES_PER_SECOND if is_far else nbytes / NEAR_BYTES_PER_SECOND
+            lines_nbytes += nbytes / multicast * num_lines * num_blocks
+            lines_outside += waves * steps * outside / multicast
+        bound = max(multiplying, copying, moving, lines_nbytes / LINES_BYTES_PER_SECOND)
+        seconds = least + bound + lines_outside * SECONDS_PER_LINE_OUTSIDE
+        if is_serial:
+            sums_nbytes = TILE_M * tile_n * SUM_NBYTES
+            seconds += (split_k - 1) * (SECONDS_PER_SEMAPHORE + sums_nbytes / PARTIAL_BYTES_PER_SECOND)
+        elif split_k > 1:
+            seconds += SECONDS_PER_PASS + 2 * split_k * problem.sums_nbytes / PASS_BYTES_PER_SECOND
+        yield seconds, split_k, is_serial
 
 
 __all__ = ["MAX_SPLIT_K", "CostOperand", "CostProblem", "WgmmaConfig", "candidates"]

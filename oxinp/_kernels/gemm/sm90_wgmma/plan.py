@@ -125,8 +125,9 @@ def _zero(type_: Type) -> Instr:
 
 
 @cache
-def _sum(type_: Type) -> ReduceOp:
-    return ReduceOp("sum", type_, 0, _add)
+def _sum(acc: Type, out: Type) -> reduce.Reduction:
+    """The sum of partial products."""
+    return reduce.Reduction([(acc, True)], (), 0, ReduceOp("sum", acc, 0, _add), out)
 
 
 def _add(k: Builder, a: Value, b: Value) -> Value:
@@ -248,9 +249,9 @@ class WgmmaProduct:
         )
         return is_halved and (config.split_k == 1 or self.out in (self.acc, f16, bf16))
 
-    def candidates(self) -> Iterator[tuple[float, WgmmaConfig]]:
-        """Yield the legal configs of the cost model, with the seconds that it expects."""
-        a, b = (
+    def ways(self) -> list[tuple[float, WgmmaConfig]]:
+        """Return the configs of the cost model, legal or not, with the seconds that it expects, the fastest first."""
+        a, b = [
             CostOperand(
                 extent,
                 x.num_matrices * x.lines * x.run * self.type.nbytes,
@@ -258,7 +259,7 @@ class WgmmaProduct:
                 x.pitch * self.type.nbytes % SWIZZLE_NBYTES > 0,
             )
             for extent, x in zip((self.m, self.n), self.sources, strict=True)
-        )
+        ]
         size = self.count * self.m * self.n
         depth_nbytes = self.depth * self.type.nbytes
         is_bulk = self.is_bulk(self.written) and self.written.nbytes == f16.nbytes
@@ -266,9 +267,7 @@ class WgmmaProduct:
             a, b, depth_nbytes, self.count, size * self.written.nbytes, size * self.acc.nbytes, is_bulk
         )
         is_through_registers = self.type is f32 and self.sources[1].major == "mn"
-        for seconds, config in candidates(problem, self.device.num_sms, is_through_registers=is_through_registers):
-            if self.is_legal(config):
-                yield seconds, config
+        return sorted(candidates(problem, self.device.num_sms, is_through_registers=is_through_registers))
 
     def choose(self) -> WgmmaConfig:
         """Return the config that was measured to be best near this problem, or that the cost model prefers.
@@ -282,18 +281,18 @@ class WgmmaProduct:
         layout = (self.sources[0].major, self.sources[1].major)
         shape = (self.count, self.m, self.n, self.depth)
         choice = Choice(
-            "matmul/wgmma", key, layout, shape, WgmmaConfig, self.is_legal, lambda: self.ranked()[0], self.worth_trying
+            "matmul/wgmma", key, layout, shape, WgmmaConfig, self.is_legal, self.preferred, self.worth_trying
         )
         config: WgmmaConfig = decide(choice, self.device)
         return config
 
-    def ranked(self) -> list[WgmmaConfig]:
-        """Return the legal configs of the cost model, the fastest first."""
-        return [config for _, config in sorted(self.candidates())]
+    def preferred(self) -> WgmmaConfig:
+        """Return the legal config that the cost model expects to be the fastest."""
+        return next(config for _, config in self.ways() if self.is_legal(config))
 
     def worth_trying(self) -> Iterator[WgmmaConfig]:
         """Yield those, then every other legal config."""
-        yield from self.ranked()
+        yield from (config for _, config in self.ways() if self.is_legal(config))
         splits = [*((1 << i, False) for i in range(MAX_SPLIT_K.bit_length())), (2, True), (3, True), (4, True)]
         sizes = product(TILES_N, (3, 4, 5, 6, 7, 8, 12), (1, 2), splits, "bac", (False, True))
         for tile_n, num_stages, cluster, (split_k, is_serial_split_k), shared, is_transposed in sizes:
@@ -345,7 +344,7 @@ class WgmmaProduct:
         inputs = (Operand(self.acc, (split_k * size, size, 1)),)
         output = Operand(self.out, (size, 1))
         shape = (self.count, split_k, size)
-        joined = reduce.plan(shape, (1,), inputs, (), 0, _sum(self.acc), output, self.device)
+        joined = _sum(self.acc, self.out).plan(shape, (1,), inputs, output, self.device)
         yield from joined.on(out0=c, in0=partial, scratch=scratch.take(joined.scratch_nbytes))
 
 

@@ -1,0 +1,294 @@
+"""Factorisations as operations: systems, inverses, Cholesky factors, determinants. Stacks go by leading axes.
+
+Whether a matrix is singular, or not positive definite, is asked of the device: one word. Results are copied to where
+they are to be once that is known.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from oxinp import _runtime
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.perform import perform
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._kernels.plan import Copy, Plan, Read, Scratch
+
+if TYPE_CHECKING:
+    from oxinp._kernels.problem import Operand
+
+FLOPS_PER_BYTE = 128  # multiply-adds in which LAPACK takes as long as the device takes to begin, over the threshold
+STATUS_NBYTES = 8
+
+
+def operand(layout: Layout, shape: tuple[int, ...] | None = None) -> Operand:
+    """Return how an operand lies, broadcast to a shape."""
+    wide = layout if shape is None else layout.broadcast(shape)
+    made: Operand = importlib.import_module("oxinp._kernels.problem").Operand(
+        DEVICE_TYPES[layout.dtype], wide.element_strides, layout.alignment
+    )
+    return made
+
+
+def planner() -> Any:
+    """Return the module that plans, imported for the first operation."""
+    return importlib.import_module("oxinp._kernels.lapack.plan")
+
+
+def checked(plan: Plan, result: Layout) -> Plan:
+    """Return a plan, whose outputs are a result and a status, as one that leaves both in the workspace, and reads."""
+    scratch = Scratch()
+    out, status = scratch.take(result.nbytes), scratch.take(STATUS_NBYTES)
+    more = scratch.take(plan.scratch_nbytes)
+    steps = plan.on(out0=out, out1=status, scratch=more)
+    copied = Plan((Copy(planner().OUT, out, result.nbytes),))
+    return Plan((*steps, Read(status)), scratch.nbytes, then=lambda words: copied)  # noqa: ARG005 - `sized` has raised
+
+
+def raising(message: str) -> Any:
+    """Return what an operation does with its status: raise where there is a number."""
+
+    def sized(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
+        if words[0] >= 0:
+            raise LinAlgError(message)
+        return bound.layouts
+
+    return sized
+
+
+def _flops(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
+    """Multiply-adds of a factorisation, as placement compares them."""
+    layout = layouts[0]
+    return max(layout.size * layout.shape[-1] / FLOPS_PER_BYTE, 0.0)
+
+
+def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(layouts[0].dtype, layouts[0].shape),)
+
+
+def _plan_cholesky(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    layout = bound.graphs[0].layout
+    return checked(planner().plan_cholesky(layout.shape, operand(layout), device().capability), bound.layouts[0])
+
+
+def _plan_inv(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    layout = bound.graphs[0].layout
+    return checked(planner().plan_invert(layout.shape, operand(layout), device().capability), bound.layouts[0])
+
+
+def _infer_solve(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    a, b = layouts
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (Layout.of(a.dtype, (*batch, *b.shape[-2:])),)
+
+
+def _plan_solve(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    a, b = (graph.layout for graph in bound.graphs)
+    (x,) = bound.layouts
+    given = operand(a, (*x.shape[:-2], *a.shape[-2:])), operand(b, x.shape)
+    return checked(planner().plan_solve(x.shape, *given, device().capability), x)
+
+
+def _infer_slogdet(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    (a,) = layouts
+    real = np.dtype(a.dtype.char.lower())
+    return Layout.of(a.dtype, a.shape[:-2]), Layout.of(real, a.shape[:-2])
+
+
+def _plan_slogdet(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    layout = bound.graphs[0].layout
+    plan: Plan = planner().plan_slogdet(layout.shape, operand(layout), device().capability)
+    return plan
+
+
+SINGULAR = "Singular matrix"
+CHOLESKY = Op(
+    "cholesky",
+    _plan_cholesky,
+    _same,
+    np.linalg.cholesky,
+    _flops,
+    takes_views=True,
+    sized=raising("Matrix is not positive definite"),
+)
+INV = Op("inv", _plan_inv, _same, np.linalg.inv, _flops, takes_views=True, sized=raising(SINGULAR))
+SOLVE = Op(
+    "solve",
+    _plan_solve,
+    _infer_solve,
+    np.linalg.solve,
+    _flops,
+    takes_views=True,
+    sized=raising(SINGULAR),
+    linear_in=(1,),
+)
+SLOGDET = Op(
+    "slogdet",
+    _plan_slogdet,
+    _infer_slogdet,
+    lambda a: tuple(np.asarray(part) for part in np.linalg.slogdet(a)),
+    _flops,
+    takes_views=True,
+)
+
+
+def _infer_qr(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    (a,), (mode,) = layouts, parameters
+    *batch, rows, columns = a.shape
+    depth = min(rows, columns)
+    height = rows if mode == "complete" else depth
+    shapes: dict[str, list[tuple[int, ...]]] = {"r": [(depth, columns)], "raw": [(rows, columns), (depth,)]}
+    found = shapes.get(mode, [(rows, height), (height, columns)])
+    return tuple(Layout.of(a.dtype, (*batch, *shape)) for shape in found)
+
+
+def _plan_qr(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+    (mode,), layout = bound.parameters, bound.graphs[0].layout
+    plan: Plan = planner().plan_qr(layout.shape, operand(layout), device().capability, mode)
+    return plan
+
+
+def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
+    if mode == "r":
+        return np.linalg.qr(a, mode)
+    first, second = np.linalg.qr(a, mode)
+    return (np.ascontiguousarray(first.swapaxes(-1, -2)) if mode == "raw" else first), second
+
+
+QR = Op("qr", _plan_qr, _infer_qr, _host_qr, _flops, takes_views=True)
+
+
+def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
+    """Return arrays in the dtype that NumPy's result has; the first one has to be matrices, square unless told.
+
+    Raises
+    ------
+    LinAlgError, TypeError
+        As NumPy, of shapes and dtypes.
+    Unsupported
+        There are no elements.
+    """
+    a = arrays[0]._layout
+    if a.ndim < 2:
+        msg = f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
+        raise LinAlgError(msg)
+    if are_square and a.shape[-1] != a.shape[-2]:
+        msg = "Last 2 dimensions of the array must be square"
+        raise LinAlgError(msg)
+    dtype = result_dtype(*arrays)
+    if not all(x._layout.size for x in arrays):
+        msg = "matrices without elements"
+        raise Unsupported(msg)
+    return tuple(_aligned(astype(x, dtype, copy_wanted=False)) for x in arrays)
+
+
+def result_dtype(*arrays: Handle) -> np.dtype[Any]:
+    """Return the dtype of NumPy's results: single precision where all operands are of it, else double."""
+    chars = [x._layout.dtype.char for x in arrays]
+    kinds = [x._layout.dtype.kind for x in arrays]
+    for char, kind, x in zip(chars, kinds, arrays, strict=True):
+        if kind in "fc" and char not in "fdFD":
+            msg = f"array type {x._layout.dtype.name} is unsupported in linalg"
+            raise TypeError(msg)
+        if kind not in "fciub":
+            msg = f"dtype {x._layout.dtype}"
+            raise Unsupported(msg)
+    is_single = all(char in "fF" for char in chars)
+    return np.dtype("dfDF"[2 * ("c" in kinds) + is_single])
+
+
+def _aligned(array: Handle) -> Handle:
+    return array if array._layout.is_aligned else copy(array)
+
+
+def _possible(a: Handle) -> None:
+    """Raise `Unsupported` for matrices of more rows than there are kernels for."""
+    layout, backend = a._layout, _runtime.current()
+    if backend is None:
+        return  # NumPy computes
+    if not planner().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[-2], backend.capability):
+        msg = f"matrices of {layout.shape[-2]} rows"
+        raise Unsupported(msg)
+
+
+def cholesky(a: Handle, *, upper: bool = False) -> Any:
+    """Return Cholesky factors; see `numpy.linalg.cholesky`."""
+    (a,) = prepared(a)
+    if not upper:
+        return perform(CHOLESKY, (a,))
+    turned = view(a, lambda seen: seen.swapaxes(-1, -2))
+    return _turned(perform(CHOLESKY, (_conjugate(turned),)))
+
+
+def _turned(lower: Any) -> Any:
+    """Return conjugate transposes, in C order."""
+    return copy(_conjugate(view(lower, lambda seen: seen.swapaxes(-1, -2))))
+
+
+def _conjugate(a: Handle) -> Any:
+    return UFUNC_OBJECTS["conjugate"](a) if a._layout.dtype.kind == "c" else a
+
+
+def inv(a: Handle) -> Any:
+    """Return inverses; see `numpy.linalg.inv`."""
+    (a,) = prepared(a)
+    _possible(a)
+    return perform(INV, (a,))
+
+
+def solve(a: Handle, b: Handle) -> Any:
+    """Return X of A X = B; see `numpy.linalg.solve`."""
+    is_vector = b._layout.ndim == 1
+    if is_vector:
+        b = view(b, lambda seen: seen[:, None])
+    a, b = prepared(a, b)
+    if b._layout.shape[-2] != a._layout.shape[-1]:
+        msg = "shapes that do not go together, of which NumPy says how"
+        raise Unsupported(msg)
+    _possible(a)
+    x = perform(SOLVE, (a, b))
+    if not is_vector:
+        return x
+    made = view(x, lambda seen: seen[..., 0])
+    made._view = (None, True)
+    return made
+
+
+def slogdet(a: Handle) -> tuple[Any, Any]:
+    """Return signs of determinants and logarithms of their magnitudes; see `numpy.linalg.slogdet`."""
+    (a,) = prepared(a)
+    _possible(a)
+    sign, logarithm = perform(SLOGDET, (a,))
+    return (sign, logarithm) if sign.ndim else (sign[()], logarithm[()])
+
+
+def det(a: Handle) -> Any:
+    """Return determinants; see `numpy.linalg.det`."""
+    sign, logarithm = slogdet(a)
+    return sign * UFUNC_OBJECTS["exp"](logarithm)
+
+
+def qr(a: Handle, mode: str) -> Any:
+    """Return QR factorisations; see `numpy.linalg.qr`, but for modes that are deprecated."""
+    (a,) = prepared(a, are_square=False)
+    _possible(a)
+    result = perform(QR, (a,), (mode,))
+    if mode != "raw":
+        return result
+    turned = view(result[0], lambda seen: seen.swapaxes(-1, -2))
+    turned._view = (None, True)
+    return turned, result[1]
+
+
+__all__ = ["CHOLESKY", "INV", "QR", "SLOGDET", "SOLVE", "cholesky", "det", "inv", "qr", "slogdet", "solve"]

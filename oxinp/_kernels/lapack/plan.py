@@ -1,0 +1,190 @@
+"""What is asked of factorisations: matrices with any strides in, results in C order and a status out.
+
+Every plan has the result and the status as outputs, and its operands, which stay as they are, as inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.blas3 import symmetrize
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
+from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, scaling, small
+from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
+from oxinp._kernels.lapack.lu import Stack, contiguous
+from oxinp._kernels.lapack.qr import Qr, upper
+from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
+from oxinp._kernels.problem import Operand, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.types import Type
+
+OUT, STATUS = Argument("out0"), Argument("out1")
+PITCH = 16  # elements that rows are multiples of where we choose
+LOWER = Form(TRIANGULAR, is_lower=True)
+
+
+def is_possible(type: Type, num_rows: int, device: Device) -> bool:
+    """Whether matrices of so many rows can be factored; Cholesky's always can."""
+    return num_rows <= lu_panel.most_rows(type, device)
+
+
+def _whole(shape: Sequence[int], a: Operand) -> Stack:
+    """Return matrices in C order, as many and as large."""
+    *batch, rows, columns = shape
+    return contiguous(a.type, math.prod(batch), rows, columns)
+
+
+def _moved(shape: Sequence[int], source: Operand, target: Operand, device: Device) -> Plan:
+    """Return the launch that copies."""
+    return elementwise.plan(tuple(shape), (source,), (), (Output(0, target),), device)
+
+
+def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches of the Cholesky factors, lower triangles with zeros above, of matrices.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The batch, and the order twice; at least 1 each.
+    a : Operand
+        Of which lower triangles are read.
+    device : Device
+    """
+    stack, order = _whole(shape, a), shape[-1]
+    given = _stacked(shape, a)
+    if given is not None and order <= small.SIDE:
+        return small.plan(small.CHOLESKY, given, stack)
+    if given is not None and order <= cholesky.LENGTH:
+        return cholesky.plan_small(given, stack)
+    matrices = Matrices(a.type, a.strides, a.alignment)
+    lower = symmetrize.plan(tuple(shape), matrices, LOWER, device)
+    return Plan((*lower.steps, *cholesky.plan_factor(stack, device).steps))
+
+
+def _stacked(shape: Sequence[int], a: Operand) -> Stack | None:
+    """Return matrices that follow each other at one distance; None where they do not, or not row by row."""
+    *batch, pitch, step = a.strides
+    loops = [(n, move) for n, move in zip(shape[:-2], batch, strict=True) if n > 1]
+    is_regular = all(outer == n * inner for (_, outer), (n, inner) in pairwise(loops))
+    if (step != 1 and shape[-1] > 1) or not is_regular:
+        return None
+    move = loops[-1][1] if loops else 0
+    rows, columns = shape[-2:]
+    return Stack(a.type, math.prod(shape[:-2]), rows, columns, pitch, move, a.alignment)
+
+
+def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> Plan:
+    """Return the launches that solve A X = B.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of X: the batch, rows, columns; at least 1 each.
+    a, b : Operand
+        Of the shape of X, but for A's columns.
+    device : Device
+    """
+    *batch, order, columns = shape
+    square = (*batch, order, order)
+    stack, scratch = _whole(square, a), Scratch()
+    given, right = _stacked(square, a), _stacked(shape, b)
+    if given is not None and right is not None and order <= small.SIDE:
+        strides = (right.move, right.pitch, 1)
+        return small.plan(small.SOLVE, given, contiguous(a.type, stack.count, order, columns), strides)
+    pitch = -(-(order + columns) // PITCH) * PITCH
+    both = Stack(a.type, stack.count, order, order + columns, pitch, order * pitch)
+    held = scratch.take(both.count * both.move * a.type.nbytes)
+    solved = lu.plan_solve(both, device)
+    more = scratch.take(solved.scratch_nbytes)
+    x = held.at(order * a.type.nbytes)
+    within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
+    beside = Operand(a.type, within, math.gcd(ALIGNMENT, order * a.type.nbytes))
+    steps = (
+        *_moved(square, a, Operand(a.type, within), device).on(out0=held, in0=Argument("in0")),
+        *_moved(shape, b, beside, device).on(out0=x, in0=Argument("in1")),
+        *solved.on(out0=held, out1=STATUS, scratch=more),
+        *_moved(shape, beside, Operand(a.type, contiguous_strides(shape)), device).on(out0=OUT, in0=x),
+    )
+    return scratch.plan(steps)
+
+
+def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches that invert matrices; parameters as for `plan_cholesky`."""
+    stack, scratch = _whole(shape, a), Scratch()
+    given = _stacked(shape, a)
+    if given is not None and stack.num_rows <= small.SIDE:
+        return small.plan(small.INVERT, given, stack)
+    factors = scratch.take(math.prod(shape) * a.type.nbytes)
+    inverted = lu.plan_invert(stack, device)
+    more = scratch.take(inverted.scratch_nbytes)
+    steps = inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more)
+    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
+    return scratch.plan((*copied.on(out0=factors), *steps))
+
+
+def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches of determinants: outputs are their signs and the logarithms of their magnitudes.
+
+    Parameters are those of `plan_cholesky`.
+    """
+    stack, scratch = _whole(shape, a), Scratch()
+    nbytes = stack.count * stack.num_rows * 4
+    factors, pivots, permutation = (scratch.take(n) for n in (math.prod(shape) * a.type.nbytes, nbytes, nbytes))
+    status = scratch.take(STATUS_NBYTES)
+    factor = lu.plan_factor(stack, device)
+    more = scratch.take(factor.scratch_nbytes)
+    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
+    return scratch.plan(
+        (
+            *copied.on(out0=factors),
+            *factor.on(out0=factors, out1=pivots, out2=permutation, out3=status, scratch=more),
+            *determinant.plan(stack).on(in0=factors, in1=pivots),
+        )
+    )
+
+
+def plan_qr(shape: Sequence[int], a: Operand, device: Device, mode: str = "reduced") -> Plan:
+    """Return the launches of QR factorisations.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of A: the batch, rows, columns; at least 1 each.
+    a : Operand
+    device : Device
+    mode : str
+        What the outputs are: ``"reduced"`` and ``"complete"`` Q and R, ``"r"`` R alone, ``"raw"`` R with the
+        reflectors below, and their tau.
+    """
+    *batch, rows, columns = shape
+    count, type_, depth = math.prod(batch), a.type, min(rows, columns)
+    pitch = columns if mode == "raw" else -(-columns // PITCH) * PITCH
+    stack, scratch = Stack(type_, count, rows, columns, pitch, rows * pitch), Scratch()
+    outputs = (Argument("out0"), Argument("out1"))
+    held = outputs[0] if mode == "raw" else scratch.take(count * stack.move * type_.nbytes)
+    tau = outputs[1] if mode == "raw" else scratch.take(count * depth * type_.nbytes)
+    qr = Qr(stack, held, tau, scratch, device)
+    within = Operand(type_, (*(pitch * step for step in contiguous_strides((*batch, rows))), 1))
+    qr.steps += _moved(shape, a, within, device).on(out0=held)
+    words = scratch.take(scaling.WORD_NBYTES * count)
+    qr.steps += scaling.scaled(stack, held, words)
+    qr.factor()
+    qr.steps.append(scaling.scaled_back(stack, held, words))
+    if mode != "raw":
+        height = rows if mode == "complete" else depth
+        r = contiguous(type_, count, height, columns)
+        qr.steps.append(upper(r, outputs[mode != "r"], (stack, held)))
+        if mode != "r":
+            qr.form(contiguous(type_, count, rows, height), outputs[0])
+    return qr.plan()
+
+
+__all__ = ["is_possible", "plan_cholesky", "plan_invert", "plan_qr", "plan_slogdet", "plan_solve"]

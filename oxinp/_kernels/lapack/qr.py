@@ -1,0 +1,262 @@
+"""Householder QR by block reflectors I - V T V^H, of whose T the inverse M is kept.
+
+M is what V^H V has above its diagonal, and 1 / tau on it (C. Puglisi, 1992; T. Joffrain and others, 2006): M of two
+reflectors beside each other needs one product, and T B is a triangular system. Matrices are factored block column by
+block column, these by halves down to panels.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.blas3 import plan as blas3
+from oxinp._kernels.blas3 import trsm
+from oxinp._kernels.blas3.plan import TriangularSystem
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.epilogue import subtracted
+from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
+from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.lapack import lu_panel, qr_panel
+from oxinp._kernels.lapack.lu import Stack
+from oxinp._kernels.lapack.lu_panel import WIDTHS
+from oxinp._kernels.lapack.qr_panel import QrPanel
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._kernels.problem import Operand, Output
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Step
+
+UPPER = Form(TRIANGULAR, is_lower=False)
+BLOCK = 256
+
+
+class UpperSpec(NamedTuple):
+    """One kernel that writes trapezoids.
+
+    Attributes
+    ----------
+    type : Type
+    is_identity : bool
+        What is written is the identity; nothing is read.
+    """
+
+    type: Type
+    is_identity: bool
+
+
+@cache
+@retraceable
+def make_upper(spec: UpperSpec) -> Kernel:
+    """The kernel of a Spec: what matrices have on and above the diagonal, with zeros below; see `upper`."""
+    k = Builder("upper_trapezoid", block=BLOCK, target="sm_80")
+    out = k.pointer("out", spec.type, "w")
+    a = None if spec.is_identity else k.pointer("a", spec.type, "r")
+    total, rows, columns, pitch, move, out_pitch, out_move = (
+        k.scalar(name, i64) for name in ("total", "rows", "columns", "pitch", "move", "out_pitch", "out_move")
+    )
+    zero = k.const(0, spec.type)
+    with k.grid_stride(total) as number:
+        line = number / columns
+        column = number - line * columns
+        matrix = line / rows
+        row = line - matrix * rows
+        value = k.var(zero)
+        if a is None:
+            value.set(k.where(row == column, k.const(1, spec.type), zero))
+        else:
+            with k.when(row <= column):
+                value.set(a[matrix * move + row * pitch + column])
+        out[matrix * out_move + row * out_pitch + column] = value.get()
+    return k.build()
+
+
+def upper(out: Stack, to: Argument, source: tuple[Stack, Argument] | None) -> Launch:
+    """Return the launch that writes upper trapezoids, or identities where there is no source."""
+    total = out.count * out.num_rows * out.num_columns
+    pitch, move = (0, 0) if source is None else (source[0].pitch, source[0].move)
+    constants = (total, out.num_rows, out.num_columns, pitch, move, out.pitch, out.move)
+    arguments = (to,) if source is None else (to, source[1])
+    kernel = make_upper(UpperSpec(out.type, source is None))
+    work = Work(nbytes=(1 if source is None else 2) * total * out.type.nbytes)
+    return Launch(kernel, (min(-(-total // BLOCK), 1 << 16), 1, 1), arguments, constants, work)
+
+
+class Reflectors(NamedTuple):
+    """Block reflectors: V, of as many columns as there are reflectors, and M, the M of every block under each other."""
+
+    v: Stack
+    v_place: Argument
+    m: Stack
+    m_place: Argument
+    block: int
+
+
+def reflectors(stack: Stack, scratch: Scratch) -> Reflectors:
+    """Return where the reflectors of matrices lie in the workspace."""
+    type_, count, depth = stack.type, stack.count, min(stack.num_rows, stack.num_columns)
+    block = trsm.length(type_)
+    pitch = -(-depth // 16) * 16
+    v = Stack(type_, count, stack.num_rows, depth, pitch, stack.num_rows * pitch)
+    m = Stack(type_, count, depth, block, block, depth * block)
+    return Reflectors(
+        v,
+        scratch.take(count * v.move * type_.nbytes),
+        m,
+        scratch.take(count * m.move * type_.nbytes),
+        block,
+    )
+
+
+class Qr:
+    """Factorisations while they are planned: steps are appended to `steps`.
+
+    Parameters
+    ----------
+    stack : Stack
+        The matrices, in place.
+    place : Argument
+    tau : Argument
+        min(rows, columns) elements per matrix.
+    scratch : Scratch
+    device : Device
+    """
+
+    def __init__(self, stack: Stack, place: Argument, tau: Argument, scratch: Scratch, device: Device) -> None:
+        self.stack, self.place, self.tau, self.scratch, self.device = stack, place, tau, scratch, device
+        self.type, self.count = stack.type, stack.count
+        self.depth = min(stack.num_rows, stack.num_columns)
+        self.width = WIDTHS[stack.type.nbytes]
+        self.made = reflectors(stack, scratch)
+        self.height = lu_panel.block_height(stack.type, stack.num_rows, device, are_many=stack.count > 1)
+        most = -(-stack.num_rows // self.height)
+        self.board = lu_panel.board(scratch, stack.type, most, stack.count)
+        self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
+        widest = max(stack.num_rows, stack.num_columns)
+        self.inner = scratch.take(stack.count * self.made.block * widest * stack.type.nbytes)
+        self.more_nbytes = 0
+        self.steps: list[Step] = []
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """First and last column of every block column."""
+        block = self.made.block
+        return [(low, min(low + block, self.depth)) for low in range(0, self.depth, block)]
+
+    def factor(self) -> None:
+        """Append what leaves R, with the reflectors below, in place of the matrices, and the reflectors."""
+        made = self.made
+        nbytes = made.v.count * made.v.move * self.type.nbytes
+        self.steps += [Fill(self.board.flags, self.board.flags_nbytes, 0), Fill(made.v_place, nbytes, 0)]
+        for low, high in self.blocks:
+            self.factor_columns(low, high, low)
+            if high < self.stack.num_columns:
+                self.apply((low, high), low, self.stack, self.place, (high, self.stack.num_columns), is_adjoint=True)
+
+    def form(self, q: Stack, place: Argument) -> None:
+        """Append what makes the first columns of Q."""
+        self.steps.append(upper(q, place, None))
+        for low, high in reversed(self.blocks):
+            self.apply((low, high), low, q, place, (low, q.num_columns), is_adjoint=False)
+
+    def factor_columns(self, low: int, high: int, block: int) -> None:
+        """Factor some columns of a block column, which begins at `block`."""
+        if high - low <= self.width:
+            self.factor_panel(low, high, block)
+            return
+        middle = low + -(-(high - low) // (2 * self.width)) * self.width
+        self.factor_columns(low, middle, block)
+        self.apply((low, middle), block, self.stack, self.place, (middle, high), is_adjoint=True)
+        self.factor_columns(middle, high, block)
+        self.join(low, middle, high, block)
+
+    def factor_panel(self, low: int, high: int, block: int) -> None:
+        stack, made, nbytes = self.stack, self.made, self.type.nbytes
+        for start in range(0, self.count, self.at_once):
+            panel = QrPanel(
+                self.type,
+                (stack.num_rows - low, high - low),
+                low,
+                (stack.pitch, stack.move),
+                (made.v.pitch, made.v.move),
+                (made.m.pitch, made.m.move),
+                self.depth,
+                min(self.at_once, self.count - start),
+                start,
+            )
+            places = (
+                self.place.at(stack.at(low, low) + start * stack.move * nbytes),
+                made.v_place.at(made.v.at(low, low) + start * made.v.move * nbytes),
+                made.m_place.at(made.m.at(low, low - block) + start * made.m.move * nbytes),
+                self.tau.at((low + start * self.depth) * nbytes),
+            )
+            self.steps.append(qr_panel.launch(panel, self.height, places, self.board))
+
+    def product(self, row: int, columns: tuple[int, int], right: Matrices, source: Argument, width: int) -> None:
+        """Append what makes V^H B, of rows from `row` on, in `inner`."""
+        v = self.made.v
+        batch, moves = ((self.count,), (v.move,)) if self.count > 1 else ((), ())
+        own = v.part(row, columns[0])
+        left = Matrices(self.type, (*moves, 1, v.pitch), own.alignment)
+        shape = (*batch, columns[1] - columns[0], width)
+        variant = Variant(a_form=Form(GENERAL, is_conjugated=self.type.is_complex))
+        plan = select.plan(shape, v.num_rows - row, left, right, self.type, self.type, self.device, variant)
+        assert plan is not None
+        self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
+        at = self.made.v_place.at(v.at(row, columns[0]))
+        self.steps += plan.on(out0=self.inner, in0=at, in1=source, scratch=Argument("more"))
+
+    def apply(
+        self,
+        own: tuple[int, int],
+        block: int,
+        target: Stack,
+        place: Argument,
+        columns: tuple[int, int],
+        *,
+        is_adjoint: bool,
+    ) -> None:
+        """Append what multiplies columns of a matrix from the left with a block reflector, or its adjoint."""
+        made, (low, high), width = self.made, own, columns[1] - columns[0]
+        at = place.at(target.at(low, columns[0]))
+        self.product(low, own, target.part(low, columns[0]), at, width)
+        m, form = made.m.part(low, low - block), UPPER
+        if is_adjoint:
+            m, form = blas3.transposed(m, form, is_conjugated=True)
+        size = (high - low) * width
+        system = TriangularSystem((high - low, width), m, form, True, width, 256, self.count, made.m.move, size)
+        solved = blas3.plan_solve(system, self.device)
+        self.steps += solved.on(in0=made.m_place.at(made.m.at(low, low - block)), out0=self.inner)
+        batch, moves = ((self.count,), (size,)) if self.count > 1 else ((), ())
+        c = target.part(low, columns[0])
+        variant = Variant(epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
+        inner = Matrices(self.type, (*moves, width, 1), 256)
+        shape = (*batch, made.v.num_rows - low, width)
+        plan = select.plan(shape, high - low, made.v.part(low, low), inner, self.type, self.type, self.device, variant)
+        assert plan is not None
+        self.steps += plan.on(out0=at, in0=made.v_place.at(made.v.at(low, low)), in1=self.inner, in2=at)
+
+    def join(self, low: int, middle: int, high: int, block: int) -> None:
+        """Append what makes M of two block reflectors that of both: V^H V of one with the other."""
+        made, width = self.made, high - middle
+        source = made.v_place.at(made.v.at(middle, middle))
+        self.product(middle, (low, middle), made.v.part(middle, middle), source, width)
+        shape = (self.count, middle - low, width)
+        target = Operand(self.type, (made.m.move, made.m.pitch, 1), made.m.part(low, middle - block).alignment)
+        source_ = Operand(self.type, contiguous_strides(shape))
+        moved = elementwise.plan(shape, (source_,), (), (Output(0, target),), self.device)
+        self.steps += moved.on(out0=made.m_place.at(made.m.at(low, middle - block)), in0=self.inner)
+
+    def plan(self) -> Plan:
+        """Return the plan of the steps that have been appended."""
+        more = self.scratch.take(self.more_nbytes)
+        return self.scratch.plan(step.on({"more": more}) for step in self.steps)
+
+
+__all__ = ["Qr", "Reflectors", "UpperSpec", "make_upper", "reflectors", "upper"]

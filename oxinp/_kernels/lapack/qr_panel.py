@@ -1,0 +1,327 @@
+"""Householder QR of a panel: some columns, all rows from the diagonal on.
+
+Data layout: as of `lu_panel`. Reflectors H = I - tau v v^H, v with a one in front, go below R, and once more, with
+that one and zeros above it, to a matrix of their own; of V^H V what is above the diagonal, and 1 / tau on it, goes to
+a matrix M, the inverse of the T of the block reflector I - V T V^H. In shared memory columns keep what they were when
+their reflector was made: what they are divided by is kept beside them.
+
+Who owns what: a block has consecutive rows, a warp every so many of these, a lane a column of the panel.
+
+Algorithm, per column x: every block sums up the products of x^H with all columns over its rows below, tells them, waits
+for the others', and adds all in the order of the blocks. The sum with x itself gives the reflector, those with the
+columns to the right what they lose, those with the columns to the left a column of M: one wait per column.
+
+Per panel: 4 rows * width^2 flops, its elements read once and written twice. Signs and tau are LAPACK's. Squares are
+not scaled: matrices are before, see `scaling`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.lapack.lu_panel import BLOCK, WIDTHS, Board
+from oxinp._kernels.plan import Argument, Launch, Work
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32
+
+if TYPE_CHECKING:
+    from oxinp._ptx.value import Value
+
+UNROLL = 4
+
+
+class QrPanelSpec(NamedTuple):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+    height : int
+        Rows of a block.
+    is_alone : bool
+        A panel is one block.
+    """
+
+    type: Type
+    height: int
+    is_alone: bool
+
+    @property
+    def width(self) -> int:
+        """Most columns of a panel."""
+        return WIDTHS[self.type.nbytes]
+
+
+class Reflector(NamedTuple):
+    """What a column's reflector is made of: tau, what x is divided by to be v, and the diagonal's element then."""
+
+    tau: Value
+    scale: Value
+    beta: Value
+
+
+@cache
+@retraceable
+def make(spec: QrPanelSpec) -> Kernel:
+    """The kernel of a Spec; see `launch`."""
+    return _Panel(spec).build()
+
+
+class _Panel:
+    """The kernel while it is built."""
+
+    def __init__(self, spec: QrPanelSpec) -> None:
+        self.spec, self.width, type_ = spec, spec.width, spec.type
+        self.type = type_
+        self.k = k = Builder("qr_panel", block=BLOCK, target="sm_80", min_blocks=1)
+        self.a, self.v, self.m, self.tau = (k.pointer(name, type_) for name in ("a", "v", "m", "tau"))
+        self.sums, self.lines, self.flags = k.pointer("sums", type_), k.pointer("lines", type_), k.pointer("flags", u32)
+        names = ("num_rows", "num_columns", "num_blocks", "epoch")
+        self.num_rows, self.num_columns, self.num_blocks, self.epoch = (k.scalar(name, u32) for name in names)
+        moves = ("pitch", "move", "v_pitch", "v_move", "m_pitch", "m_move", "tau_move")
+        strides = [k.scalar(name, i64) for name in moves]
+        self.pitch, self.move, self.v_pitch, self.v_move, self.m_pitch, self.m_move, self.tau_move = strides
+        self.line = self.width + 1
+        self.num_groups = BLOCK // self.width
+        self.tile = k.dynamic_shared(type_, spec.height * self.line)
+        self.partials = k.dynamic_shared(type_, self.num_groups * self.width)
+        self.totals, self.row, self.scales, self.betas = (k.dynamic_shared(type_, self.width) for _ in range(4))
+        self.column, self.group = k.tid % self.width, k.tid / self.width
+        self.zero, self.one = k.const(0, type_), k.const(1, type_)
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        matrix = k.ctaid / self.num_blocks
+        self.matrix, self.rank = matrix, k.ctaid - matrix * self.num_blocks
+        wide = k.cast(matrix, i64)
+        self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
+        self.m, self.tau = self.m.at(wide * self.m_move), self.tau.at(wide * self.tau_move)
+        self.top = self.rank * spec.height
+        self.copy_in()
+        with k.range(k.const(0, u32), self.num_columns) as j:
+            self.sum_up(j)
+            self.tell(j)
+            reflector = self.reflector(j)
+            self.keep(j, reflector)
+            self.update(j, reflector)
+            k.barrier()
+        self.copy_out()
+        return k.build()
+
+    # -- memory
+
+    def copy_in(self) -> None:
+        """Let the block's rows come in, zeros where there are none."""
+        k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
+        with k.range(k.tid, self.spec.height * self.width, BLOCK * UNROLL) as start:
+            for i in range(UNROLL):
+                number = start + i * BLOCK if i else start
+                row, column = number / self.width, number % self.width
+                is_present = (self.top + row < self.num_rows) & (column < self.num_columns)
+                place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
+                source = self.a.at(k.where(is_present, place, k.const(0, i64)))
+                valid = k.where(is_present, k.const(nbytes, u32), 0)
+                copies.start(self.tile.at(row * self.line + column), source, nbytes, valid)
+        copies.commit()
+        copies.wait()
+        k.barrier()
+
+    def copy_out(self) -> None:
+        """Write R with the reflectors below, and the reflectors."""
+        k = self.k
+        own = k.where(self.column < self.num_columns, self.column, k.const(0, u32))
+        scale, beta = self.scales[own], self.betas[own]
+        with k.range(self.group, self.spec.height, self.num_groups) as row:
+            number = self.top + row
+            with k.when((number < self.num_rows) & (self.column < self.num_columns)):
+                element = self.tile[row * self.line + self.column]
+                below = element * scale
+                is_below, is_diagonal = number > self.column, number == self.column
+                place = k.cast(number, i64) * self.pitch + k.cast(self.column, i64)
+                self.a[place] = k.where(is_below, below, k.where(is_diagonal, beta, element))
+                place = k.cast(number, i64) * self.v_pitch + k.cast(self.column, i64)
+                self.v[place] = k.where(is_below, below, k.where(is_diagonal, self.one, self.zero))
+
+    # -- a column
+
+    def conjugate(self, value: Value) -> Value:
+        if not self.type.is_complex:
+            return value
+        real, imag = value.parts
+        return self.k.compound(self.type, real, -imag)
+
+    def sum_up(self, j: Value) -> None:
+        """Put the products of column j with all, over this block's rows below, into `totals`."""
+        k, column = self.k, self.column
+        total = k.var(self.zero)
+        with k.range(self.group, self.spec.height, self.num_groups) as row:
+            elements = self.tile.at(row * self.line)
+            with k.when(self.top + row > j):
+                total.set(multiply_add(k, self.conjugate(elements[j]), elements[column], total.get()))
+        self.partials[k.tid] = total.get()
+        k.barrier()
+        with k.when(k.tid < self.width):
+            added = self.partials[column]
+            for group in range(1, self.num_groups):
+                added = added + self.partials[column + group * self.width]
+            self.totals[column] = added
+            has_diagonal = (j >= self.top) & (j < self.top + self.spec.height)
+            with k.when(has_diagonal):
+                self.row[column] = self.tile[(j - self.top) * self.line + column]
+        if self.spec.is_alone:
+            k.barrier()
+
+    def tell(self, j: Value) -> None:
+        """Let `totals` be those of all blocks, and `row` the one on the diagonal."""
+        if self.spec.is_alone:
+            return
+        k, column = self.k, self.column
+        half = self.matrix * 2 + j % 2
+        has_diagonal = (j >= self.top) & (j < self.top + self.spec.height)
+        with k.when(k.tid < self.width):
+            place = (half * self.num_blocks + self.rank) * self.width + column
+            self.sums[k.cast(place, i64)] = self.totals[column]
+            with k.when(has_diagonal):
+                self.lines[k.cast(half * self.width + column, i64)] = self.row[column]
+        k.barrier()
+        epoch = self.epoch + j
+        flags = self.flags.at(k.cast(self.matrix * self.num_blocks, i64))
+        with k.when(k.tid == 0):
+            flags.store(k.cast(self.rank, i64), [epoch], order="release.gpu")
+        with k.when((k.warp == 0) & (k.lane < self.num_blocks)), k.loop():
+            k.break_if(flags.load(k.cast(k.lane, i64), order="acquire.gpu")[0] >= epoch)
+        k.barrier()
+        with k.when(k.tid < self.width):
+            total = k.var(self.zero)
+            with k.range(k.const(0, u32), self.num_blocks) as block:
+                place = (half * self.num_blocks + block) * self.width + column
+                total.set(total.get() + self.sums[k.cast(place, i64)])
+            self.totals[column] = total.get()
+            self.row[column] = self.lines[k.cast(half * self.width + column, i64)]
+        k.barrier()
+
+    def reflector(self, j: Value) -> Reflector:
+        """The reflector that leaves nothing of column j below the diagonal, as LAPACK's larfg."""
+        k = self.k
+        alpha, squares = self.row[j], self.totals[j].parts[0]
+        head = squares
+        for part in alpha.parts:
+            head = k.fma(part, part, head)
+        real = alpha.parts[0]
+        is_done = squares == 0
+        if self.type.is_complex:
+            is_done = is_done & (alpha.parts[1] == 0)
+        norm = k.where(is_done, real, -k.copysign(real, k.sqrt(head)))
+        safe = k.where(is_done, k.const(1, norm.type), norm)
+        if not self.type.is_complex:
+            tau = k.where(is_done, self.zero, (norm - alpha) / safe)
+            return Reflector(tau, k.where(is_done, self.zero, 1.0 / (alpha - norm)), norm)
+        zero = k.const(0, norm.type)
+        tau = k.compound(
+            self.type, k.where(is_done, zero, (norm - real) / safe), k.where(is_done, zero, -alpha.parts[1] / safe)
+        )
+        difference = k.compound(self.type, real - norm, alpha.parts[1])
+        return Reflector(tau, k.where(is_done, self.zero, self.one / difference), k.compound(self.type, norm, zero))
+
+    def keep(self, j: Value, reflector: Reflector) -> None:
+        """Keep the reflector, and the column of M."""
+        k, column = self.k, self.column
+        with k.when(k.tid == 0):
+            self.scales[j] = reflector.scale
+            self.betas[j] = reflector.beta
+        with k.when((self.rank == 0) & (k.tid <= j)):
+            with k.when(column == j):
+                self.tau[k.cast(j, i64)] = reflector.tau
+                self.m[k.cast(j, i64) * self.m_pitch + k.cast(j, i64)] = self.inverse(reflector.tau)
+            with k.otherwise():
+                inner = self.row[column] + self.conjugate(reflector.scale) * self.totals[column]
+                product = self.conjugate(self.scales[column] * inner)
+                self.m[k.cast(column, i64) * self.m_pitch + k.cast(j, i64)] = product
+
+    def inverse(self, tau: Value) -> Value:
+        """One over tau; infinity of zero, so that the reflector's part of a solution is zero."""
+        k = self.k
+        infinite = k.const(float("inf"), self.type)
+        is_zero = tau == self.zero
+        return k.where(is_zero, infinite, self.one / k.where(is_zero, self.one, tau))
+
+    def update(self, j: Value, reflector: Reflector) -> None:
+        """Take the reflected off the columns to the right, in this block's rows."""
+        k, column = self.k, self.column
+        inner = self.row[column] + self.conjugate(reflector.scale) * self.totals[column]
+        factor = -(self.conjugate(reflector.tau) * inner)
+        below = factor * reflector.scale
+        with k.range(self.group, self.spec.height, self.num_groups) as row:
+            number = self.top + row
+            elements = self.tile.at(row * self.line)
+            with k.when((column > j) & (number >= j)):
+                with k.when(number > j):
+                    elements[column] = multiply_add(k, below, elements[j], elements[column])
+                with k.otherwise():
+                    elements[column] = elements[column] + factor
+
+
+class QrPanel(NamedTuple):
+    """A panel, of a matrix or of each of some.
+
+    Attributes
+    ----------
+    type : Type
+    shape : (int, int)
+        Rows and columns.
+    epoch : int
+        Columns of the panels before.
+    strides, v_strides, m_strides : (int, int)
+        Elements from one row, and from one matrix, to the next of A, V and M.
+    tau_move : int
+    count : int
+    start : int
+        Number of the first matrix.
+    """
+
+    type: Type
+    shape: tuple[int, int]
+    epoch: int
+    strides: tuple[int, int]
+    v_strides: tuple[int, int]
+    m_strides: tuple[int, int]
+    tau_move: int
+    count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
+    start: int = 0
+
+
+def launch(panel: QrPanel, height: int, places: tuple[Argument, Argument, Argument, Argument], board: Board) -> Launch:
+    """Return the launch that factors panels in place.
+
+    Parameters
+    ----------
+    panel : QrPanel
+    height : int
+        Rows of a block, see `lu_panel.block_height`.
+    places : tuple of Argument
+        The panel's first elements of A, V, M and tau.
+    board : Board
+        Its flags are zero before the first panel.
+    """
+    rows, columns = panel.shape
+    num_blocks = -(-rows // height)
+    spec = QrPanelSpec(panel.type, height, is_alone=num_blocks == 1)
+    constants = (rows, columns, num_blocks, panel.epoch + 1)
+    strides = (*panel.strides, *panel.v_strides, *panel.m_strides, panel.tau_move)
+    flops = 4 * (4 if panel.type.is_complex else 1) * rows * columns**2 * panel.count
+    work = Work(flops, 3 * rows * columns * panel.type.nbytes * panel.count)
+    flags = board.flags.at(panel.start * num_blocks * u32.nbytes)
+    return Launch(
+        make(spec),
+        (num_blocks * panel.count, 1, 1),
+        (*places, board.rows, board.diagonals, flags),
+        (*constants, *strides),
+        work,
+    )
+
+
+__all__ = ["QrPanel", "QrPanelSpec", "launch", "make"]

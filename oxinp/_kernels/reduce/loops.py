@@ -1,0 +1,89 @@
+"""The loops of a reduction: kept and reduced ones, which of them lanes go along, how few columns are folded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.nest import Nest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.problem import Operand
+
+MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
+MIN_FOLDED = 1 << 16  # elements from which few columns are worth folding
+MAX_FOLDED = 512  # columns that rows are folded to
+
+
+class Loops(NamedTuple):
+    """The loops of a reduction, collapsed, kept and reduced ones apart.
+
+    Operands are the input arrays, the indices, and in `kept` then the output and the scratch.
+    """
+
+    kept: Nest
+    reduced: Nest
+
+    def nest(self, *, kept_innermost: bool) -> Nest:
+        """The inputs' nest: the reduced loops inside the kept ones, or before the last of them."""
+        kept, reduced = self
+        cut = len(kept.shape) - kept_innermost
+        strides = [a[:cut] + b + a[cut:] for a, b in zip(kept.strides, reduced.strides, strict=False)]
+        shifts = [a + b for a, b in zip(kept.shifts, reduced.shifts, strict=False)]
+        return Nest(kept.shape[:cut] + reduced.shape + kept.shape[cut:], tuple(strides), tuple(shifts))
+
+
+def without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the extents of what is kept."""
+    return tuple([n for d, n in enumerate(shape) if d not in axes]) if len(axes) < len(shape) else ()
+
+
+def cut(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, bool] | None:
+    """Return how many elements are kept, how many are reduced, and whether along the first axes.
+
+    None where the reduced axes are neither the last nor the first ones.
+    """
+    ndim, count = len(shape), len(axes)
+    if axes == tuple(range(ndim - count, ndim)):
+        return math.prod(shape[: ndim - count]), math.prod(shape[ndim - count :]), False
+    if axes == tuple(range(count)):
+        return math.prod(shape[count:]), math.prod(shape[:count]), True
+    return None
+
+
+def fold(shape: tuple[int, ...], arrays: Sequence[Operand]) -> int:
+    """Return how many rows of a few columns to lay side by side, as columns of their own that the second pass joins.
+
+    Lanes along a few columns would be few, and lanes along rows read every line of memory once per column.
+    """
+    length, width = shape
+    if not 1 < width < MIN_COLUMNS or length * width < MIN_FOLDED:
+        return 1
+    if any(x.strides not in {(width, 1), (0, 0)} for x in arrays):
+        return 1
+    counts = range(MAX_FOLDED // width, MIN_COLUMNS // width, -1)
+    return next((count for count in counts if length % count == 0), 1)
+
+
+def column_loop(loops: Loops, arrays: Sequence[Operand]) -> int | None:
+    """Return the kept loop that lanes go along; None where they go along the reduced ones."""
+    kept, reduced = loops
+    votes = dict.fromkeys(range(len(kept.shape)), 0)
+    against = 0
+    for i, array in enumerate(arrays):
+        along_kept = {abs(step): loop for loop, step in enumerate(kept.strides[i]) if step and kept.shape[loop] > 1}
+        along_reduced = [abs(step) for step, n in zip(reduced.strides[i], reduced.shape, strict=True) if step and n > 1]
+        nearest = min(along_kept, default=None)
+        if nearest is not None and nearest < min(along_reduced, default=nearest + 1):
+            votes[along_kept[nearest]] += array.type.nbytes
+        else:
+            against += array.type.nbytes
+    best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
+    if votes[best] > against and kept.shape[best] >= MIN_COLUMNS:
+        return best
+    return None
+
+
+__all__ = ["MIN_COLUMNS", "Loops", "column_loop", "cut", "fold", "without"]

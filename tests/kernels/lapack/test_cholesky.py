@@ -1,0 +1,73 @@
+"""Cholesky: LAPACK's ratios, only half of the matrix used, matrices that are not positive definite, no spills."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.lapack import cholesky, diagonal
+from oxinp._kernels.lapack.cholesky import CholeskySpec
+from oxinp._ptx.types import c64, c128, f32, f64
+from tests.kernels.lapack.case import RATIO, cholesky_of, draw, small_cholesky_of
+from tests.kernels.lapack.spills import check_assembled
+from tests.kernels.machine import machine
+
+DTYPES = ["f4", "f8", "c8", "c16"]
+DEVICE = SimpleNamespace(num_sms=2, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
+
+
+def positive_definite(rng, dtype, *shape):
+    a = draw(rng, dtype, *shape)
+    return a @ a.conj().swapaxes(-1, -2) + np.eye(shape[-1], dtype=dtype)
+
+
+def check_factor(lower, a):
+    """Compare with what LAPACK's test of ``||A - L L^H||`` allows."""
+    n = a.shape[-1]
+    residual = np.linalg.norm(a - lower @ lower.conj().swapaxes(-1, -2), 1, axis=(-2, -1))
+    assert (residual <= RATIO * n * np.finfo(a.dtype).eps * np.linalg.norm(a, 1, axis=(-2, -1))).all()
+    assert not np.diagonal(lower, axis1=-2, axis2=-1).imag.any()
+
+
+def hidden(a):
+    """The matrix with nothing above the diagonal that could be used."""
+    return np.where(np.tri(a.shape[-1], dtype=bool), a, np.nan)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (16, 16), (50, 50), (3, 64, 64)], ids=str)
+def test_matrices_of_one_block(shape, dtype):
+    a = positive_definite(np.random.default_rng(1), dtype, *shape)
+    lower, status = small_cholesky_of(machine(), hidden(a))
+    assert status == diagonal.NO_ZERO
+    assert not np.triu(lower, 1).any()
+    check_factor(lower, a)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("f4", (2, 70, 70)), ("f8", (150, 150)), ("c8", (65, 65)), ("c16", (100, 100))], ids=str
+)
+def test_matrices_of_several_blocks(dtype, shape):
+    a = positive_definite(np.random.default_rng(2), dtype, *shape)
+    found, status = cholesky_of(machine(), DEVICE, hidden(a))
+    assert status == diagonal.NO_ZERO
+    assert np.isnan(found[..., 0, 1:]).all()
+    check_factor(np.tril(found), a)
+
+
+@pytest.mark.parametrize(("n", "row"), [(5, 0), (40, 39), (90, 70)])
+def test_matrices_that_are_not_positive_definite(n, row):
+    a = np.eye(n)
+    a[row, row] = 0
+    stack = np.stack([np.eye(n), a, -np.eye(n)])
+    assert cholesky_of(machine(), DEVICE, stack)[1] == n + row
+    if n <= cholesky.LENGTH:
+        assert small_cholesky_of(machine(), stack)[1] == n + row
+
+
+SPECS = [CholeskySpec(*spec) for spec in itertools.product((f32, f64, c64, c128), (1, 2, 3, 4), (False, True))]
+
+
+def test_kernels_assemble_without_spills(request, tmp_path):
+    check_assembled([cholesky.make(spec) for spec in SPECS], request, tmp_path)

@@ -1,0 +1,128 @@
+"""LU: LAPACK's pivots and ratios, in one block and several, singular matrices, and without spills."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from oxinp._kernels.lapack import diagonal, lu_panel, rows
+from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.lapack.lu_panel import PanelSpec
+from oxinp._kernels.lapack.rows import PermuteSpec
+from oxinp._kernels.problem import Operand
+from oxinp._ptx.types import c64, c128, f32, f64
+from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution
+from tests.kernels.lapack.spills import check_assembled
+from tests.kernels.machine import machine
+
+DTYPES = ["f4", "f8", "c8", "c16"]
+TYPES = (f32, f64, c64, c128)
+# Few multiprocessors, so that of many panels only some are at work at a time.
+DEVICE = SimpleNamespace(num_sms=4, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
+
+
+def check_factors(found, a):
+    """Compare with LAPACK's pivots and with what its test of ``||P A - L U||`` allows."""
+    factors, pivots, permutation = found
+    rows_, columns = a.shape
+    depth = min(a.shape)
+    lower = np.tril(factors[:, :depth], -1) + np.eye(rows_, depth, dtype=a.dtype)
+    upper = np.triu(factors[:depth])
+    assert np.array_equal(pivots, scipy.linalg.lu_factor(a)[1])
+    assert np.array_equal(np.sort(permutation), np.arange(rows_))
+    residual = np.linalg.norm(a[permutation] - lower @ upper, 1)
+    assert residual <= RATIO * columns * np.finfo(a.dtype).eps * np.linalg.norm(a, 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (20, 20), (70, 70), (40, 17), (17, 40)], ids=str)
+def test_factors(shape, dtype):
+    a = draw(np.random.default_rng(1), dtype, *shape)
+    *found, status = factored(machine(), DEVICE, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+
+
+def test_several_block_columns():
+    a = draw(np.random.default_rng(2), "f8", 140, 140)
+    check_factors(factored(machine(), DEVICE, a)[:3], a)
+
+
+def test_stacks_of_matrices_of_several_blocks():
+    a = draw(np.random.default_rng(3), "f4", 3, 70, 35)
+    factors, pivots, permutation, _ = factored(machine(), DEVICE, a)
+    for i in range(len(a)):
+        check_factors((factors[i], pivots[i], permutation[i]), a[i])
+
+
+def test_the_first_of_equal_elements_is_the_pivot():
+    a = scipy.linalg.hadamard(64).astype("f8")  # every column has equal ones, and every step is exact
+    assert np.array_equal(factored(machine(), DEVICE, a)[1], scipy.linalg.lu_factor(a)[1])
+
+
+@pytest.mark.parametrize("column", [0, 33, 69])
+def test_the_first_pivot_that_is_zero(column):
+    a = draw(np.random.default_rng(5), "f8", 70, 70)
+    a[:, column] = 0
+    factors, *_, status = factored(machine(), DEVICE, np.stack([np.eye(70), a]))
+    assert status == 70 + column
+    assert np.isfinite(factors).all()
+
+
+def test_nan_is_passed_on():
+    a = draw(np.random.default_rng(6), "f8", 20, 20)
+    a[4, 3] = np.nan
+    factors, *_, status = factored(machine(), DEVICE, a)
+    assert status == diagonal.NO_ZERO
+    assert np.isnan(factors[-1, -1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (35, 3), (2, 40, 2)], ids=str)
+def test_solutions(shape, dtype):
+    rng = np.random.default_rng(7)
+    *batch, n, columns = shape
+    a, b = draw(rng, dtype, *batch, n, n), draw(rng, dtype, *shape)
+    x, status = solution(machine(), DEVICE, a, b)
+    assert status == diagonal.NO_ZERO
+    norms = [np.linalg.norm(y, 1, axis=(-2, -1)) for y in (b - a @ x, a, x)]
+    assert columns
+    assert (norms[0] <= RATIO * n * np.finfo(dtype).eps * norms[1] * norms[2]).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("f8", (1, 1)), ("f4", (2, 20, 20)), ("c16", (70, 70)), ("f8", (150, 150))]
+)
+def test_inverses(dtype, shape):
+    a = draw(np.random.default_rng(8), dtype, *shape)
+    x, status = inverse(machine(), DEVICE, a)
+    assert status == diagonal.NO_ZERO
+    norms = [np.linalg.norm(y, 1, axis=(-2, -1)) for y in (a @ x - np.eye(shape[-1]), a, x)]
+    assert (norms[0] <= RATIO * shape[-1] * np.finfo(dtype).eps * norms[1] * norms[2]).all()
+
+
+def test_more_rows_than_blocks_hold_are_refused():
+    assert lapack.is_possible(f64, 1000, DEVICE)
+    assert not lapack.is_possible(f64, 1 << 20, DEVICE)
+    with pytest.raises(ValueError, match="a panel of 1048576 rows"):
+        lapack.plan_invert((1 << 20, 1 << 20), Operand(f64, (1 << 20, 1)), DEVICE)
+
+
+KERNELS = [
+    *(
+        lu_panel.make(PanelSpec(type_, height, flag))
+        for type_ in TYPES
+        for height in (64, 512)
+        for flag in (True, False)
+    ),
+    *(rows.make_exchange(type_) for type_ in TYPES),
+    *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
+    *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
+    *(diagonal.make(type_) for type_ in TYPES),
+    rows.make_start(),
+]
+
+
+def test_kernels_assemble_without_spills(request, tmp_path):
+    check_assembled(KERNELS, request, tmp_path)

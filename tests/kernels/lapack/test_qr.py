@@ -1,0 +1,86 @@
+"""Householder QR: LAPACK's ratios, its signs and tau, in one block and several, and without spills."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from oxinp._kernels.lapack import determinant, qr, qr_panel, scaling
+from oxinp._kernels.lapack.qr import UpperSpec
+from oxinp._kernels.lapack.qr_panel import QrPanelSpec
+from oxinp._kernels.lapack.scaling import RescaleSpec
+from oxinp._ptx.types import c64, c128, f32, f64
+from tests.kernels.lapack.case import RATIO, draw, qr_of
+from tests.kernels.lapack.spills import check_assembled
+from tests.kernels.machine import machine
+
+TYPES = (f32, f64, c64, c128)
+DEVICE = SimpleNamespace(num_sms=4, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("f4", (1, 1)), ("f8", (5, 1)), ("c8", (1, 4)), ("f8", (70, 35)), ("c16", (66, 20)), ("f4", (2, 70, 33))],
+    ids=str,
+)
+def test_factors(dtype, shape):
+    a = draw(np.random.default_rng(1), dtype, *shape)
+    q, r = qr_of(machine(), DEVICE, a)
+    allowed = RATIO * shape[-2] * np.finfo(dtype).eps
+    residual, whole = (np.linalg.norm(x, 1, axis=(-2, -1)) for x in (a - q @ r, a))
+    assert (residual <= allowed * whole).all()
+    columns = q.shape[-1]
+    assert (np.linalg.norm(q.conj().swapaxes(-1, -2) @ q - np.eye(columns), 1, axis=(-2, -1)) <= allowed).all()
+    assert not np.tril(r, -1).any()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_reflectors_are_those_of_lapack(dtype):
+    a = draw(np.random.default_rng(2), dtype, 45, 20)
+    a[:, 3] = 0
+    found, tau = qr_of(machine(), DEVICE, a, "raw")
+    (expected, expected_tau), _ = scipy.linalg.qr(a, mode="raw")
+    allowed = 100 * np.finfo(dtype).eps
+    keep = np.arange(20) != 3  # of a zero column, what rounding left there
+    assert np.abs(found - expected)[:, keep].max() <= allowed * np.abs(expected).max()
+    assert np.abs(tau - expected_tau)[keep].max() <= allowed
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("f4", 1e-30), ("f4", 1e30), ("f8", 1e-310), ("f8", 1e-200), ("c16", 1e300), ("f8", 1.0)]
+)
+def test_matrices_whose_squares_overflow_or_vanish(dtype, scale):
+    a = draw(np.random.default_rng(4), dtype, 2, 12, 5)
+    a[1] *= scale
+    q, r = qr_of(machine(), DEVICE, a)
+    tiny = np.finfo(dtype).smallest_subnormal
+    for i in range(2):
+        expected = np.linalg.qr(a[i].astype("c16" if dtype == "c16" else "f8"), "r")
+        allowed = 100 * np.finfo(dtype).eps * np.abs(expected).max() + 4 * tiny
+        assert np.abs(r[i] - expected).max() <= allowed
+        assert np.abs(q[i].conj().T @ q[i] - np.eye(5)).max() <= 100 * np.finfo(dtype).eps
+
+
+def test_several_block_columns():
+    a = draw(np.random.default_rng(3), "f8", 140, 132)
+    (r,) = qr_of(machine(), DEVICE, a, "r")
+    assert np.abs(r - np.linalg.qr(a, "r")).max() <= 1e-12
+
+
+KERNELS = [
+    *(
+        qr_panel.make(QrPanelSpec(type_, height, flag))
+        for type_ in TYPES
+        for height in (64, 512)
+        for flag in (True, False)
+    ),
+    *(qr.make_upper(UpperSpec(type_, flag)) for type_ in TYPES for flag in (True, False)),
+    *(determinant.make(type_) for type_ in TYPES),
+    *(scaling.make_largest(type_) for type_ in TYPES),
+    *(scaling.make_rescale(RescaleSpec(type_, flag)) for type_ in TYPES for flag in (True, False)),
+]
+
+
+def test_kernels_assemble_without_spills(request, tmp_path):
+    check_assembled(KERNELS, request, tmp_path)

@@ -1,0 +1,100 @@
+"""Many small matrices: solved, inverted and factored as LAPACK's ratios demand, and without spills."""
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.lapack import diagonal, small
+from oxinp._kernels.lapack.small import CHOLESKY, INVERT, SOLVE, SmallSpec
+from oxinp._ptx.types import c64, c128, f32, f64
+from tests.kernels.lapack.case import RATIO, draw, run, stack_of, status
+from tests.kernels.lapack.spills import check_assembled
+from tests.kernels.machine import machine
+from tests.ptx.assembler import sampled
+
+DTYPES = ["f4", "f8", "c8", "c16"]
+ORDERS = [1, 3, 7, 16, 32]
+
+
+def norms(*arrays):
+    return [np.linalg.norm(x, 1, axis=(-2, -1)) for x in arrays]
+
+
+def solve(a, b):
+    strides = (b.shape[-2] * b.shape[-1], b.shape[-1], 1)
+    plan = small.plan(SOLVE, stack_of(a), stack_of(b), strides)
+    return run(machine(), plan, (np.full_like(b, np.nan), status()), (a, b))
+
+
+def of_one(what, a):
+    return run(machine(), small.plan(what, stack_of(a), stack_of(a)), (np.full_like(a, np.nan), status()), (a,))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", ORDERS)
+@pytest.mark.parametrize("columns", [1, 3, 35])
+def test_systems(columns, n, dtype):
+    rng = np.random.default_rng(n)
+    a, b = draw(rng, dtype, 5, n, n), draw(rng, dtype, 5, n, columns)
+    x, word = solve(a, b)
+    assert word == diagonal.NO_ZERO
+    residual, left, right = norms(b - a @ x, a, x)
+    assert (residual <= RATIO * n * np.finfo(dtype).eps * left * right).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", ORDERS)
+def test_inverses(n, dtype):
+    a = draw(np.random.default_rng(n), dtype, 3, n, n)
+    x, word = of_one(INVERT, a)
+    assert word == diagonal.NO_ZERO
+    residual, left, right = norms(a @ x - np.eye(n), a, x)
+    assert (residual <= RATIO * n * np.finfo(dtype).eps * left * right).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", ORDERS)
+def test_cholesky(n, dtype):
+    a = draw(np.random.default_rng(n), dtype, 5, n, n)
+    a = a @ a.conj().swapaxes(-1, -2) + np.eye(n, dtype=dtype)
+    lower, word = of_one(CHOLESKY, np.where(np.tri(n, dtype=bool), a, np.nan))
+    assert word == diagonal.NO_ZERO
+    assert not np.triu(lower, 1).any()
+    residual, whole = norms(a - lower @ lower.conj().swapaxes(-1, -2), a)
+    assert (residual <= RATIO * n * np.finfo(dtype).eps * whole).all()
+
+
+@pytest.mark.parametrize("n", [3, 8, 20])
+def test_rows_that_have_to_change_places(n):
+    rng = np.random.default_rng(1)
+    a = np.stack([np.eye(n)[rng.permutation(n)] for _ in range(4)])
+    assert np.array_equal(of_one(INVERT, a)[0], a.swapaxes(-1, -2))
+    graded = rng.standard_normal((4, n, n)) * 10.0 ** -np.arange(n)[::-1, None]
+    b = rng.standard_normal((4, n, 1))
+    residual, left, right = norms(b - graded @ solve(graded, b)[0], graded, solve(graded, b)[0])
+    assert (residual <= RATIO * n * np.finfo("f8").eps * left * right).all()
+
+
+@pytest.mark.parametrize(("n", "column"), [(1, 0), (6, 5), (32, 20)])
+def test_the_first_pivot_that_will_not_do(n, column):
+    a = np.eye(n)
+    a[column, column] = 0
+    stack = np.stack([np.eye(n), np.eye(n), a, np.zeros((n, n))])
+    assert of_one(INVERT, stack)[1] == 2 * n + column
+    assert of_one(CHOLESKY, stack)[1] == 2 * n + column
+    assert solve(stack, np.ones((4, n, 1)))[1] == 2 * n + column
+
+
+SPECS = [
+    *(SmallSpec(type_, side, CHOLESKY) for type_ in (f32, f64, c64, c128) for side in small.SIDES),
+    *(
+        SmallSpec(type_, side, what, columns)
+        for type_ in (f32, f64, c64, c128)
+        for side in small.SIDES
+        for most in (small.most_columns(type_, side),)
+        for what, columns in ((SOLVE, 1), (SOLVE, most), (INVERT, most))
+    ),
+]  # fmt: skip
+
+
+def test_kernels_assemble_without_spills(request, tmp_path):
+    check_assembled([small.make(spec) for spec in sampled(SPECS)], request, tmp_path)
