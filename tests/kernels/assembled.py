@@ -4,6 +4,7 @@ import math
 import re
 import tempfile
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.ptx.assembler import assemble
 
@@ -13,19 +14,23 @@ ENTRY = re.compile(
     r".*?Used (\d+) registers",
     re.DOTALL,
 )
-SHARED_NBYTES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "sm_90a": 227 * 1024}
+SHARED_NBYTES = 227 * 1024  # of a block, on the device that catalogs plan for
 REGISTERS = 65536
 
 
-def check_assembled(kernels):
-    """Assemble kernels of one target, with distinct names, as one module."""
+NONE = MappingProxyType({})
+
+
+def check_assembled(kernels, spills=NONE):
+    """Assemble kernels of one target, with distinct names, as one module; `spills` are bytes allowed by name."""
     said = assemble(kernels, CACHE)
     assert "C75" not in said, "ptxas serialises wgmma or ignores setmaxnreg"
     found = {name: tuple(map(int, numbers)) for name, *numbers in ENTRY.findall(said)}
     assert found.keys() == {kernel.name for kernel in kernels}
-    assert {name: spills for name, (*spills, _) in found.items() if any(spills)} == {}
+    spilling = {name: most for name, (*nbytes, _) in found.items() if (most := max(nbytes)) > spills.get(name, 0)}
+    assert spilling == {}, spilling
     for kernel in kernels:
         *_, used = found[kernel.name]
-        assert kernel.static_shared_nbytes + kernel.shared_nbytes <= SHARED_NBYTES[kernel.target], kernel.name
+        assert kernel.static_shared_nbytes + kernel.shared_nbytes <= SHARED_NBYTES, kernel.name
         if "setmaxnreg" in kernel.ptx:  # the warpgroups share what the block is launched with
-            assert used == REGISTERS // math.prod(kernel.block) // 8 * 8, kernel.name
+            assert used == REGISTERS // math.prod(kernel.block) // 8 * 8, (kernel.name, used)

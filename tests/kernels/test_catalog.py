@@ -8,11 +8,15 @@ import inspect
 import pkgutil
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 import oxinp._kernels as kernels_package
 from oxinp._kernels import catalog
+from oxinp._kernels.gemm.multistage.spec import MultistageSpec
+from oxinp._kernels.gemm.ozaki.crt import CrtSpec
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -38,14 +42,27 @@ def renamed(kernel, number, target):
     return kernel.replace(name=name, target=target, ptx=text)
 
 
+def spills_of(spec):
+    """The bytes that threads of a kernel may spill: none, but where no register is left for a word or a few."""
+    if isinstance(spec, MultistageSpec) and spec.mma in {"dmma", "hmma"} and spec.a_copy < 16:
+        return 28  # many narrow copies: operands are not aligned
+    if isinstance(spec, MmaSpec) and spec.is_batched:
+        return 8  # the loop over tiles has to know the matrices, too
+    return 8 if spec == CrtSpec(15, is_complex=True, has_pairs=True) else 0
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_shipped_kernels_assemble_cleanly(target):
-    made = [kernel for spec in sampled(catalog.specs()) for kernel in [catalog.make(spec)]]
     targets = {target, PORTABLE} if target != "sm_90a" else {target}
-    kernels = [renamed(kernel, i, target) for i, kernel in enumerate(made) if kernel.target in targets]
+    kernels, spills = [], {}
+    for number, spec in enumerate(sampled(catalog.specs())):
+        kernel = catalog.make(spec)
+        if kernel.target in targets:
+            kernels.append(renamed(kernel, number, target))
+            spills[kernels[-1].name] = spills_of(spec)
     modules = [kernels[i : i + PER_MODULE] for i in range(0, len(kernels), PER_MODULE)]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(check_assembled, modules))
+        list(pool.map(partial(check_assembled, spills=spills), modules))
 
 
 def test_the_check_notices_what_ptxas_mends():

@@ -23,7 +23,7 @@ from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.cost import measured_tiles
 from oxinp._kernels.gemm.multistage.grouped import Group, GroupedSpec
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Source
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, MIN_COPY_NBYTES, SYMMETRIC, TRIANGULAR, WHOLE, Form, Source
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import guard as ozaki_guard
 from oxinp._kernels.gemm.ozaki import kernel as ozaki
@@ -85,7 +85,8 @@ def multistage_specs(device: Device) -> Iterator[MultistageSpec]:
         for spec in _of_tiles(type_, majors, side, device):
             yield spec
             if majors == MAJORS[0] and side == SIDES[0]:
-                yield replace(spec, a_copy=0, b_copy=0)
+                narrowest = type_.nbytes if type_.nbytes >= MIN_COPY_NBYTES else 0
+                yield replace(spec, a_copy=narrowest, b_copy=narrowest)
     for type_, acc in SUMS.items():
         spec = next(_of_tiles(type_, MAJORS[0], max(SIDES), device))
         yield replace(spec, num_batch=1)
@@ -108,7 +109,7 @@ def _of_tiles(type_: Type, majors: tuple[str, str], side: int, device: Device) -
     acc = SUMS[type_]
     spec = select.multistage_spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), device)
     for tile in measured_tiles(type_, acc, device)[1]:
-        found = spec.with_config(tile.config())
+        found = replace(spec.with_config(tile.config()), num_batch=int(tile.max_side > 0))  # such are for batches
         if tile_config.is_legal(found, device):
             yield found
 
@@ -177,7 +178,7 @@ def mma_specs() -> Iterator[MmaSpec]:
                 is_complex=type_ is c64,
                 promotion=PROMOTION if type_ is f32 and not config.is_bf16x3 else 0,
                 is_batched=is_batched,
-                is_paired=not is_batched,
+                is_paired=not is_batched or type_ is c128,
             ).fitted(1 << 12)
             if _has_kernel(spec):
                 yield spec
