@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from _driver.errors import CudaError
 from _driver.graph import Executable, Graph, Node
 from _driver.launch import Launcher
+from oxinp._config import config
 from oxinp.cuda import current
 
 __all__ = ["MAX_SETS", "Call", "GraphTimer", "Recorder", "Recording", "Refused"]
@@ -79,6 +80,8 @@ class Recorder:
             run()
         finally:
             self._planned = None
+            if planned:
+                config.renew()  # what was planned does nothing
         return planned
 
     def record(self, run: Callable[[], Any]) -> Recording:

@@ -358,7 +358,7 @@ def test_scipy(folder):
     done = verified(folder, "uses.py")
     assert done.returncode == 0, done.stderr
     broken = (
-        "from oxinp.scipy.fft import _api\nimport scipy.fft\nfrom oxinp._core import dispatch\n"
+        "from oxinp.scipy.fft import _api\nimport scipy.fft\nfrom oxinp._core.array import dispatch\n"
         "real = dispatch.functions[scipy.fft.fftshift]\n"
         "def fftshift(x, axes=None):\n    return real(x, axes) + 1\n"
         "dispatch.functions[scipy.fft.fftshift] = fftshift\n"

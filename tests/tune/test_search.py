@@ -92,7 +92,8 @@ def test_kernels_are_planned_without_a_launch(backend, stats):
     tuner = tuner_of(backend)
     with tuner.open():
         x = oxinp.asarray(np.ones(1000))
-        tuner.compute(toy(), [x])
+        for _ in range(3):  # by what is made fastest, and then by what launches fastest
+            tuner.compute(toy(), [x])
         before = stats().launches
         kernels = tuner.recorder.kernels(lambda: tuner.compute(toy(), [x]))
         assert kernels == []  # all of it was planned before

@@ -336,6 +336,14 @@ def end_writing(storage: Storage) -> None:
             drop_pin(storage)
 
 
+def _is_elsewhere(storage: Storage) -> bool:
+    """Whether a storage lies on a device that is not the one in use."""
+    if storage.value is None:
+        return False
+    block = getattr(schedule.materialise(storage)[1][0], "_block", None)
+    return block is not None and block.pool.owner not in {None, device()}
+
+
 def leave_device() -> None:
     """Bring to the host what is on the device, for the next operation may run elsewhere.
 
@@ -344,7 +352,7 @@ def leave_device() -> None:
     """
     schedule.flush_all()
     for storage in [found for found in gc.get_objects() if type(found) is Storage]:
-        if is_shared(storage):
+        if is_shared(storage) or _is_elsewhere(storage):
             continue
         if storage.value is not None:
             fetch_storage(storage)
