@@ -82,7 +82,7 @@ class Recorder:
             self._planned = None
             if planned:
                 config.renew()  # what was planned does nothing
-        return planned
+        return list(dict.fromkeys(planned))
 
     def record(self, run: Callable[[], Any]) -> Recording:
         """Run, and return what that launched."""
