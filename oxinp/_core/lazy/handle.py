@@ -337,11 +337,12 @@ def end_writing(storage: Storage) -> None:
 
 
 def _is_elsewhere(storage: Storage) -> bool:
-    """Whether a storage lies on a device that is not the one in use."""
-    if storage.value is None:
+    """Whether what a storage holds lies in the memory of another device than the one in use."""
+    value = storage.value
+    if value is None or value[0].nodes:
         return False
-    block = getattr(schedule.materialise(storage)[1][0], "_block", None)
-    return block is not None and block.pool.owner not in {None, device()}
+    block = getattr(value[1][0], "_block", None)
+    return block is not None and block.pool is not device().pool
 
 
 def leave_device() -> None:
