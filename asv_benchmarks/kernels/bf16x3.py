@@ -1,8 +1,8 @@
-"""f32 and c64 products in parts on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.bf16x3 [--peer]``.
+"""Checks and times f32 and c64 products in bf16x3 on a GPU: ``python -m asv_benchmarks.kernels.bf16x3 [--peer]``.
 
-First for data of every sort the largest error, in units of 2**-24 |A| |B|, beside that of chains of fused
-multiply-adds, and how long one product took; then medians of times, of operands in turn that are larger than the
-second-level cache and of one pair. Ends with status 1 if an error is above that of multiply-adds.
+First, for data of every kind, it prints the largest error, in units of 2**-24 |A| |B|, beside that of chains of fused
+multiply-adds; then medians of times, on rotating operands that are larger than the L2 cache, and on one pair. It exits
+with status 1 if an error is above that of multiply-adds.
 """
 
 import argparse
@@ -13,8 +13,8 @@ from itertools import product
 
 import numpy as np
 
-from asv_benchmarks.kernels import sm90_mma as native_gpu
-from asv_benchmarks.kernels.fp16x2 import Run as SplitRun
+from asv_benchmarks.kernels import sm90_mma as mma_program
+from asv_benchmarks.kernels.fp16x2 import Run as Fp16x2Run
 from asv_benchmarks.kernels.fp16x2 import check
 from asv_benchmarks.kernels.plans import write
 from asv_benchmarks.kernels.sm90_mma import Run, any_of, compare, cupy_of, operands, own_of, side_of, torch_of
@@ -33,14 +33,14 @@ MAJORS = [("k", "mn"), ("mn", "k"), ("k", "k"), ("mn", "mn")]
 SIZES = (256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1536)
 
 
-class PartsRun(SplitRun):
-    """One product on the device, in parts whatever is planned, beside multiply-adds."""
+class Bf16x3Run(Fp16x2Run):
+    """One product on the device in bf16x3, and by multiply-adds."""
 
     is_guarded = False
 
     @staticmethod
     def plan(shape, depth, a, b, device):
-        """What is planned."""
+        """Return the plan, which has to be one in bf16x3."""
         plan = plan_steps(shape, depth, a, b, a.type, device, "auto", 1 << 30)
         assert [x.kernel.name.count("parts") for x in plan.steps] == [1], [x.kernel.name for x in plan.steps]
         return plan
@@ -60,7 +60,7 @@ def measure(backend, size, rng, *, has_peer):
         sides += [cupy_of(sets), torch_of(sets)] if has_peer else []
         names = [
             *[spec.name[len("gemm_native_f32_km_") :] for spec in specs],
-            "gemm_any",
+            "multistage",
             "oxinp.matmul",
             "cupy",
             "torch",
@@ -86,7 +86,7 @@ def main(arguments):
         transposed = (bool(number & 1), bool(number & 2)) if dtype is np.float32 else (False, False)
         shape = SHAPES[dtype][number % 3 == 2]
         try:
-            is_right &= check(backend, case, shape, transposed, rng, cupy, dtype, PartsRun)
+            is_right &= check(backend, case, shape, transposed, rng, cupy, dtype, Bf16x3Run)
         except Exception:  # noqa: BLE001
             traceback.print_exc()
             is_right = False
@@ -101,11 +101,11 @@ def main(arguments):
                 continue
             worst = [
                 Run(backend, here, shape, operands(backend, here, shape, count, 1, rng)).worst()
-                for shape in native_gpu.CHECKED_SHAPES
+                for shape in mma_program.CHECKED_SHAPES
                 for count in (1, 3)
                 for here in [spec._replace(is_batched=count > 1, is_paired=shape[1] % 4 == 0)]
             ]
-            found = [native_gpu.repeated(backend, spec, shape) for shape in native_gpu.REPEATED_SHAPES]
+            found = [mma_program.repeated(backend, spec, shape) for shape in mma_program.REPEATED_SHAPES]
             is_right &= max(worst) <= 1 and all(x <= 1 and not others for x, others in found)
             write(f"{spec.name} errors / bound {max(worst):.3f}, repeated {found}")
     for size in () if options.check else SIZES:

@@ -1,10 +1,10 @@
-"""f32 and c64 products from halves on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.fp16x2 [--peer]``.
+"""Checks and times f32 and c64 products by fp16x2 on a GPU: ``python -m asv_benchmarks.kernels.fp16x2 [--peer]``.
 
-First for data of every sort the largest error, in units of 2**-24 |A| |B|, of what `matmul` computes, beside that of
-chains of fused multiply-adds; then rates, from device events around all launches of a product, operands random.
-``--peer`` adds CuPy's. Ends with status 1 if an error is above that of multiply-adds (or, overflow apart, above K;
-where the device chose multiply-adds, their root mean square by a twentieth), or if the guard let the wrong kernel
-work.
+First, for data of every kind, it prints the largest error of `matmul`, in units of 2**-24 |A| |B|, beside that of
+chains of fused multiply-adds; then rates, from device events around all launches of a product of random operands.
+``--peer`` adds CuPy's. It exits with status 1 if an error is above that of multiply-adds (or, overflow apart, above K;
+where the device chose multiply-adds, if the root mean square is above theirs by a twentieth), or if the guard chose the
+wrong kernel.
 """
 
 import argparse
@@ -40,22 +40,22 @@ class Run:
         self.backend, self.shape, self.dtype = backend, (m, n), a.dtype
         type_ = from_dtype(a.dtype)
         stored = [
-            np.ascontiguousarray(x.T if is_smem_transposed else x)
-            for x, is_smem_transposed in zip((a, b), transposed, strict=True)
+            np.ascontiguousarray(x.T if is_transposed else x)
+            for x, is_transposed in zip((a, b), transposed, strict=True)
         ]
         self.c = backend.allocate(a.itemsize * m * n)
         self.operands, matrices = [], []
-        for array, is_smem_transposed in zip(stored, transposed, strict=True):
+        for array, is_transposed in zip(stored, transposed, strict=True):
             self.operands.append(backend.allocate(array.nbytes))
             backend.upload(self.operands[-1].ptr, array)
-            strides = (1, array.shape[1]) if is_smem_transposed else (array.shape[1], 1)
+            strides = (1, array.shape[1]) if is_transposed else (array.shape[1], 1)
             matrices.append(Matrices(type_, strides, 256))
         plan = self.plan((m, n), depth, *matrices, backend.capability)
-        self.launch_native = self.prepare(select.plan((m, n), depth, *matrices, type_, type_, backend.capability))
-        self.launch = self.launch_native if plan is None else self.prepare(plan)
+        self.launch_multistage = self.prepare(select.plan((m, n), depth, *matrices, type_, type_, backend.capability))
+        self.launch = self.launch_multistage if plan is None else self.prepare(plan)
         self.workspace = 0.0 if plan is None else plan.scratch_nbytes / (a.nbytes + b.nbytes)
         self.launches = [] if plan is None else self.launch.launches
-        majors = [MAJORS[is_smem_transposed != is_right] for is_right, is_smem_transposed in enumerate(transposed)]
+        majors = [MAJORS[is_transposed != is_right] for is_right, is_transposed in enumerate(transposed)]
         chain = MultistageSpec(
             type_, type_, type_, *majors, 0, 0, "fma", 64, 64, 32, 32, 8, 3, is_smem_transposed=a.itemsize <= 8
         )
@@ -126,7 +126,7 @@ def measure(backend, size, transposed, rng, cupy, dtype=np.float32):
     flops = flops_of(dtype, size)
     rate = flops / milliseconds(backend, run.launch) * 1e-9
     result = run.fetch()
-    native = flops / milliseconds(backend, run.launch_native, 5) * 1e-9
+    multiply_adds = flops / milliseconds(backend, run.launch_multistage, 5) * 1e-9
     reference = Reference(a, b, np.sort(rng.choice(size, 8, replace=False)))
     error, other = reference.error(result), reference.error(run.fetch())
     peer = ""
@@ -137,7 +137,7 @@ def measure(backend, size, transposed, rng, cupy, dtype=np.float32):
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts)
     majors = "".join("nt"[x] for x in transposed)
     write(
-        f"{a.dtype!s:9s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {native:5.1f}{peer}; "
+        f"{a.dtype!s:9s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {multiply_adds:5.1f}{peer}; "
         f"errors {error:.3f}, {other:.3f}; workspace {run.workspace:.3f} of the operands; us: {listed}"
     )
     return error <= other

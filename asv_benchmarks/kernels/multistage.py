@@ -2,7 +2,7 @@
 
 Prints one line per kernel and shape; ends with status 1 if any result is wrong. Rates are the median of device-event
 times over operands of random data; ``--peer`` adds CuPy's rate for the same product, if it is installed.
-Other tilings, and batches, are timed by ``python -m oxinp tune --family matmul``.
+Other tile configs, and batches, are timed by ``python -m oxinp tune --family matmul``.
 """
 
 import argparse

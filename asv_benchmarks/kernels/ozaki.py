@@ -1,9 +1,9 @@
-"""Products from residues on a GPU: right, and how fast. ``python -m asv_benchmarks.kernels.ozaki [--peer]``.
+"""Checks and times products by the Ozaki scheme on a GPU: ``python -m asv_benchmarks.kernels.ozaki [--peer]``.
 
-First for data of every sort the largest error, in units of 2**-53 |A| |B|, of what `matmul` computes, beside that of
-chains of fused multiply-adds; the bits have to be the same twice. Then rates, from device events around all launches of
-a product, operands random. ``--peer`` adds CuPy's, ``--workspaces`` compares sizes of the workspace instead. Ends with
-status 1 if an error is above that of multiply-adds, or if the guard let the wrong kernel work.
+First, for data of every kind, it prints the largest error of `matmul`, in units of 2**-53 |A| |B|, beside that of
+chains of fused multiply-adds; two runs have to give the same bits. Then rates, from device events around all launches
+of a product of random operands. ``--peer`` adds CuPy's, ``--workspaces`` compares sizes of the workspace instead. It
+exits with status 1 if an error is above that of multiply-adds, or if the guard chose the wrong kernel.
 """
 
 import argparse
@@ -31,7 +31,7 @@ DEEP = (2048, 2048, 1 << 17)
 FLAG, COUNT = 0, 64  # words of the workspace
 
 
-class ResidueRun(Run):
+class OzakiRun(Run):
     """One product on the device, its launches prepared."""
 
     def __init__(self, backend, a, b, transposed=(False, False), workspace_nbytes=4 << 30):
@@ -50,7 +50,7 @@ def read(run):
 def check(backend, case, transposed, rng, cupy, dtype=np.float64):
     """Print a line; whether all is well."""
     a, b = draw(case, rng, *SHAPE, dtype)
-    run = ResidueRun(backend, a, b, transposed)
+    run = OzakiRun(backend, a, b, transposed)
     results = []
     for _ in range(2):
         run.fetch()
@@ -67,7 +67,7 @@ def check(backend, case, transposed, rng, cupy, dtype=np.float64):
     is_right = np.array_equal(*results, equal_nan=True)
     is_right &= error <= max(fallback, 1)
     is_right &= not (is_unfit and name in FIT) and not (not is_unfit and name in UNFIT)
-    way = "native" if is_unfit else f"{count} moduli"
+    way = "fallback" if is_unfit else f"{count} moduli"
     majors = "".join("nt"[x] for x in transposed)
     verdict = "" if is_right else "  WRONG"
     write(
@@ -80,11 +80,11 @@ def check(backend, case, transposed, rng, cupy, dtype=np.float64):
 def measure(backend, size, transposed, rng, dtype=np.float64):
     """Print a line; whether some elements are right."""
     a, b = draw(CASES[0], rng, size, size, size, dtype)
-    run = ResidueRun(backend, a, b, transposed)
+    run = OzakiRun(backend, a, b, transposed)
     flops = (8 if a.dtype.kind == "c" else 2) * size**3
     rate = flops / milliseconds(backend, run.launch, 7) * 1e-9
     result = run.fetch()
-    fallback = flops / milliseconds(backend, run.launch_native, 3) * 1e-9
+    fallback = flops / milliseconds(backend, run.launch_multistage, 3) * 1e-9
     reference = Reference(a, b, *[np.sort(rng.choice(size, num, replace=False)) for num in (16, 64)])
     error, other = reference.error(result), reference.error(run.fetch())
     parts = Counter()
@@ -94,9 +94,9 @@ def measure(backend, size, transposed, rng, dtype=np.float64):
     listed = ", ".join(f"{name} {microseconds:.0f}" for name, microseconds in parts.items())
     majors = "".join("nt"[x] for x in transposed)
     write(
-        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, native {fallback:5.1f}, gain {rate / fallback:.2f} "
-        f"({expected:.2f} expected); errors {error:.3f}, {other:.3f}; workspace {run.workspace:.2f} of the operands; "
-        f"us: {listed}"
+        f"{a.dtype!s:10s} {size:5d} {majors}: {rate:6.1f} TFLOP/s, multiply-adds {fallback:5.1f}, "
+        f"gain {rate / fallback:.2f} ({expected:.2f} expected); errors {error:.3f}, {other:.3f}; "
+        f"workspace {run.workspace:.2f} of the operands; us: {listed}"
     )
     return error <= other
 
@@ -111,7 +111,7 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
     )
     first, is_right = None, True
     for nbytes in WORKSPACES:
-        run = ResidueRun(backend, a, b, workspace_nbytes=nbytes)
+        run = OzakiRun(backend, a, b, workspace_nbytes=nbytes)
         run.fetch()
         rate = flops / milliseconds(backend, run.launch, 5) * 1e-9
         result = run.fetch()
@@ -125,21 +125,21 @@ def measure_workspaces(backend, shape, rng, cupy, dtype):
         verdict = "same bits" if is_same else "OTHER BITS"
         write(
             f"{a.dtype!s:10s} {shape!s:22s} {nbytes >> 20:5d} MiB: {rate:6.1f} TFLOP/s (expected gain {gain:.2f}), "
-            f"{len(run.launches)} launches, parts of {tuple(config)}, {taken / nbytes:.3f} taken, {verdict}"
+            f"{len(run.launches)} launches, blocks of {tuple(config)}, {taken / nbytes:.3f} taken, {verdict}"
         )
-    fallback = flops / milliseconds(backend, run.launch_native, 2) * 1e-9
+    fallback = flops / milliseconds(backend, run.launch_multistage, 2) * 1e-9
     error, other = reference.error(first), reference.error(run.fetch())
     peer = ""
     if cupy is not None:
         run = None
         x, y = cupy.asarray(a), cupy.asarray(b)
         peer = f", cupy {flops / peer_ms(cupy, x, y) * 1e-9:.1f}, error {reference.error((x @ y).get()):.3f}"
-    write(f"{a.dtype!s:10s} {shape!s:22s} error {error:.3f}; native {fallback:.1f}, error {other:.3f}{peer}")
+    write(f"{a.dtype!s:10s} {shape!s:22s} error {error:.3f}; multiply-adds {fallback:.1f}, error {other:.3f}{peer}")
     return is_right and error <= other
 
 
 def peer_ms(cupy, a, b, num=3):
-    """What CuPy's product takes, the best of some."""
+    """Return the milliseconds of CuPy's product, the least of some."""
     out = a @ b
     times = []
     for _ in range(num):
@@ -156,7 +156,7 @@ def check_deep(backend, rng):
     """Whether a product of integers is exact where sums of bytes' products would leave 32 bits; prints a line."""
     shape, depth = (1100, 1060), 140_001
     a, b = (rng.integers(-(2**14), 2**15, extents) for extents in ((shape[0], depth), (depth, shape[1])))
-    run = ResidueRun(backend, a.astype(np.float64), b.astype(np.float64))
+    run = OzakiRun(backend, a.astype(np.float64), b.astype(np.float64))
     run.fetch()
     run.launch()
     rows, columns = slice(None, None, 97), slice(None, None, 89)

@@ -1,9 +1,9 @@
-"""The kernels of f64, c128 and f32 for Hopper on a GPU: right, and how fast.
+"""Checks and times the mma.sync kernels of f64, c128 and f32 on a Hopper GPU.
 
 ``python -m asv_benchmarks.kernels.sm90_mma [--peer] [--check] [--planned]`` prints one line per kernel and shape, and
-ends with status 1 if any result is wrong; with ``--planned`` it times what is planned instead. Times are medians over
-rounds, in turn with those of `oxinp.matmul` and, where they are asked for, CuPy's and PyTorch's, of launches that
-follow each other: on operands larger than the second-level cache, and then on the same ones.
+exits with status 1 if a result is wrong; with ``--planned`` it times the planned kernels instead. Times are medians
+over rounds of back-to-back launches, which alternate with those of `oxinp.matmul` and, on request, CuPy and PyTorch:
+first on rotating operands that are larger than the L2 cache, then on one pair.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from oxinp.cuda import current
 
 CHECKED_SHAPES = [
     *[(1, 2, 2), (64, 64, 16), (67, 130, 45), (200, 264, 72), (129, 1030, 1000), (1160, 712, 134)],
-    *[(200, 264, 192), (1160, 712, 256)],  # for rounds of several buffers
+    *[(200, 264, 192), (1160, 712, 256)],  # for unrolled k-blocks
 ]
 MULTIPLY_ADDS = MmaSpec(f32, warp_n=64, num_stages=6, num_k_groups=2, promotion=256)
 COMPLEX = MmaSpec(c128, tile_m=32, tile_n=64, warp_m=16, warp_n=8)
@@ -339,7 +339,7 @@ def measure_planned(backend, rng, *, has_peer):
 
 
 def own_of(backend, sets):
-    """What `oxinp.matmul` does with the same operands."""
+    """Return the side of `oxinp.matmul` on the same operands."""
     pairs = [[oxinp.asarray(x if len(x) > 1 else x[0]) for x in (a, b)] for (_, a, b), _ in sets]
     return side_of(backend, [lambda a=a, b=b: oxinp.evaluate(oxinp.matmul(a, b)) for a, b in pairs])
 
@@ -349,7 +349,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--check", action="store_true", help="check only")
-    parser.add_argument("--planned", action="store_true", help="time what is planned, gemm_any and PyTorch only")
+    parser.add_argument("--planned", action="store_true", help="time the planned kernels, multistage and PyTorch only")
     options = parser.parse_args(arguments)
     backend, rng = current.cuda_backend(), np.random.default_rng(5)
     if options.planned:
@@ -388,10 +388,10 @@ def main(arguments):
             run = Run(backend, spec, (size,) * 3, sets)
             is_right &= run.worst() <= 1
             sides[spec.name] = side_of(backend, run.launches)
-        sides |= {"gemm_any": any_of(backend, sets), "oxinp.matmul": own_of(backend, sets)}
+        sides |= {"multistage": any_of(backend, sets), "oxinp.matmul": own_of(backend, sets)}
         if options.peer:
             sides |= {"cupy": cupy_of(sets), "torch": torch_of(sets)}
-        # At last, one set of operands again and again.
+        # Finally one set of operands, repeatedly.
         chosen = [list(sides.values()), [(record, own[:1], elapsed) for record, own, elapsed in sides.values()]]
         times = list(zip(*(compare(backend, each) for each in chosen), strict=True))
         for name, (ms, warm_ms) in zip(sides, times, strict=True):

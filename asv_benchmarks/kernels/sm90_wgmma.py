@@ -1,7 +1,7 @@
-"""The wgmma kernels on a GPU: right against float64, and how fast. ``python -m asv_benchmarks.kernels.sm90_wgmma``.
+"""Checks the wgmma kernels against float64 on a GPU, and times them: ``python -m asv_benchmarks.kernels.sm90_wgmma``.
 
-Prints one line per kernel and shape; ends with status 1 if any result is wrong. Rates are the median of device-event
-times over operands of random data; ``--peer`` adds PyTorch's rate for the same product, if it is installed.
+It prints one line per kernel and shape, and exits with status 1 if a result is wrong. Rates are medians of device-event
+times on random operands; ``--peer`` adds PyTorch's rate for the same product, if it is installed.
 """
 
 import argparse
@@ -60,7 +60,7 @@ CHECKED_SPECS = [
     WgmmaSpec(u8, i32, b_major="k", tile_n=128, sharing=Single),
     WgmmaSpec(u8, u8, b_major="k", tile_n=128),
     WgmmaSpec(u8, pred, b_major="k", tile_n=128, sharing=Single),
-    # Halves of K that meet in a cluster.
+    # Split-K within a cluster.
     WgmmaSpec(f16, f16, tile_n=128, sharing=ClusterSplitK),
     WgmmaSpec(f16, f32, "mn", "k", tile_n=64, is_promoted=True, sharing=ClusterSplitK),
     WgmmaSpec(bf16, bf16, b_major="k", tile_n=64, num_stages=8, sharing=ClusterSplitK, store=DirectRows),
@@ -70,7 +70,7 @@ CHECKED_SPECS = [
     WgmmaSpec(f16, f16, "mn", "mn", 64, 8),
     WgmmaSpec(bf16, f32, "k", "k", 32, 8, is_promoted=True, store=DirectColumns),
     WgmmaSpec(u8, i32, "k", "k", 32, 9, sharing=ClusterSplitK, store=DirectColumns),
-    # f32 that comes through registers.
+    # f32 operands that come through registers.
     WgmmaSpec(f32, f32, "mn", "k", 192, store=BulkColumns32),
     WgmmaSpec(f32, f32, "mn", "k", 256, sharing=Single, store=BulkColumns32),
     WgmmaSpec(f32, f32, "mn", "k", 128, sharing=ClusterSplitK, store=BulkColumns32),
@@ -78,7 +78,7 @@ CHECKED_SPECS = [
     # Few columns, stored as rows in bulk.
     WgmmaSpec(f16, f16, "mn", "k", 16, 12, sharing=ClusterSplitK, store=BulkColumns16),
     WgmmaSpec(bf16, bf16, "k", "mn", 64, 8, sharing=Single, store=BulkColumns16),
-    # Runs of K whose parts are added up through memory.
+    # Serial split-K.
     WgmmaSpec(f16, f16, tile_n=128, num_stages=6, is_serial_split_k=True),
     WgmmaSpec(bf16, bf16, "mn", "k", 160, 5, is_serial_split_k=True, sharing=MulticastA, store=BulkColumns16),
     WgmmaSpec(f16, f16, "mn", "k", 256, 4, is_serial_split_k=True, sharing=Single, store=BulkColumns16),
@@ -114,14 +114,14 @@ def shapes_of(spec):
 class Run:
     """One multiplication on the device: memory, tensor maps and the prepared launch."""
 
-    def __init__(self, backend, spec, case, *, linked=False, num_parts=1):
+    def __init__(self, backend, spec, case, *, linked=False, split_k=1):
         self.backend, self.case = backend, case
         arrays = (case.c, case.a, case.b)
         self.buffers = [backend.allocate(array.nbytes) for array in arrays]
         for buffer, array in zip(self.buffers, arrays, strict=True):
             backend.upload(buffer.ptr, array)
         strides_nbytes = tuple(array.strides[0] for array in arrays)
-        planned = plan(spec, *case.shape, backend.capability.num_sms, strides_nbytes, num_parts=num_parts)
+        planned = plan(spec, *case.shape, backend.capability.num_sms, strides_nbytes, split_k=split_k)
         named = dict(zip(("out0", "in0", "in1"), [buffer.ptr for buffer in self.buffers], strict=True))
         if planned.scratch_nbytes:
             self.buffers.append(backend.allocate(planned.scratch_nbytes))
@@ -166,8 +166,8 @@ def check(backend, spec, shape, rng):
     worst = 0.0
     for linked in (False, True):
         results = []
-        for num_parts in (3, 2, 3) if spec.is_serial_split_k else (1,):
-            run = Run(backend, spec, case, linked=linked, num_parts=num_parts)
+        for split_k in (3, 2, 3) if spec.is_serial_split_k else (1,):
+            run = Run(backend, spec, case, linked=linked, split_k=split_k)
             run.launch()
             results.append(run.fetch())
             worst = max(worst, case.worst(results[-1], spec.out))

@@ -3,7 +3,7 @@
 ``python -m asv_benchmarks.kernels.wgmma_epilogue [--peer]``
 
 First every recipe of `tests.kernels.gemm.sm90_wgmma.epilogue_case` over several shapes. Then the time of float16
-products, of those with an epilogue, and with ``--peer`` of PyTorch's: in turn, the median of several rounds.
+products, of those with an epilogue, and with ``--peer`` of PyTorch's: alternating, the median of several rounds.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def planned(backend, type, out, shape, epilogue=None, alignment=256):
 
 
 def check(backend, recipe, shape, rng):
-    """Largest error in ulp; None where the product would be cut along K."""
+    """Largest error in ulp; None where the product would be split along K."""
     m, n, depth, count = shape
     a, b, sums = operands(recipe.type, rng, m, n, depth, count)
     held = recipe.draw(rng, m, n, count)

@@ -1,7 +1,7 @@
-"""Which Specs ship: those that planning chooses for representative problems, of every type, layout, width and depth.
+"""The Specs that ship: those that planning chooses for representative problems of every type, layout and size.
 
-They are assembled for every architecture that is claimed before a release. A Spec also holds the instructions of the
-problem, which nobody can list; these problems hold plain ones, and large ones, so that registers run out here first.
+Tests assemble them for every architecture that is supported. A Spec also holds the instructions of the problem, of
+which there is no list; the problems here have plain ones, and the longest ones, which need the most registers.
 """
 
 from __future__ import annotations
@@ -59,8 +59,18 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 TYPES = (pred, i32, i64, f32, f64)  # in every layout
-OTHER_TYPES = (i8, i16, u8, u16, u32, u64, f16, c64, c128)  # in a few: their code is that of those above, or twice it
-EVERY = 5  # of these layouts and reductions, one
+OTHER_TYPES = (
+    i8,
+    i16,
+    u8,
+    u16,
+    u32,
+    u64,
+    f16,
+    c64,
+    c128,
+)  # in a few layouts: their code is like that of the types above
+EVERY = 5  # other types have every fifth layout and reduction
 MAX_INPUTS, MAX_OUTPUTS, MAX_INSTRS = 24, 8, 64
 DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
 AMPERE = SimpleNamespace(num_sms=108, cc=(8, 0), max_shared_nbytes=166912, tuned=lambda _: None)
@@ -146,7 +156,7 @@ def _elementwise_problems() -> Iterator[tuple[Any, ...]]:
         inputs = (_operand(layout, f32, layout.inputs), _operand(layout, f64, layout.outputs))
         outputs = (Output(5, _operand(layout, pred, layout.outputs)), Output(4, _operand(layout, f64, layout.outputs)))
         yield layout.shape, inputs, mixed, outputs
-        for type_ in (f32, f64):  # as large as problems may be
+        for type_ in (f32, f64):  # as large as fused problems may be
             x, out = _operand(layout, type_, layout.inputs), _operand(layout, type_, layout.outputs)
             many = tuple(x if i % 2 else out for i in range(MAX_INPUTS))
             instrs = tuple(Instr(_both, type_, (max(0, MAX_INPUTS + i - 3), i % MAX_INPUTS)) for i in range(MAX_INSTRS))
@@ -183,7 +193,7 @@ REDUCTIONS = (
 
 
 def _accumulator(type_: Type) -> Type:
-    """What sums of a type are accumulated in."""
+    """The type in which sums of a type are accumulated."""
     if type_.is_integer:
         return i64 if type_.kind == "i" else u64
     return {pred: i64, f16: f32}.get(type_, type_)

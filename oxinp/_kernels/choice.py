@@ -1,8 +1,8 @@
-"""Choices that planning leaves to measurement: where several ways are right, and one is fastest on this device.
+"""Choices that planning leaves to measurement: several answers are right, and one is the fastest on a device.
 
-A planner describes what it has to choose, and what it would choose by itself; `decide` asks the device whether anything
-near has been measured. While `python -m oxinp tune` searches, it is the device that is asked, and answers with the
-candidate that is timed: so whatever is decided here can be tuned, and is stored by its fields.
+A planner describes the choice and its own default; `decide` asks the device whether a problem near this one has been
+measured. While `python -m oxinp tune` searches, the device answers with the candidate that is being timed: so every
+choice that is decided here can be tuned, and answers are stored by their fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 MIN_TUNED_NBYTES = 1 << 22
-"""Of what only moves bytes: below, launches take longer than the work, and nothing is asked."""
+"""Bytes from which kernels that are bound by memory are tuned: launches of less take longer than the work."""
 
 
 class Limits(Protocol):
@@ -26,11 +26,11 @@ class Limits(Protocol):
 
     @property
     def max_shared_nbytes(self) -> int:
-        """Most shared memory of a block."""
+        """Largest shared memory of a block."""
 
 
 class Device(Limits, Protocol):
-    """What planning needs to know of a device."""
+    """The properties of a device that planning needs."""
 
     @property
     def num_sms(self) -> int:
@@ -41,26 +41,26 @@ class Device(Limits, Protocol):
 
 
 class Choice(NamedTuple):
-    """Something to choose.
+    """A choice that planning leaves to measurement.
 
     Attributes
     ----------
     family : str
-        What chooses, ``"matmul/multistage"``; tuning is asked for by the part before the slash.
+        The kernel family, as ``"matmul/multistage"``; `tune` takes the part before the slash.
     key : tuple of str
-        What answers depend on in kind: dtypes.
+        Properties that a measured answer has to share: dtypes.
     layout : tuple of str
-        What they depend on in kind, but not much: what was measured of another layout is better than nothing.
+        Properties that it should share: an answer for another layout is used where there is none for this one.
     shape : tuple of int
-        What they depend on by degrees: extents, at least 1 each.
+        Extents, at least 1 each: of the answers, the one for the nearest extents is used.
     answer : callable
         The class of answers, a NamedTuple of plain fields (numbers, texts, truth values).
     is_legal : callable
-        ``is_legal(answer)``: whether it is right for this problem and fits the device.
+        ``is_legal(answer)``: whether a kernel exists for the answer, and fits the device.
     default : callable
-        ``default()``: what the planner chooses by itself.
+        ``default()``: the answer of the cost model.
     candidates : callable
-        ``candidates()`` yields what is worth trying, the most promising first; all of it legal.
+        ``candidates()`` yields the answers worth timing, the most promising first; all are legal.
     """
 
     family: str
@@ -87,7 +87,7 @@ def decide(choice: Choice, device: Device) -> Any:
 
 
 class Unroll(NamedTuple):
-    """How many units of its work a thread has in flight."""
+    """How many units a thread loads before it uses the first."""
 
     unroll: int
 

@@ -1,4 +1,4 @@
-"""The loop nest that a problem comes down to.
+"""Loop nests: what shapes and strides reduce to.
 
 `collapse` turns a shape and strides into the nest with the fewest loops that visits the same elements; families decide
 on the nest, never on the shape.
@@ -50,7 +50,7 @@ class Nest(NamedTuple):
         return farthest
 
     def reordered(self, order: Sequence[int]) -> Nest:
-        """The nest with its loops in another order."""
+        """Return the nest with its loops in another order."""
         return Nest(
             tuple(self.shape[d] for d in order),
             tuple(tuple(strides[d] for d in order) for strides in self.strides),
@@ -61,9 +61,9 @@ class Nest(NamedTuple):
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
     """Return the nest of fewest loops over `shape`, in the order in which the first operand lies in memory.
 
-    Loops of extent 1 are dropped; a loop along which the first operand that moves steps backwards is turned round;
-    loops are sorted by the first operand's steps, ties by the next ones'; neighbours merge where they are one loop to
-    every operand.
+    Loops of extent 1 are dropped; a loop is reversed where the first operand that moves along it has a negative stride;
+    loops are sorted by the strides of the first operand, ties by those of the next ones; neighbours are merged where
+    they are one loop for every operand.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
 
     Notes
     -----
-    A problem of one element becomes one loop of extent 1 that everybody walks in unit steps; one of no elements, a loop
-    of extent 0.
+    A problem of one element is one loop of extent 1, along which all strides are 1; one of no elements is a loop of
+    extent 0.
     """
     count = len(strides)
     if 0 in shape:
         return Nest((0,), ((1,),) * count, (0,) * count)
-    # Of every dimension the steps of all operands.
+    # Per dimension, the strides of all operands.
     columns = list(zip(*strides, strict=True)) if strides else [()] * len(shape)
     loops = [(n, columns[d]) for d, n in enumerate(shape) if n != 1]
     if not loops:
@@ -104,7 +104,7 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
 
 
 def _reach(loop: tuple[int, tuple[int, ...]]) -> list[int]:
-    """What loops are sorted by: how far every operand steps."""
+    """The key by which loops are sorted: the distance that each operand moves."""
     return [abs(step) for step in loop[1]]
 
 

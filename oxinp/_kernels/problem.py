@@ -1,4 +1,4 @@
-"""What kernels are asked for: a shape, operands given by type and strides, and instructions between them."""
+"""Problems: operands given by type and strides, instructions on their elements, and reduction operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_ALIGNMENT = 256
 MAX_KERNELS = 1024
-"""Kernels that a family keeps beside those in use: a program of ever new expressions must not fill the memory."""
+"""Kernels that a family keeps beside those in use, so that a program of ever new expressions does not fill memory."""
 
 
 class Operand(NamedTuple):
@@ -39,7 +39,7 @@ class Operand(NamedTuple):
 
 
 class ScalarOperand(Frozen):
-    """An input passed by value: of a `Compound`, its parts one after the other."""
+    """An input passed by value; a `Compound` is one parameter per part."""
 
     type: Type
 
@@ -62,14 +62,14 @@ class Instr(Frozen):
 
 
 class Output(Frozen):
-    """Which value is written where."""
+    """An output: the number of the value, and the operand that it is stored to."""
 
     value: int
     operand: Operand
 
 
 class Element(NamedTuple):
-    """What a reduction takes of one element: a value of its chain and, if asked for, where it lies and if it counts."""
+    """One element of a reduction: a value of the chain and, if asked for, its index and whether it counts."""
 
     value: Any
     index: Any = None
@@ -77,9 +77,10 @@ class Element(NamedTuple):
 
 
 class ReduceOp(Frozen):
-    """How a reduction makes one value of many.
+    """A reduction operator.
 
-    Elements are *lifted* into accumulators, which are *combined* into one, which is *finished*.
+    Elements are *lifted* to accumulators, accumulators are *combined* to one, and that is *finished*: made
+    the result.
 
     Attributes
     ----------
@@ -87,15 +88,15 @@ class ReduceOp(Frozen):
     acc : Type
         Type of accumulators, a `Compound` where they have several parts.
     identity : bool, int, float, complex or tuple
-        What combines to the other accumulator; finished, the result over no elements. Of a `Compound` that is no
-        complex type, a tuple.
+        The neutral accumulator of `combine`; finished, the result of no elements. A tuple for a `Compound` that is no
+        complex type.
     combine : callable
-        ``combine(k, a, b)``, commutative; which accumulators it meets in which order is fixed by layout and geometry.
+        ``combine(k, a, b)``, commutative; the layout and the geometry fix the order of combination.
     lift : callable or None
         ``lift(k, value)``, an element's accumulator; None casts to `acc` as NumPy casts.
     gather : callable or None
-        ``gather(k, elements)``, the accumulator of the several `Element` that a thread has at hand, where that is
-        better found at once than by combining what each is lifted to.
+        ``gather(k, elements)``, the accumulator of several `Element`, where that is better computed at once than by
+        combining accumulators of single elements.
     finish : callable or None
         ``finish(k, accumulator, *parameters)``, the result before it is cast to the output's type.
     num_parameters : int
@@ -103,7 +104,7 @@ class ReduceOp(Frozen):
     wants_index : bool
         Elements have to say their index: flat, in C order over the reduced dimensions.
     batch : int
-        Elements that a thread may have at hand at once.
+        Elements that a thread may hold in registers at once.
     """
 
     name: str
@@ -118,12 +119,12 @@ class ReduceOp(Frozen):
     batch: int = 64
 
     def joining(self) -> ReduceOp:
-        """The reduction of accumulators that an earlier pass left."""
+        """Return the operator that reduces the accumulators of an earlier pass."""
         return self.replace(lift=None, gather=None, wants_index=False)
 
 
 def touched_nbytes(shape: Sequence[int], operands: Iterable[Operand]) -> int:
-    """Return the size of what operands have in memory over a shape."""
+    """Return the bytes of memory that operands have over a shape."""
     total = 0
     for x in operands:
         nbytes = x.type.nbytes

@@ -31,20 +31,20 @@ class Device:
         return self.fields
 
 
-def plan(device, type_=f64, m=512, n=384, depth=1024, turned=False):
-    a = Matrices(type_, (1, m) if turned else (depth, 1), 256)
+def plan(device, type_=f64, m=512, n=384, depth=1024, is_transposed=False):
+    a = Matrices(type_, (1, m) if is_transposed else (depth, 1), 256)
     acc = f32 if type_ is f16 else type_
     return select.plan((m, n), depth, a, Matrices(type_, (n, 1), 256), acc, type_, device)
 
 
 def test_the_planner_asks_for_a_problem():
     device = Device()
-    plan(device, turned=True)
+    plan(device, is_transposed=True)
     (choice,) = device.asked
     assert choice[:4] == ("matmul/multistage", ("f64", "f64"), ("mn", "mn"), (1, 512, 384, 1024))
 
 
-def test_what_was_measured_is_planned():
+def test_measured_answers_are_planned():
     config = TileConfig(64, 32, 32, 16, 16, 3, 2)
     launch, second = plan(Device(config._asdict())).steps
     assert launch.grid == (512 // 64 * 384 // 32, 2, 1)
@@ -60,13 +60,13 @@ def test_what_was_measured_is_planned():
         {**TileConfig(64, 32, 32, 16, 16, 3)._asdict(), "rotation": 3},  # more
         TileConfig(64, 32, 48, 16, 16, 3)._asdict(),  # tiles that warps do not fill
         TileConfig(64, 32, 0, 16, 16, 3)._asdict(),
-        TileConfig(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more chunks than K has
+        TileConfig(64, 32, 32, 16, 16, 3, 16)._asdict(),  # more ranges than K has
         TileConfig(256, 256, 64, 32, 64, 6)._asdict(),  # more shared memory than there is
         TileConfig("64", 32, 32, 16, 16, 3)._asdict(),
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_not(fields):
+def test_answers_that_do_not_fit_are_not_chosen(fields):
     assert plan(Device(fields)).steps[0].kernel is plan(Device()).steps[0].kernel
 
 
@@ -78,7 +78,7 @@ def test_decide_without_an_answer():
 
 
 @pytest.mark.parametrize(("type_", "side"), [(f32, 1500), (f64, 2600)], ids=str)
-def test_whether_faster_units_stand_in_is_a_choice(type_, side):
+def test_emulation_is_a_choice(type_, side):
     matrices = Matrices(type_, (side, 1), 256)
 
     def steps(device):
@@ -102,7 +102,7 @@ def test_whether_faster_units_stand_in_is_a_choice(type_, side):
 def test_candidates_are_legal_and_begin_with_the_default(type_, cc):
     device = Device(cc=cc)
     default = plan(device, type_).steps[0]
-    choice, *_ = device.asked  # what joins chunks of K may be asked about, too
+    choice, *_ = device.asked  # the reduction of split-K may be asked about, too
     candidates = list(choice.candidates())
     assert all(map(choice.is_legal, candidates[::17]))
     assert len(set(candidates)) > 100

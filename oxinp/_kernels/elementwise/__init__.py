@@ -1,1 +1,1 @@
-"""Elementwise chains: a value per element, by layouts."""
+"""Elementwise kernels: a chain of instructions per element, for any layout of the operands."""

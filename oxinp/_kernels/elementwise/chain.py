@@ -1,7 +1,7 @@
 """Chains of elementwise instructions inside a kernel: operands bound to parameters, loads, evaluation, stores.
 
-Every family computes chains; what differs is who visits which element. A family asks a `BoundChain` for its `Position`
-at the origin, moves it along the loops of the nest, and loads and stores there.
+Every elementwise family computes chains; families differ in which thread computes which element. A kernel asks its
+`BoundChain` for the `Position` of the first element, moves it along the loops of the nest, and loads and stores there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
-MAX_GATHERED = 64  # registers of a thread for what it loads before it uses the first
+MAX_GATHERED = 64  # registers of a thread for the elements that it loads before it uses the first
 
 # How an operand moves along the innermost loop, and which strides are therefore kernel parameters.
 UNIT = "unit"  # consecutive elements: the innermost stride is 1
@@ -38,7 +38,7 @@ STAGED = frozenset({TRANSPOSED, STEPPED})
 
 
 class OperandSpec(Frozen):
-    """What a kernel's code depends on of an operand.
+    """The properties of an operand that a kernel's code depends on.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class OperandSpec(Frozen):
 
 
 class Chain(Frozen):
-    """Inputs, instructions and outputs as far as code depends on them.
+    """The properties of inputs, instructions and outputs that a kernel's code depends on.
 
     Attributes
     ----------
@@ -109,12 +109,12 @@ class Chain(Frozen):
 
     @property
     def words(self) -> int:
-        """Registers that an element of all inputs takes between its loads and its computation."""
+        """Registers that one element of each input takes between its load and its use."""
         return sum(spec.words for spec in self.inputs)
 
     @property
     def kinds(self) -> tuple[str, str]:
-        """What is read and what is written, in words: how operands move, and their bytes."""
+        """The inputs and the outputs in words: how each moves, and the bytes of its elements."""
         read = sorted(f"{spec.kind}{spec.type.nbytes}" for spec in self.inputs if spec.kind not in {SCALAR, INDEX})
         return " ".join(read), " ".join(f"{spec.kind}{spec.type.nbytes}" for _, spec in self.outputs)
 
@@ -155,12 +155,12 @@ class Spot:
         self.place = place
 
     def moved(self, loop: int, amount: Value | int) -> Spot:
-        """The spot `amount` rounds of a loop further."""
+        """Return the spot `amount` iterations of a loop further."""
         distance = self.operand.distance(loop, amount)
         return self if distance is None else self.shifted(distance)
 
     def shifted(self, distance: Value | int) -> Spot:
-        """The spot a number of elements further."""
+        """Return the spot a number of elements further."""
         place = self.place
         return Spot(self.operand, place.at(distance) if isinstance(place, Pointer) else place + distance)
 
@@ -216,7 +216,7 @@ class BoundOperand:
             self.origin = self.origin[0]
 
     def distance(self, loop: int, amount: Value | int) -> Value | int | None:
-        """Elements from one place to the one `amount` rounds of a loop on; None for no distance."""
+        """Return the elements between one place and the one `amount` iterations of a loop further; None for 0."""
         if isinstance(amount, int) and amount == 0:
             return None
         stride = self.strides.get(loop)
@@ -240,7 +240,7 @@ class Position:
         self.outputs = outputs
 
     def moved(self, loop: int, amount: Value | int) -> Position:
-        """The position `amount` rounds of a loop further."""
+        """Return the position `amount` iterations of a loop further."""
         return Position(
             self.bound,
             [spot.moved(loop, amount) for spot in self.inputs],
@@ -299,7 +299,7 @@ class BoundChain:
 
 
 class Divisor:
-    """Division by a kernel parameter: three multiplier-free-of-division instructions for 32-bit indices.
+    """Division by a kernel parameter: a multiplication, an addition and a shift where indices have 32 bits.
 
     Indices are not negative; 32-bit ones are below 2**31.
     """
@@ -327,7 +327,7 @@ class Divisor:
 
 
 class Splitter:
-    """Turns a flat number into loop indices, by one `Divisor` per loop but the outermost."""
+    """Converts a flat number to loop indices, with one `Divisor` per loop but the outermost."""
 
     def __init__(self, k: Builder, name: str, num_loops: int, type: Type) -> None:
         self._divisors = [Divisor(k, f"{name}{loop}", type) for loop in range(1, num_loops)]

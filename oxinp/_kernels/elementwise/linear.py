@@ -1,11 +1,12 @@
-"""Elementwise, elements in the order of the nest: the family for every layout.
+"""Elementwise kernels that go through elements in the order of the nest: the family for every layout.
 
-Data layout: the innermost loop is cut into units of `vector` elements (one, where a stride or an alignment is in
-the way); the units of all loops are numbered in order. Who owns what: a block owns `block * unroll` consecutive units,
-a thread every `block`-th of them. Algorithm: where the block is full, all loads of a thread's units are issued before
-the first is used, so that a thread has about 32 bytes in flight; the last block takes its units one at a time, and the
-first threads of the grid the elements after the last full unit. In nests of several loops a unit's number becomes loop
-indices by multiplications. Bytes per element: those of every operand, once.
+Data layout: a unit is `vector` elements along the innermost loop, which one instruction loads (one element, where a
+stride or an alignment does not allow more); the units of all loops are numbered in order. Who owns what: a block
+computes `block * unroll` consecutive units, a thread every `block`-th of them. Algorithm: in full blocks, a thread
+issues the loads of all its units before it uses the first, so that about 32 bytes per thread are in flight; threads of
+the last block compute one unit at a time, and the first threads of the grid the elements after the last full unit. In
+nests of several loops, a unit's number is converted to loop indices by multiplications. Bytes per element: those of
+every operand, once.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class LinearSpec(Frozen):
     ----------
     chain : Chain
     vector : int
-        Elements of a unit; above 1, operands are UNIT, OUTER, BROADCAST, SCALAR or INDEX.
+        Elements per unit; above 1, operands are UNIT, OUTER, BROADCAST, SCALAR or INDEX.
     unroll : int
-        Units of a thread.
+        Units per thread.
     """
 
     chain: Chain
@@ -81,13 +82,13 @@ def make(spec: LinearSpec) -> Kernel:
 
 
 def flat_geometry(spec: LinearSpec, size: int) -> tuple[Grid, tuple[int, ...]]:
-    """Return grid and constants for consecutive elements of all operands, which have no strides to be told."""
+    """Return grid and constants for operands that are all contiguous, so that strides are no parameters."""
     num_units = size // spec.vector
     return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), (num_units, size - num_units * spec.vector)
 
 
 def geometry(spec: LinearSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:
-    """Return grid and constants for a nest; of several loops the innermost has a multiple of `vector`."""
+    """Return grid and constants for a nest; if it has several loops, the innermost extent is a multiple of `vector`."""
     bits, vector = spec.chain.index_bits, spec.vector
     *outer, inner = nest.shape
     num_units = nest.size // vector

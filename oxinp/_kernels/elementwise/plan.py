@@ -1,4 +1,4 @@
-"""Elementwise problems: which kernel of which family serves which layout.
+"""Plans of elementwise problems: which kernel family computes which layout, and its Spec.
 
 Fused chains, fills, aranges, copies, casts, transposed copies, slices and stencils are all one thing: operands with
 strides over one shape, and instructions between them.
@@ -45,12 +45,12 @@ MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a b
 MAX_VECTOR = 4
 MAX_UNROLL = 8
 NBYTES_IN_FLIGHT = 32  # of loads per thread
-# Units and rows per thread of tiles with transposed inputs, by the registers that an element of all inputs takes.
+# Units and rows per thread of tiles with transposed inputs, by the registers that one element of each input takes.
 STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
 LEAST_STAGED_SHAPE = (1, 4)
-MAX_TRANSPOSED_STEP = 8  # elements between neighbours along a line that is worth staging
+MAX_TRANSPOSED_STEP = 8  # largest stride of the contiguous axis of an input that is worth staging
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
-MIN_FILL = 0.7  # share of a tile that problems have to fill on average
+MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
 MAX_STATIC_SHARED = 48 * 1024
 
 
@@ -197,7 +197,7 @@ class Extents(NamedTuple):
 
 
 def _measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearSpec | TileSpec:
-    """The Spec with what was measured to be best near this problem."""
+    """The Spec, with the sizes that were measured to be best near this problem."""
     chain = spec.chain
     key = chain.kinds
     if isinstance(spec, LinearSpec):
@@ -240,7 +240,7 @@ def _with_rows(nest: Nest, loop: int) -> Nest:
 
 
 def _fill(extent: int, length: int) -> float:
-    """Share of whole pieces of some length that an extent fills."""
+    """Share of the tiles of some length that an extent fills."""
     return extent / (-(-extent // length) * length)
 
 
@@ -255,12 +255,12 @@ def _nearest_loop(strides: Sequence[int]) -> int:
 
 
 def _is_transposed(strides: Sequence[int], loop: int) -> bool:
-    """Whether a loop, and not the innermost, goes along an operand's lines in memory."""
+    """Whether a loop other than the innermost goes along an operand's contiguous axis, or nearly contiguous one."""
     return 0 < abs(strides[loop]) <= MAX_TRANSPOSED_STEP and abs(strides[-1]) > abs(strides[loop])
 
 
 def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:
-    """The loop along which most bytes of inputs lie in lines, if that is not the innermost."""
+    """The loop along which most bytes of the inputs are contiguous, if that is not the innermost."""
     votes = [0] * len(nest.shape)
     for array, strides in list(zip(arrays, nest.strides, strict=False))[num_outputs:]:
         nearest = _nearest_loop(strides)
@@ -272,12 +272,12 @@ def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) ->
 
 
 def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> tuple[list[OperandSpec], int, int]:
-    """Stage the inputs whose lines lie along the last loop but one, as many as shared memory takes.
+    """Stage the inputs that are contiguous along the last loop but one, as many as fit shared memory.
 
     Returns
     -------
     specs, units, rows
-        The last two are the tile's shape, see `TileSpec`: the fewer inputs, the larger.
+        The last two are the shape of the tile, see `TileSpec`: it is the larger, the fewer inputs there are.
     """
     words = sum(spec.words for spec in specs[num_outputs:])
     units, rows = next((shape for limit, shape in STAGED_SHAPES if words <= limit), LEAST_STAGED_SHAPE)
@@ -292,7 +292,7 @@ def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> 
 
 
 def _tile_units(chain: Chain, vector: int) -> int:
-    """Units per thread of a tile: four elements, or what registers take."""
+    """Units per thread of a tile: four elements, fewer where registers do not hold them."""
     words = vector * chain.words
     units = MAX_VECTOR // vector
     while units > 1 and units * words > MAX_GATHERED:
@@ -309,7 +309,7 @@ def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """C-order strides in elements."""
+    """Return the strides of C order, in elements."""
     strides = []
     step = 1
     for n in reversed(shape):
@@ -319,7 +319,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
-    """How each array, then what indices the nest has as more operands, moves through the nest."""
+    """Return how each array moves through the nest, then each index that the nest has as a further operand."""
     specs = []
     for i, (strides, shift) in enumerate(zip(nest.strides, nest.shifts, strict=True)):
         if i >= len(arrays):
@@ -331,14 +331,14 @@ def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
 
 
 def index_bits(nest: Nest) -> int:
-    """Width of indices that every element and every distance fits."""
+    """Return the width of indices that holds every element number and every distance."""
     return 32 if nest.size < MAX_INDEX_32 and nest.reach < MAX_INDEX_32 else 64
 
 
 def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, limit: int = MAX_VECTOR) -> int:
-    """Elements that one access can take: 16 bytes of the widest array, where strides and alignments allow it.
+    """Return the elements per access: 16 bytes of the widest array, where strides and alignments allow that.
 
-    `takes_rest`: the family handles an innermost extent that is no multiple of the width; `limit`: what it can use.
+    `takes_rest`: the family also computes innermost extents that are no multiple of the width; `limit`: its maximum.
     """
     moving = [
         (array, strides, shifted_alignment(array, shift))
@@ -363,7 +363,7 @@ def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, lim
 
 
 def unroll(chain: Chain, vector: int, nbytes_in_flight: int) -> int:
-    """Units per thread that bring its loads to a number of bytes; a power of two."""
+    """Return the units per thread whose loads add up to a number of bytes; a power of two."""
     nbytes = sum(spec.type.nbytes for spec in chain.inputs if spec.kind in {UNIT, STRIDED}) * vector
     count = nbytes_in_flight // max(nbytes, 8)
     return max(1, min(MAX_UNROLL, 1 << (count.bit_length() - 1 if count else 0)))

@@ -1,4 +1,4 @@
-"""What planners of chains keep: one chain, Spec and kernel for every way in which operands were seen to move."""
+"""The base of planners of chains: it keeps one chain, Spec and kernel for each way in which operands move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
 
-MAX_KEPT = 64  # chains, and kernels, that are kept of the same instructions
+MAX_KEPT = 64  # chains, and kernels, that are kept per list of instructions
 
 
 @cache
@@ -24,7 +24,7 @@ def operand_spec(type_: Type, kind: str, is_shifted: bool) -> OperandSpec:
 
 
 class Planner:
-    """Instructions, to be planned for any shape and any layouts: the base of what plans a family of problems.
+    """Instructions that are planned for any shape and any layouts: the base of the planner of a family of problems.
 
     Parameters
     ----------

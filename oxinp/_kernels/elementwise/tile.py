@@ -1,12 +1,12 @@
-"""Elementwise, tile by tile of the two innermost loops: transposed inputs, stencils, long rows.
+"""Elementwise kernels that compute tiles of the two innermost loops: transposed inputs, stencils, long rows.
 
 Data layout: the innermost loop gives columns, in units of `vector`, the loop before it rows; a tile is 32 * `units`
-units of columns by 8 * `rows` rows. Who owns what: a block owns a tile, a lane every 32nd unit, a warp every eighth
-row. Algorithm: a tile's place costs a few divisions per block and none per element; a thread issues all its loads
-before it uses the first. Neighbouring rows and columns that several inputs read (shifted views of one array) meet in
-the L1 cache. An input whose lines in memory lie along the rows is first copied, lanes along the rows, to shared memory;
-columns lie there an odd number of words apart, so that neither direction meets bank conflicts. Bytes per element: those
-of every operand, once; of shifted views of one array, about once for all of them.
+units of columns by 8 * `rows` rows. Who owns what: a block computes a tile, a warp every eighth row of it, a
+lane every 32nd unit of a row. Algorithm: finding the tile takes a few divisions per block and none per element; a
+thread issues all its loads before it uses the first. Neighbouring rows and columns that several inputs read (shifted
+views of one array) are hits in the L1 cache. An input that is contiguous along the rows' loop is first copied to shared
+memory, lanes along that loop; the pitch of columns there is an odd number of words, so that neither direction has bank
+conflicts. Bytes per element: those of every operand, once; those of shifted views of one array, about once together.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TileSpec(Frozen):
     chain : Chain
         At least two loops.
     vector : int
-        Elements of a unit; 1 if an input is STAGED.
+        Elements per unit; 1 if an input is STAGED.
     units : int
         Units per thread in each of its rows, 32 apart.
     rows : int
@@ -139,7 +139,7 @@ class _Tile:
         return k.build()
 
     def compute(self, start: Position) -> None:
-        """All of a thread's places in a full tile, as many at a time as its registers hold."""
+        """Compute all of a thread's units in a full tile, as many at a time as its registers hold."""
         spec = self.spec
         steps = list(product(range(0, spec.height, NUM_WARPS), range(0, spec.width, WARP * spec.vector)))
         at_once = max(1, MAX_GATHERED // max(1, spec.vector * spec.chain.words))
@@ -152,7 +152,7 @@ class _Tile:
                 place.compute(values, spec.vector)
 
     def stage(self, corner: Position, is_full: Value, columns_left: Value, rows_left: Value) -> None:
-        """Copy the transposed inputs' part to shared memory, lanes along the rows, warps every eighth column."""
+        """Copy the tile of transposed inputs to shared memory, lanes along the rows' loop, a warp every 8th column."""
         k, spec, type_ = self.k, self.spec, self.spec.chain.index_type
         row, column = k.cast(k.lane, type_), k.cast(k.warp, type_)
         steps = list(product(range(0, spec.width, NUM_WARPS), range(0, spec.height, WARP)))

@@ -1,10 +1,10 @@
 """Elements by index: what `numpy.take` reads, and the elements of an array that a mask chooses.
 
 Data layout: everything in C order. `take` sees the array as (outer, extent, inner), the result as (outer, count,
-inner); the inner elements are cut into units of `vector`, the result's units are numbered in order. `select` sees one
-dimension; beside the mask lies its cumulative sum, which says where a chosen element goes. Who owns what: a block owns
-`BLOCK * UNROLL` consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is
-stored. Bytes per element of the result: index, element twice; of the mask: itself, the sum and the element.
+inner); a unit is `vector` inner elements, and the units of the result are numbered in order. `select` sees one
+dimension; the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies `BLOCK *
+UNROLL` consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is stored. Bytes
+per element of the result: index, element twice; per element of the mask: itself, the sum and the element.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TakeSpec(Frozen):
     type, index_type : Type
         Of elements, and of their indices.
     vector : int
-        Elements of a unit.
+        Elements per unit.
     bits : int
         32 where every distance in elements fits, else 64.
     """
@@ -72,7 +72,7 @@ def take(outer: int, extent: int, inner: int, count: int, type_: Type, index_typ
     outer, extent, inner : int
         Shape of the array.
     count : int
-        Of indices, each from ``-extent`` to ``extent - 1``: nobody looks.
+        Of indices, each from ``-extent`` to ``extent - 1``, which is not checked.
     type_, index_type : Type
     alignment : int
         Of array and result.
@@ -89,7 +89,7 @@ def take(outer: int, extent: int, inner: int, count: int, type_: Type, index_typ
 
 
 def select(size: int, type_: Type | None, position_type: Type) -> Plan:
-    """Return the plan that puts the elements with a true mask, or their numbers, next to each other.
+    """Return the plan that compacts the elements with a true mask, or their numbers.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def make(spec: TakeSpec | SelectSpec) -> Kernel:
 
 
 def _numbers(k: Builder, type_: Type, size: Value) -> tuple[list[Value], list[Value]]:
-    """What a thread owns, for loads with the last in place of numbers beyond it, and which of them are none."""
+    """The numbers of a thread's elements, clamped to the last one for loads, and which of them exist."""
     first = k.cast(k.ctaid, type_) * (BLOCK * UNROLL) + k.cast(k.tid, type_)
     numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
     return [k.min(number, size - 1) for number in numbers], [number < size for number in numbers]

@@ -1,4 +1,4 @@
-"""What threads of a reduction carry along: running values, and the fixed trees that join them."""
+"""Accumulators of a thread: the running one, and the fixed tree in which elements are combined first."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Running:
         self._value = k.var(k.const(op.identity, op.acc))
 
     def take(self, elements: Sequence[Element]) -> None:
-        """Combine elements, at once or in a tree, and then what they came to with the running value."""
+        """Combine elements, at once or in a tree, then their accumulator with the running one."""
         gathered = gather(self.k, self.op, elements)
         self._value.set(self.op.combine(self.k, self._value.get(), gathered))
 
     def total(self) -> Value:
-        """What it has come to."""
+        """Return its value."""
         return self._value.get()

@@ -1,10 +1,10 @@
 """Reductions along outer loops: lanes side by side along a kept loop.
 
-Data layout: the innermost loop is a kept one, cut into tiles of ``32 * vector`` columns; reduced loops are numbered as
-rows. Who owns what: a block owns one tile (`down` 8: its warps take every eighth row) or eight tiles side by side
-(`down` 1), for all rows or, if split, for one chunk of them. Algorithm: threads run down their columns, `unroll` loads
-ahead; then the warps' values meet in shared memory in a tree. Chunks leave partial results, which a second reduction
-joins. Bytes per element: those of the inputs, once.
+Data layout: the innermost loop is a kept one, divided into tiles of ``32 * vector`` columns; the elements of the
+reduced loops are numbered as rows. Who owns what: a block reduces one tile (`down` 8: a warp every eighth row) or eight
+tiles side by side (`down` 1), and all rows or, if the reduction is split, a chunk of them. Algorithm: threads go down
+their columns, `unroll` loads ahead; the accumulators of the warps are combined in shared memory, in a tree. Chunks
+leave partial results, which a second reduction combines. Bytes per element: those of the inputs, once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Columns(ReductionKernel):
         return k.build()
 
     def run(self, origin: Position, begin: Value, end: Value, runnings: list[Running]) -> None:
-        """Take rows from `begin` to `end`, `down` apart."""
+        """Combine the rows from `begin` to `end`, `down` apart."""
         k, spec = self.k, self.spec
         step = spec.down * spec.unroll
         row = k.var(begin)
@@ -113,7 +113,7 @@ class _Columns(ReductionKernel):
             self.take([self.place(origin, last)], runnings)
 
     def take(self, places: list[Position], runnings: list[Running]) -> None:
-        """Take several rows, all loaded before the first is used."""
+        """Combine several rows, all loaded before the first is used."""
         width = self.spec.vector
         loaded = [place.load(width) for place in places]
         rows = [self.elements(place, values, width) for place, values in zip(places, loaded, strict=True)]
@@ -125,7 +125,7 @@ class _Columns(ReductionKernel):
         return locate(origin, range(self.spec.num_kept - 1, self.innermost), self.reduced.split(row))
 
     def join(self, tile: Value, outer: list[Value], shift: Value | None, totals: list[Value]) -> None:
-        """Combine the warps' values: they lie in shared memory by warp and column, and a thread takes a column."""
+        """Combine the accumulators of the warps, which lie in shared memory by warp and column: a thread per column."""
         k, spec = self.k, self.spec
         partial = k.shared(spec.op.acc, (NUM_WARPS, spec.width))
         partial.store((k.warp, k.lane * spec.vector), totals)

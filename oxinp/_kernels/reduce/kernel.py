@@ -1,4 +1,4 @@
-"""What the families of reductions share: which elements of a chain are reduced, and where results go."""
+"""The base of reduction kernels: the elements of a chain that are reduced, and the store of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ReductionSpec(Frozen):
-    """What is reduced, of a kernel of any family.
+    """The fields that the Specs of all reductions have.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class ReductionSpec(Frozen):
     num_kept : int
         Kept loops.
     type : Type
-        Of what is written: the output's, or `op.acc` for partial results.
+        Of what is stored: the output's, or `op.acc` for partial results.
     is_split : bool
-        The reduced elements are cut into chunks, each of which leaves a partial result.
+        The reduced elements are divided into chunks, each of which leaves a partial result.
     """
 
     chain: Chain
@@ -62,7 +62,7 @@ class ReductionKernel:
     def elements(
         self, place: Position, loaded: list[Sequence[Value]], width: int, valid: Value | None = None
     ) -> list[Element]:
-        """What is reduced, from loaded inputs; those that are not `valid` do not count."""
+        """The elements to be reduced, from loaded inputs; those that are not `valid` do not count."""
         spec = self._spec
         indices: Sequence[Value | None] = (None,) * width
         if spec.op.wants_index:
@@ -76,7 +76,7 @@ class ReductionKernel:
         return elements
 
     def store(self, indices: Sequence[Value], total: Value, shift: Value | None = None) -> None:
-        """Write one result, finished unless it is partial: `shift` elements behind where its indices say."""
+        """Store one result, finished unless it is partial, `shift` elements behind the place of its indices."""
         spec, k = self._spec, self._k
         spot = self._target.spot()
         for loop, index in enumerate(indices):

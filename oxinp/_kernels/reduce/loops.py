@@ -1,4 +1,4 @@
-"""The loops of a reduction: kept and reduced ones, which of them lanes go along, how few columns are folded."""
+"""The loops of a reduction: kept and reduced ones, the loop of the lanes, and how narrow matrices are folded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.problem import Operand
 
-MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
-MIN_FOLDED = 1 << 16  # elements from which few columns are worth folding
-MAX_FOLDED = 512  # columns that rows are folded to
+MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
+MIN_FOLDED = 1 << 16  # elements from which a narrow matrix is folded
+MAX_FOLDED = 512  # columns of a folded matrix
 
 
-class Loops(NamedTuple):
+class ReduceLoops(NamedTuple):
     """The loops of a reduction, collapsed, kept and reduced ones apart.
 
     Operands are the input arrays, the indices, and in `kept` then the output and the scratch.
@@ -29,19 +29,19 @@ class Loops(NamedTuple):
     def nest(self, *, kept_innermost: bool) -> Nest:
         """The inputs' nest: the reduced loops inside the kept ones, or before the last of them."""
         kept, reduced = self
-        cut = len(kept.shape) - kept_innermost
-        strides = [a[:cut] + b + a[cut:] for a, b in zip(kept.strides, reduced.strides, strict=False)]
+        outer = len(kept.shape) - kept_innermost
+        strides = [a[:outer] + b + a[outer:] for a, b in zip(kept.strides, reduced.strides, strict=False)]
         shifts = [a + b for a, b in zip(kept.shifts, reduced.shifts, strict=False)]
-        return Nest(kept.shape[:cut] + reduced.shape + kept.shape[cut:], tuple(strides), tuple(shifts))
+        return Nest(kept.shape[:outer] + reduced.shape + kept.shape[outer:], tuple(strides), tuple(shifts))
 
 
 def without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the extents of what is kept."""
+    """Return the extents of the kept dimensions."""
     return tuple([n for d, n in enumerate(shape) if d not in axes]) if len(axes) < len(shape) else ()
 
 
-def cut(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, bool] | None:
-    """Return how many elements are kept, how many are reduced, and whether along the first axes.
+def kept_and_reduced(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, bool] | None:
+    """Return the number of kept and of reduced elements, and whether the reduced axes are the first ones.
 
     None where the reduced axes are neither the last nor the first ones.
     """
@@ -54,9 +54,10 @@ def cut(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, bool] 
 
 
 def fold(shape: tuple[int, ...], arrays: Sequence[Operand]) -> int:
-    """Return how many rows of a few columns to lay side by side, as columns of their own that the second pass joins.
+    """Return how many rows of a narrow matrix are folded to one: seen as columns, which the second pass reduces.
 
-    Lanes along a few columns would be few, and lanes along rows read every line of memory once per column.
+    Lanes along the columns of a narrow matrix would be few, and lanes along its rows would load each cache line once
+    per column.
     """
     length, width = shape
     if not 1 < width < MIN_COLUMNS or length * width < MIN_FOLDED:
@@ -67,7 +68,7 @@ def fold(shape: tuple[int, ...], arrays: Sequence[Operand]) -> int:
     return next((count for count in counts if length % count == 0), 1)
 
 
-def column_loop(loops: Loops, arrays: Sequence[Operand]) -> int | None:
+def column_loop(loops: ReduceLoops, arrays: Sequence[Operand]) -> int | None:
     """Return the kept loop that lanes go along; None where they go along the reduced ones."""
     kept, reduced = loops
     votes = dict.fromkeys(range(len(kept.shape)), 0)
@@ -86,4 +87,4 @@ def column_loop(loops: Loops, arrays: Sequence[Operand]) -> int | None:
     return None
 
 
-__all__ = ["MIN_COLUMNS", "Loops", "column_loop", "cut", "fold", "without"]
+__all__ = ["MIN_COLUMNS", "ReduceLoops", "column_loop", "fold", "kept_and_reduced", "without"]

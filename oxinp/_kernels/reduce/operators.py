@@ -1,6 +1,6 @@
-"""Ways to reduce whose accumulators are more than one number: compensated sums, moments, extrema with their index.
+"""Reduction operators whose accumulators have several parts: compensated sums, moments, extrema with their index.
 
-Accumulators travel as tuples of registers (`types.compound`); what they mean stands at the maker of each.
+Accumulators are tuples of registers (`types.compound`); the function that returns an operator says what they hold.
 """
 
 from __future__ import annotations

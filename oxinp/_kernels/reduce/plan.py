@@ -1,4 +1,4 @@
-"""Reduction problems: which family serves which layout, how the work is cut, the second pass that joins the cuts."""
+"""Plans of reductions: the kernel family of a layout, and the second pass over partial results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce import columns, rows
 from oxinp._kernels.reduce.columns import ColumnsSpec
-from oxinp._kernels.reduce.loops import MIN_COLUMNS, Loops, column_loop, cut, fold, without
+from oxinp._kernels.reduce.loops import MIN_COLUMNS, ReduceLoops, column_loop, fold, kept_and_reduced, without
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._ptx.types import i32, pred, u64
 
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
-BLOCKS_PER_SM = 8  # blocks that a split aims at
-MAX_SERIAL = 16  # rows up to which a thread takes whole columns
+BLOCKS_PER_SM = 8  # blocks per multiprocessor that chunks are to give
+MAX_SERIAL = 16  # rows up to which one thread reduces a column
 MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
-UNITS_PER_LANE = 4  # of rows that a warp or a part of it takes
-MAX_ROWS_AT_ONCE = 4  # short rows of a warp, or of a part of it, that are loaded together (of predicates half)
-MAX_UNITS_PER_LANE = 16  # where there are rows enough for warps to fill the device
-SINGLE_BLOCK = 1024  # threads of the block that takes a row alone where rows are fewer than multiprocessors
-SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # of larger accumulators its 64 registers hold two units' worth
-MAX_SINGLE_ROUNDS = 8  # of its rounds; longer rows are worth a second pass
-MAX_KEPT = 1024  # ways in which contiguous arrays lie that are kept of a reduction
+UNITS_PER_LANE = 4  # in rows that a warp or a part of it reduces
+MAX_ROWS_AT_ONCE = 4  # short rows that a warp, or a part of it, loads together (half as many of predicates)
+MAX_UNITS_PER_LANE = 16  # in rows that a warp reduces where there are enough rows to fill the device
+SINGLE_BLOCK = 1024  # threads of a block that reduces a whole row, where rows are fewer than multiprocessors
+SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # 64 registers per thread hold two units of accumulators of more bytes
+MAX_SINGLE_ROUNDS = 8  # iterations of such a block; longer rows are worth a second pass
+MAX_KEPT = 1024  # layouts of contiguous arrays whose plans' constant parts a reduction keeps
 
 OUT = Argument("out0")
 
 
-class Pass(NamedTuple):
-    """One launch before its kernel is built, and how many chunks of partial results it leaves (1: the results)."""
+class ReducePass(NamedTuple):
+    """One launch before its kernel is built, and how many chunks of partial results it stores (1: the results)."""
 
     family: Any
     spec: RowsSpec | ColumnsSpec
@@ -63,8 +63,8 @@ class Pass(NamedTuple):
     chunk_length: int
 
 
-class Line(NamedTuple):
-    """What threads walk along, as far as it does not depend on sizes: the chain, elements and units of a thread."""
+class Walk(NamedTuple):
+    """How threads go through the elements, as far as it does not depend on sizes: the chain, elements, units."""
 
     chain: Chain
     vector: int
@@ -72,7 +72,7 @@ class Line(NamedTuple):
 
 
 class Reduction(Planner):
-    """One value of a chain and how it is reduced, to be planned for any shape, axes and layouts.
+    """The reduction of one value of a chain, planned for any shape, axes and layouts.
 
     Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move.
 
@@ -89,10 +89,10 @@ class Reduction(Planner):
     mask : int or None
         Number of the value, a `pred`, that says which elements count.
     is_joining : bool
-        What is reduced are the partial results of another reduction, which are few.
+        The inputs are the partial results of another reduction, which are few.
     """
 
-    __slots__ = ("_joining", "_lines", "is_joining", "mask", "op", "taken", "type", "value")
+    __slots__ = ("_joining", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
 
     def __init__(
         self,
@@ -109,11 +109,11 @@ class Reduction(Planner):
         self.value, self.op, self.type, self.mask, self.is_joining = value, op, type, mask, is_joining
         self.taken = inputs_of(len(self.inputs))
         self._joining: Reduction | None = None
-        self._lines: dict[Any, Line] = {}
+        self._walks: dict[Any, Walk] = {}
 
     @property
     def joining(self) -> Reduction:
-        """The reduction of the partial results that the first pass leaves."""
+        """The reduction of the partial results that the first pass stores."""
         if self._joining is None:
             op = self.op
             parameters = [(spec.type, False) for spec in self.inputs[len(self.inputs) - op.num_parameters :] if spec]
@@ -155,7 +155,7 @@ class Reduction(Planner):
 
     def choose(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
-    ) -> list[Pass]:
+    ) -> list[ReducePass]:
         """Return the one or two passes of a reduction of at least one element to at least one result."""
         partial_shape = kept_shape = without(shape, axes)
         partial_axes: tuple[int, ...] = (0,)
@@ -180,13 +180,13 @@ class Reduction(Planner):
 
     def _pass(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
-    ) -> Pass:
+    ) -> ReducePass:
         dense = contiguous_strides(shape)
         for x in arrays:
             if x.strides != dense:
                 break
         else:
-            parts = cut(shape, axes)
+            parts = kept_and_reduced(shape, axes)
             if parts is not None and output.strides == contiguous_strides(without(shape, axes)):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
@@ -194,42 +194,42 @@ class Reduction(Planner):
         loops = self._collapse(shape, axes, arrays, output)
         loop = column_loop(loops, arrays)
         if loop is None:
-            return self._rows(loops, self._line(loops, arrays, kept_innermost=False), num_sms)
+            return self._rows(loops, self._walk(loops, arrays, kept_innermost=False), num_sms)
         kept = loops.kept
-        loops = Loops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
-        return self._columns(loops, self._line(loops, arrays, kept_innermost=True), num_sms)
+        loops = ReduceLoops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
+        return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms)
 
     def _contiguous(
         self, num_kept: int, length: int, is_first: bool, arrays: Sequence[Operand]
-    ) -> tuple[Loops, Line] | None:
-        """The loops of contiguous arrays, and what of them is kept; None where lanes may go another way.
+    ) -> tuple[ReduceLoops, Walk] | None:
+        """The loops of contiguous arrays, and how threads go through them; None where `_collapse` has to decide.
 
-        `num_kept` times, or (`is_first`) side by side, `length` elements are reduced.
+        `num_kept` rows, or columns if the first axes are reduced (`is_first`), of `length` elements are reduced.
         """
         if length == 1 or (is_first and (num_kept < MIN_COLUMNS or not arrays)):
             return None
-        # As `_collapse` has it.
+        # As `_collapse` returns them.
         count, wants_index = len(arrays) + self.wants_index, self.op.wants_index
         step, along = (1, num_kept) if is_first else (length, 1)
         own = ((step if num_kept > 1 else 1,),) * count
         index = ((0 if num_kept > 1 else 1,),) * wants_index
         kept = Nest((num_kept,), (*own, *index, (1,), (1,)), (0,) * (count + wants_index + 2))
         reduced = Nest((length,), (((along,),) * count + ((1,),) * wants_index), (0,) * (count + wants_index))
-        loops = Loops(kept, reduced)
-        # Only how many elements one load takes depends on an extent.
+        loops = ReduceLoops(kept, reduced)
+        # Of the extents, only the elements per load depend.
         pitch = num_kept if is_first else length if num_kept > 1 else 0
         is_long = num_kept * length >= MAX_INDEX_32
         key = (is_first, pitch % MAX_VECTOR, is_long, *[x.alignment for x in arrays])
-        line = self._lines.get(key)
-        if line is None:
-            if len(self._lines) >= MAX_KEPT:
-                self._lines.clear()
-            line = self._lines[key] = self._line(loops, arrays, kept_innermost=is_first)
-        return loops, line
+        walk = self._walks.get(key)
+        if walk is None:
+            if len(self._walks) >= MAX_KEPT:
+                self._walks.clear()
+            walk = self._walks[key] = self._walk(loops, arrays, kept_innermost=is_first)
+        return loops, walk
 
     def _collapse(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand
-    ) -> Loops:
+    ) -> ReduceLoops:
         strides = [array.strides for array in arrays]
         if self.wants_index:
             strides.append(contiguous_strides(shape))
@@ -240,9 +240,9 @@ class Reduction(Planner):
         kept_shape = [shape[d] for d in kept_dims]
         kept_strides = [[s[d] for d in kept_dims] for s in strides]
         kept = collapse(kept_shape, [*kept_strides, output.strides, contiguous_strides(kept_shape)])
-        return Loops(kept, collapse([shape[d] for d in axes], [[s[d] for d in axes] for s in strides]))
+        return ReduceLoops(kept, collapse([shape[d] for d in axes], [[s[d] for d in axes] for s in strides]))
 
-    def _line(self, loops: Loops, arrays: Sequence[Operand], *, kept_innermost: bool) -> Line:
+    def _walk(self, loops: ReduceLoops, arrays: Sequence[Operand], *, kept_innermost: bool) -> Walk:
         op, nest = self.op, loops.nest(kept_innermost=kept_innermost)
         specs = classify(arrays, nest)
         bits = max(index_bits(nest), index_bits(loops.kept))
@@ -252,16 +252,16 @@ class Reduction(Planner):
         if kept_innermost:
             vector = vector_width(arrays, nest, takes_rest=False)
             nbytes = NBYTES_IN_FLIGHT // (1 + op.wants_index)  # indices take registers too
-            return Line(chain, vector, unroll(chain, vector, nbytes))
+            return Walk(chain, vector, unroll(chain, vector, nbytes))
         vector = vector_width(arrays, nest, takes_rest=len(loops.reduced.shape) == 1, limit=MAX_VECTOR)
-        return Line(chain, vector, min(unroll(chain, vector, NBYTES_IN_FLIGHT), op.batch // vector))
+        return Walk(chain, vector, min(unroll(chain, vector, NBYTES_IN_FLIGHT), op.batch // vector))
 
-    def _rows(self, loops: Loops, line: Line, num_sms: int) -> Pass:
-        """Lanes along the reduced loops."""
-        (kept, reduced), (chain, vector, _) = loops, line
+    def _rows(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
+        """The pass whose lanes go along the reduced loops."""
+        (kept, reduced), (chain, vector, _) = loops, walk
         num_rows, length = kept.size, reduced.size
         num_units = length // vector
-        group, count, at_once, chunk = self._share_rows(num_rows, num_units, line.unroll, num_sms)
+        group, count, at_once, chunk = self._group_rows(num_rows, num_units, walk.unroll, num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
         spec = self._spec(RowsSpec, chain, len(kept.shape), num_chunks, group, vector, count, at_once)
         bits = chain.index_bits
@@ -277,10 +277,10 @@ class Reduction(Planner):
         )
         per_block = max(1, at_once) * spec.block // group
         num_blocks = -(-num_rows // per_block) * num_chunks
-        return Pass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
+        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
 
-    def _share_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
-        """Threads per row, units that one loads before it uses the first, rows at once, units of a chunk."""
+    def _group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
+        """Threads per row, units that a thread loads before it uses the first, rows at once, units of a chunk."""
         if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
             group = _power_of_two(-(-num_units // UNITS_PER_LANE))
             own = _power_of_two(-(-num_units // group))
@@ -295,13 +295,13 @@ class Reduction(Planner):
         else:
             group = rows.BLOCK
             chunk = self._chunk(num_units, num_rows, group * count, num_sms)
-        # A round that a thread's share of the row does not fill loads the last unit again and again.
+        # Where a thread has fewer units than it loads at once, it loads the last one repeatedly.
         share = max(1, chunk // group)
         return group, min(count, 1 << (share.bit_length() - 1)), 0, chunk
 
-    def _columns(self, loops: Loops, line: Line, num_sms: int) -> Pass:
-        """Lanes along the last kept loop."""
-        (kept, reduced), (chain, vector, count) = loops, line
+    def _columns(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
+        """The pass whose lanes go along the last kept loop."""
+        (kept, reduced), (chain, vector, count) = loops, walk
         num_rows, num_kept = reduced.size, kept.size
         *outer, num_columns = kept.shape
         down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
@@ -320,10 +320,10 @@ class Reduction(Planner):
             *Splitter.constants(tuple(outer) or (1,), bits),
             *Splitter.constants(reduced.shape, bits),
         )
-        return Pass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, num_kept)
+        return ReducePass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, num_kept)
 
     def _chunk(self, length: int, num_blocks: int, unroll_k: int, num_sms: int) -> int:
-        """Length of the chunks that give every multiprocessor its blocks; whole rounds, at least two."""
+        """Length of the chunks that give every multiprocessor its blocks; whole iterations, at least two."""
         wanted = BLOCKS_PER_SM * num_sms // num_blocks
         if self.is_joining or wanted <= 1:
             return length
@@ -338,12 +338,12 @@ class Reduction(Planner):
 
     @staticmethod
     def _places(chain: Chain, nest: Nest, kept: Nest, num_chunks: int) -> tuple[int, ...]:
-        """Strides and shifts: of the chain's operands, and of the output or the scratch."""
+        """Strides and shifts of the chain's operands, then of the output or the scratch buffer."""
         i = -1 if num_chunks > 1 else -2
         return (*chain.constants(nest), *kept.strides[i], kept.shifts[i])
 
     def _fill(self, kept_shape: tuple[int, ...], output: Operand, device: Device) -> Plan:
-        """Write the identity everywhere; the inputs' parameters are taken and not used."""
+        """The plan that stores the identity everywhere; inputs are parameters of the kernel and not used."""
         op, type_ = self.op, self.type
 
         def identity(k: Builder, *parameters: Value) -> Value:
@@ -389,12 +389,13 @@ def plan(
     Returns
     -------
     Plan
-        One launch, or two of which the first leaves partial results in the scratch buffer and the second joins them.
+        One launch, or two: the first stores partial results in the scratch buffer, the second reduces them.
 
     Notes
     -----
-    The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits. No
-    running value of a compensated op rounds, so its error is that of the tree: about 20 roundings, whatever the size.
+    Layout, sizes and `device.num_sms` fix the order of combination: the same call gives the same bits. Accumulators of
+    compensated operators do not round, so the error is that of the trees within threads: about 20 roundings, whatever
+    the size.
     """
     reduction = Reduction([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op, output.type, mask)
     return reduction.plan(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device)
@@ -409,14 +410,14 @@ def choose(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> list[Pass]:
+) -> list[ReducePass]:
     """Return the one or two passes of a reduction of at least one element to at least one result."""
     reduction = Reduction([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op, output.type)
     return reduction.choose(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
 
 
-def _measured(first: Pass, num_kept: int, size: int, device: Device) -> Pass:
-    """The pass with what was measured to be best near this problem."""
+def _measured(first: ReducePass, num_kept: int, size: int, device: Device) -> ReducePass:
+    """The pass, with the sizes that were measured to be best near this problem."""
     spec = first.spec
     if isinstance(spec, RowsSpec) and spec.at_once:
         return first  # rows are too short to leave a choice

@@ -1,10 +1,11 @@
 """Reductions along the innermost loops: a group of threads per result.
 
-Data layout: the reduced loops are the inner ones; the innermost is cut into units of `vector` elements, and a row's
-units are numbered in order. Who owns what: a group (a warp, or a block) owns one row or, if split, one chunk of a row's
-units; a thread every `group`-th of them. Algorithm: threads run over their units, `unroll` loads ahead, into one
-running value; then a tree over the warp, the block. Chunks leave partial results,
-which a second reduction joins. Bytes per element: those of the inputs, once.
+Data layout: the reduced loops are the inner ones, a row; a unit is `vector` elements of a row, which one instruction
+loads, and the units of a row are numbered in order. Who owns what: a group (a warp or part of one, or a block) reduces
+a row or, if the reduction is split, a chunk of its units; a thread every `group`-th unit. Algorithm: a thread combines
+its units with one accumulator, `unroll` loads ahead; the accumulators of a group are combined in a tree, over the warp,
+then over the block. Chunks leave partial results, which a second reduction combines. Bytes per element: those of the
+inputs, once.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class RowsSpec(ReductionSpec):
         Threads per row: a power of two up to 32, or the whole block of that size.
     vector, unroll : int
     at_once : int
-        Rows that a group up to a warp takes together, if each is no more than `unroll` rounds; else 0.
+        Rows that a group up to a warp loads together, if each has at most `unroll` units per thread; else 0.
     """
 
     group: int
@@ -90,7 +91,7 @@ class _Rows(ReductionKernel):
         return k.build()
 
     def reduce_row(self, row: Value, thread: Value, chunk: Value | None) -> None:
-        """One group's work; groups beyond the last row have none, but take part in the warp's exchange."""
+        """Reduce a row by a group; groups beyond the last row only take part in the exchange of the warp."""
         k, spec = self.k, self.spec
         kept = self.kept.split(row)
         origin = locate(self.bound.origin(), range(spec.num_kept), kept)
@@ -110,7 +111,7 @@ class _Rows(ReductionKernel):
             self.store(kept, total, None if chunk is None else chunk * self.num_rows)
 
     def reduce_short_rows(self) -> None:
-        """The work of a group on several rows: all their units are loaded before the first is used."""
+        """Reduce several rows by a group, which loads all their units before it uses the first."""
         k, spec = self.k, self.spec
         per_block = spec.block // spec.group
         thread = k.cast(k.tid % spec.group, self.type)
@@ -132,7 +133,7 @@ class _Rows(ReductionKernel):
                 self.store(kept, total)
 
     def take_rest(self, origin: Position, thread: Value, num_rest: Value, running: Running) -> None:
-        """Take the elements behind the last full unit."""
+        """Combine the elements behind the last full unit."""
         k, spec = self.k, self.spec
         if spec.vector > 1:
             with k.range(thread, num_rest, spec.group) as i:
@@ -140,7 +141,7 @@ class _Rows(ReductionKernel):
                 running.take(self.elements(place, place.load(1), 1))
 
     def join(self, total: Value) -> Value:
-        """Combine the group's values."""
+        """Combine the accumulators of a group."""
         k, op, group = self.k, self.spec.op, self.spec.group
 
         def combine(a: Value, b: Value) -> Value:
@@ -150,9 +151,9 @@ class _Rows(ReductionKernel):
         return warp_reduce(k, total, combine, group) if group <= WARP else block_reduce(k, total, combine)
 
     def run(self, origin: Position, begin: Value, end: Value, running: Running) -> None:
-        """Take the units from `begin` to `end`, the group's threads apart.
+        """Combine the units from `begin` to `end`, of which a thread has every `group`-th.
 
-        Full rounds first; the last round loads the last unit where a thread has none left, and leaves it out.
+        In the last iteration, a thread that has no unit left loads the last one, and does not count it.
         """
         k, spec = self.k, self.spec
         step = spec.group * spec.unroll

@@ -1,18 +1,19 @@
-"""Scans of few long rows in one pass: tiles that tell those behind them what they come to.
+"""Scans of few long rows in one pass, by decoupled look-back in a fixed order.
 
-Data layout: the scanned loop is the innermost, cut into tiles of ``BLOCK * items`` elements, which blocks take in
-order. Who owns what: a block a tile, a thread `items` consecutive elements of it. Algorithm: elements come through
-shared memory, from neighbouring threads to their owners; threads add up their own, the block scans these totals and
-publishes the tile's; then the first warp looks back, and threads scan their elements from what it has found. Bytes per
-element: inputs and result once.
+Data layout: the scanned loop is the innermost, divided into tiles of ``BLOCK * items`` elements, of which blocks take
+the next by an atomic ticket. Who owns what: a block scans a tile, a thread `items` consecutive elements of it.
+Algorithm: neighbouring threads load neighbouring elements to shared memory; each thread combines its own ones, the
+block scans these totals and publishes the total of the tile; the first warp computes the total of the tiles before it
+(look-back), from which threads scan their elements. Bytes per element: inputs and result once.
 
-Look-back in a fixed order: the last tile of `FAN` publishes what these come to, too, the last one of `FAN` such groups
-the same of those, and so on. So what comes before a tile is, per level, at most ``FAN - 1`` sums that a warp joins in a
-tree, the same one whoever is first: the same input gives the same bits. No tile waits for another one's look-back but
-for that of the last one of a group, which needs no more than the sums of the group.
+The look-back has a fixed order: the last of `FAN` tiles also publishes their total, the last of `FAN` such groups also
+that of the groups, and so on. So the total of the tiles before one is, per level, that of at most ``FAN - 1`` entries,
+which a warp combines in a tree: the order does not depend on which block is first, and the same input gives the same
+bits. A tile waits for no other look-back than that of the last tile of a group, which needs the totals of the group
+only.
 
-A published accumulator is words of 32 bits, each with a mark beside it in a word of 64, which is written and read as
-one: no fences. Descriptors and tickets are zeros before the launch.
+A published accumulator consists of words of 32 bits, each stored together with a flag as one word of 64 bits, so that
+no fence is needed. Descriptors and tickets are zeros before the launch.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
-FAN = 1 << FAN_BITS  # a lane each
+FAN = 1 << FAN_BITS  # one lane per entry
 
 
 class ScanChainedSpec(ScanSpec):
@@ -47,9 +48,9 @@ class ScanChainedSpec(ScanSpec):
     vector : int
         Elements that are loaded and stored together.
     items : int
-        Elements of a thread; odd, so that threads meet in no bank.
+        Elements per thread; odd, so that shared memory has no bank conflicts.
     levels : int
-        Of sums: rows have at most ``FAN ** levels`` tiles.
+        Of totals: rows have at most ``FAN ** levels`` tiles.
     """
 
     vector: int
@@ -87,7 +88,7 @@ def make(spec: ScanChainedSpec) -> Kernel:
 
 
 def _min_blocks(bits: int) -> int:
-    """How many blocks the registers of a multiprocessor have to do for, by the width of accumulators."""
+    """How many blocks the registers of a multiprocessor have to hold, by the width of accumulators."""
     return 5 if bits <= 64 else 3 if bits <= 128 else 2
 
 
@@ -136,7 +137,7 @@ class _ScanChained(ScanKernel):
     # -- elements
 
     def load(self, origin: Position, count: Value) -> None:
-        """Bring the elements of the tile to shared memory; behind the row's last one any."""
+        """Load the elements of the tile to shared memory; those behind the end of the row are arbitrary."""
         k, vector = self.k, self.spec.vector
         num_units = count / vector if vector > 1 else count
         whole = -(-self.spec.tile // (vector * BLOCK))
@@ -212,7 +213,7 @@ class _ScanChained(ScanKernel):
             results[i] = self.result(running)
 
     def scan_warp(self, value: Value, width: int) -> Value:
-        """The inclusive scan over the first lanes of a warp."""
+        """Return the inclusive scan over the first lanes of a warp."""
         k, distance = self.k, 1
         while distance < width:
             joined = self.combine(k.shfl_up(value, distance), value)
@@ -221,7 +222,7 @@ class _ScanChained(ScanKernel):
         return value
 
     def look_back(self, total: Value, row: Value, tile: Value) -> Value:
-        """Publish what a tile comes to, as a warp; return what is before it in its row."""
+        """Publish the total of a tile, by a warp; return the total of the tiles before it in its row."""
         k = self.k
         before = None
         closes = k.const(1, u32) != 0
@@ -239,14 +240,14 @@ class _ScanChained(ScanKernel):
         return before
 
     def publish(self, level: int, entry: Value, value: Value) -> None:
-        """Leave an accumulator for others."""
+        """Store an accumulator for other blocks."""
         k = self.k
         for i, word in enumerate(_words(k, value)):
             marked = k.pack(word, k.const(1, u32))
             self.descriptors[level].store(entry * num_words(value.type) + i, [marked], order="relaxed.gpu")
 
     def joined(self, level: int, first: Value, count: Value) -> Value:
-        """Wait for some entries of a level and join them; every lane gets the result."""
+        """Wait for some entries of a level and combine them; every lane gets the result."""
         k, acc = self.k, self.spec.op.acc
         size = num_words(acc)
         words = [k.var(0, u32) for _ in range(size)]

@@ -1,10 +1,10 @@
 """Scans along an outer loop: lanes side by side along a kept loop.
 
-Data layout: the innermost loop is a kept one, cut into tiles of ``32 * vector`` columns; the scanned loop is next to
-it. Who owns what: a warp owns one tile and all rows or, if split, one chunk of them; a thread `vector` columns.
-Algorithm: threads go down their columns, `unroll` loads ahead, and store as they go. If split, a first kernel leaves
-the totals of all chunks but the last, and every thread of the second joins those before its own. Bytes per element:
-inputs and result once; if split, inputs twice.
+Data layout: the innermost loop is a kept one, divided into tiles of ``32 * vector`` columns; the scanned loop is next
+to it. Who owns what: a warp scans one tile, all rows of it or, if the scan is split, a chunk of them; a thread `vector`
+columns. Algorithm: threads go down their columns, `unroll` loads ahead, and store each result at once. If the scan is
+split, a first kernel stores the totals of all chunks but the last, and every thread of the second combines those of the
+chunks before its own. Bytes per element: inputs and result once; if the scan is split, inputs twice.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _ScanColumns(ScanKernel):
         return k.build()
 
     def scan(self, outer: Value, chunk: Value | None, column: Value, begin: Value, end: Value) -> None:
-        """A thread's work."""
+        """Scan the columns of a thread."""
         k, spec = self.k, self.spec
         indices = self.kept.split(outer)[: self.scanned]
         origin = locate(self.bound.origin(), range(self.scanned), indices).moved(self.innermost, column)
@@ -106,7 +106,7 @@ class _ScanColumns(ScanKernel):
             self.totals.store(chunk * self.num_kept + place, [carry.get() for carry in carries])
 
     def prefix(self, chunk: Value, place: Value, carries: list[Any]) -> None:
-        """Begin with what the chunks before this one come to."""
+        """Combine the totals of the chunks before this one."""
         k, spec = self.k, self.spec
         with k.range(k.const(0, self.type), chunk, TOTALS_AT_ONCE) as first:
             numbers = [first + i if i else first for i in range(TOTALS_AT_ONCE)]
@@ -117,7 +117,7 @@ class _ScanColumns(ScanKernel):
                     carry.set(self.combine(carry.get(), counted))
 
     def take(self, origin: Position, target: Spot | None, rows: list[Value], carries: list[Any]) -> None:
-        """Go down some rows, all loaded before the first is used."""
+        """Scan some rows, all loaded before the first is used."""
         width = self.spec.vector
         places = [origin.moved(self.scanned, row) for row in rows]
         loaded = [place.load(width) for place in places]

@@ -1,4 +1,4 @@
-"""What the families of scans share: which elements of a chain are scanned, how they are joined, where results go."""
+"""The base of scan kernels: the elements of a chain that are scanned, their combination, the store of results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 # Which part of a scan a kernel is.
 WHOLE = "whole"  # all of it
-TOTALS = "totals"  # what the chunks of a scan come to
-PREFIXED = "prefixed"  # the scan of chunks, each from where those before it have come to
-CHAINED = "chained"  # all of it, by blocks that tell each other what chunks come to
+TOTALS = "totals"  # the totals of chunks
+PREFIXED = "prefixed"  # the scan of chunks, given the totals of all chunks
+CHAINED = "chained"  # all of it, by blocks that read each other's totals
 
 
 class ScanSpec(Frozen):
-    """What is scanned, of a kernel of any family.
+    """The fields that the Specs of all scans have.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class ScanSpec(Frozen):
         Number of the value that is scanned.
     op : ReduceOp
     target : OperandSpec
-        Where results go.
+        The output.
     part : str
         One of the constants above.
     """
@@ -64,26 +64,26 @@ class ScanKernel:
 
     @property
     def target(self) -> Spot | None:
-        """Where results begin; None where there are none."""
+        """The first result's place; None where there are no results."""
         return self._target.spot() if self.has_results else None
 
     def combine(self, a: Any, b: Any) -> Value:
-        """The accumulator of what comes first and what follows it."""
+        """Return the accumulator of two neighbouring ranges of elements, in order."""
         value: Value = self._spec.op.combine(self._k, a, b)
         return value
 
     def lifted(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
-        """Accumulators of loaded elements."""
+        """Return the accumulators of loaded elements."""
         k, op, number = self._k, self._spec.op, self._spec.value
         values = [each[number] for each in place.evaluate(loaded, width)]
         return [k.cast(value, op.acc) if op.lift is None else op.lift(k, value) for value in values]
 
     def result(self, total: Value) -> Value:
-        """What is stored of an accumulator."""
+        """Return the result of an accumulator."""
         k, spec = self._k, self._spec
         return k.cast(total if spec.op.finish is None else spec.op.finish(k, total), spec.target.type)
 
 
 def elements_of(totals: Sequence[Value]) -> list[Element]:
-    """Totals, for those who take elements."""
+    """Return totals as elements."""
     return [Element(total) for total in totals]

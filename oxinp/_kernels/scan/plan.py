@@ -1,6 +1,6 @@
-"""Scan problems: which family serves which layout, how the work is cut, the first pass that finds what chunks come to.
+"""Plans of scans: the kernel family of a layout, and the first pass over chunks, which computes their totals.
 
-A scan is what `numpy.ufunc.accumulate` does: every element joined with all before it along one axis.
+A scan is what `numpy.ufunc.accumulate` computes: every element combined with all elements before it along one axis.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 NBYTES_IN_FLIGHT = 64  # of loads per thread, of columns
-BLOCKS_PER_SM = 8  # blocks with rows of their own that fill the device
-TILE_NBYTES = 32768  # of elements, and of results that do not fit in their place
+BLOCKS_PER_SM = 8  # blocks that scan a whole row each, and fill the device
+TILE_NBYTES = 32768  # of elements, and of results that are wider than elements
 MAX_ITEMS = 31
-WARPS_PER_SM = 64  # warps that chunks of columns aim at
-MIN_COLUMNS = 32  # kept elements side by side from which lanes go along them
+WARPS_PER_SM = 64  # warps per multiprocessor that chunks of columns are to give
+MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
 MAX_SERIAL = 16  # elements up to which a thread scans rows alone
 MIN_CHUNK = 32  # rows of a chunk of columns
-MAX_CHUNKS = 2048  # of columns, whose totals every thread joins alone
-UNITS_PER_LANE = 16  # of rows that a warp takes
+MAX_CHUNKS = 2048  # of columns, whose totals every thread combines alone
+UNITS_PER_LANE = 16  # in rows that a warp scans
 
 OUT = Argument("out0")
 
 
-class Pass(NamedTuple):
-    """One launch before its kernel is built, and how many totals, or entries of each level, it leaves."""
+class ScanPass(NamedTuple):
+    """One launch before its kernel is built, and how many totals, or entries of each level, it stores."""
 
     family: Any
     spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec
@@ -63,7 +63,7 @@ class Pass(NamedTuple):
     num_entries: tuple[int, ...] = ()
 
 
-class Loops(NamedTuple):
+class ScanLoops(NamedTuple):
     """The loops of a scan, the kept ones collapsed; operands are the output, the input arrays, maybe the index."""
 
     kept: Nest
@@ -73,13 +73,13 @@ class Loops(NamedTuple):
     def nest(self, *, kept_innermost: bool) -> Nest:
         """The scanned loop inside the kept ones, or before the last of them."""
         kept = self.kept
-        cut = len(kept.shape) - kept_innermost
-        strides = [(*s[:cut], step, *s[cut:]) for s, step in zip(kept.strides, self.steps, strict=True)]
-        return Nest((*kept.shape[:cut], self.length, *kept.shape[cut:]), tuple(strides), kept.shifts)
+        outer = len(kept.shape) - kept_innermost
+        strides = [(*s[:outer], step, *s[outer:]) for s, step in zip(kept.strides, self.steps, strict=True)]
+        return Nest((*kept.shape[:outer], self.length, *kept.shape[outer:]), tuple(strides), kept.shifts)
 
 
 class Scan(Planner):
-    """One value of a chain and how it is scanned, to be planned for any shape, axis and layouts.
+    """The scan of one value of a chain, planned for any shape, axis and layouts.
 
     Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move.
 
@@ -123,22 +123,22 @@ class Scan(Planner):
 
     def choose(
         self, shape: tuple[int, ...], axis: int, arrays: Sequence[Operand], output: Operand, num_sms: int
-    ) -> list[Pass]:
+    ) -> list[ScanPass]:
         """Return the one or two passes of a scan of at least one element."""
         operands = (output, *arrays)
         strides = [x.strides for x in operands]
         if self.wants_index:
             strides.append(contiguous_strides(shape))
         kept = collapse([*shape[:axis], *shape[axis + 1 :]], [s[:axis] + s[axis + 1 :] for s in strides])
-        loops = Loops(kept, tuple([s[axis] for s in strides]), shape[axis])
+        loops = ScanLoops(kept, tuple([s[axis] for s in strides]), shape[axis])
         loop = _column_loop(loops, operands)
         if loop is None:
             return self._rows(loops, operands, num_sms)
         order = [d for d in range(len(kept.shape)) if d != loop]
         return self._columns(loops._replace(kept=kept.reordered([*order, loop])), operands, num_sms)
 
-    def _rows(self, loops: Loops, operands: Sequence[Operand], num_sms: int) -> list[Pass]:
-        """Lanes along the scanned loop."""
+    def _rows(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> list[ScanPass]:
+        """The pass whose lanes go along the scanned loop."""
         nest = loops.nest(kept_innermost=False)
         target, chain = self._moving(operands, nest)
         vector = vector_width(operands, nest, takes_rest=True)
@@ -147,7 +147,7 @@ class Scan(Planner):
         if num_units <= scan_rows.WARP * UNITS_PER_LANE:
             group = min(scan_rows.WARP, 1 << (max(num_units, 1) - 1).bit_length())
         count = 1
-        # Wide sums of more rounds do not fit into the registers of every architecture.
+        # Registers do not hold wide accumulators of more units on every architecture.
         most = scan_rows.MAX_UNROLL * min(1, 64 / self.op.acc.bits)
         while count < most and count * group < num_units:
             count *= 2
@@ -163,9 +163,11 @@ class Scan(Planner):
             loops.length - num_units * vector,
             *Splitter.constants(loops.kept.shape, chain.index_bits),
         )
-        return [Pass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)]
+        return [ScanPass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)]
 
-    def _chained_rows(self, loops: Loops, nest: Nest, target: OperandSpec, chain: Chain, vector: int) -> Pass | None:
+    def _chained_rows(
+        self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int
+    ) -> ScanPass | None:
         """The pass in which several blocks scan a row; None where a row is a single tile."""
         value, result = scan_chained.value_type(chain, self.value), target.type
         nbytes = value.nbytes + (0 if result.nbytes == value.nbytes else result.nbytes)
@@ -188,9 +190,9 @@ class Scan(Planner):
             *Splitter.constants(loops.kept.shape, bits),
         )
         num_entries = tuple([num_rows * count for count in entries])
-        return Pass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries=num_entries)
+        return ScanPass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries=num_entries)
 
-    def _chained(self, only: Pass, work: Work) -> Plan:
+    def _chained(self, only: ScanPass, work: Work) -> Plan:
         """The plan of a scan in one pass, whose descriptors begin as zeros."""
         scratch, spec = Scratch(), only.spec
         tickets = scratch.take(u32.nbytes)
@@ -200,8 +202,8 @@ class Scan(Planner):
         launch = Launch(self.kernel(scan_chained, spec), only.grid, arguments, only.constants, work)
         return scratch.plan((Fill(tickets, scratch.nbytes, 0), launch))
 
-    def _columns(self, loops: Loops, operands: Sequence[Operand], num_sms: int) -> list[Pass]:
-        """Lanes along the last kept loop."""
+    def _columns(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> list[ScanPass]:
+        """The passes whose lanes go along the last kept loop."""
         nest = loops.nest(kept_innermost=True)
         target, chain = self._moving(operands, nest)
         *outer, num_columns = loops.kept.shape
@@ -232,11 +234,11 @@ class Scan(Planner):
             )
             num_blocks = -(-num_warps * chunks // scan_columns.NUM_WARPS)
             num_totals = chunks * loops.kept.size if part == TOTALS else 0
-            passes.append(Pass(scan_columns, spec, (num_blocks, 1, 1), constants, num_totals))
+            passes.append(ScanPass(scan_columns, spec, (num_blocks, 1, 1), constants, num_totals))
         return passes
 
     def _moving(self, operands: Sequence[Operand], nest: Nest) -> tuple[OperandSpec, Chain]:
-        """How the output moves, and the chain."""
+        """The output's OperandSpec, and the chain."""
         target, *specs = classify(operands, nest)
         return target, self.chain(specs, len(nest.shape), index_bits(nest))
 
@@ -272,12 +274,12 @@ def plan(
     Returns
     -------
     Plan
-        One launch, of few long rows behind a fill with zeros; or two of which the first leaves the totals of chunks in
-        the scratch buffer.
+        One launch, for a few long rows after a fill with zeros; or two, of which the first stores the totals of chunks
+        in the scratch buffer.
 
     Notes
     -----
-    The order of combination follows from layout, sizes and `device.num_sms`: the same call gives the same bits.
+    Layout, sizes and `device.num_sms` fix the order of combination: the same call gives the same bits.
     """
     scan = Scan([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op)
     return scan.plan(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device)
@@ -292,13 +294,13 @@ def choose(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> list[Pass]:
+) -> list[ScanPass]:
     """Return the one or two passes of a scan of at least one element."""
     scan = Scan([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op)
     return scan.choose(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
 
 
-def _column_loop(loops: Loops, operands: Sequence[Operand]) -> int | None:
+def _column_loop(loops: ScanLoops, operands: Sequence[Operand]) -> int | None:
     """The kept loop that lanes go along; None where they go along the scanned one."""
     kept = loops.kept
     votes = dict.fromkeys(range(len(kept.shape)), 0)
@@ -317,7 +319,7 @@ def _column_loop(loops: Loops, operands: Sequence[Operand]) -> int | None:
 
 
 def _places(spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
-    """Strides and shifts: of the chain's operands, and of the target where there is one."""
+    """Strides and shifts of the chain's operands, then of the target where there is one."""
     constants = spec.chain.constants(Nest(nest.shape, nest.strides[1:], nest.shifts[1:]))
     if spec.part == TOTALS:
         return constants

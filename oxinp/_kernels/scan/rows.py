@@ -1,9 +1,10 @@
 """Scans along the innermost loop: a group of threads per row.
 
-Data layout: the scanned loop is the innermost, cut into units of `vector` elements. Who owns what: a group (of a
-warp's lanes, or a block) owns one row; its threads have units side by side, `unroll` times in a tile. Algorithm: a
-thread scans its units, the warp their totals by shuffles, every warp the totals of all warps and rounds, which meet in
-shared memory; a tile begins where the one before it ended. Bytes per element: inputs and result once.
+Data layout: the scanned loop is the innermost; a unit is `vector` elements of it, which one instruction loads. Who owns
+what: a group (lanes of a warp, or a block) scans one row, tile by tile; a tile has `unroll` units per thread, and
+neighbouring threads have neighbouring units. Algorithm: a thread scans each of its units, a warp the totals of its
+units by shuffles, every warp the totals of all warps, which it reads from shared memory; each tile begins with the
+total of those before it. Bytes per element: inputs and result once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 WARP = 32
 BLOCK = 256
 NUM_WARPS = BLOCK // WARP
-MAX_UNROLL = WARP // NUM_WARPS  # the totals of all warps and rounds are a warp's to scan
+MAX_UNROLL = WARP // NUM_WARPS  # a warp scans the totals of all warps, one per unit of a thread
 
 
 class ScanRowsSpec(ScanSpec):
@@ -81,7 +82,7 @@ class _ScanRows(ScanKernel):
         num_rest = self.num_rest
         if spec.group <= WARP:
             row = number * (BLOCK // spec.group) + k.cast(k.tid / spec.group, self.type)
-            # Groups without a row scan the last one and store nothing: all lanes of a warp have to go the same way.
+            # Groups without a row scan the last one and store nothing: lanes of a warp must not diverge.
             self.has_row = row < self.num_rows
             row = k.min(row, self.num_rows - 1)
             num_rest = k.where(self.has_row, num_rest, nothing)
@@ -102,7 +103,7 @@ class _ScanRows(ScanKernel):
     # -- the scan
 
     def scan(self, origin: Position, target: Spot, carry: Any) -> None:
-        """Scan the units, a tile at a time."""
+        """Scan the units, tile by tile."""
         k, spec, end = self.k, self.spec, self.num_units
         first = k.var(0, self.type)
         side = k.var(k.const(0, k.tid.type))
@@ -114,7 +115,7 @@ class _ScanRows(ScanKernel):
             self.scan_tile(origin, target, first.get(), end, carry, side)
 
     def scan_tile(self, origin: Position, target: Spot, first: Value, end: Value | None, carry: Any, side: Any) -> None:
-        """Scan one tile; where `end` is given, units from there on are none."""
+        """Scan one tile; if `end` is given, the row ends before that unit."""
         k, spec = self.k, self.spec
         thread = k.cast(self.thread, self.type)
         units = [first + thread + spec.group * i for i in range(spec.unroll)]
@@ -138,7 +139,7 @@ class _ScanRows(ScanKernel):
         carry.set(self.combine(start, total))
 
     def store(self, spot: Spot, results: list[Value], is_valid: Value | None) -> None:
-        """Store what a unit comes to, if it is one."""
+        """Store the results of a unit, if it is inside the row."""
         conditions = [condition for condition in (is_valid, self.has_row) if condition is not None]
         if not conditions:
             spot.store(results)
@@ -147,7 +148,7 @@ class _ScanRows(ScanKernel):
             spot.store(results)
 
     def prefixes(self, totals: list[Value], side: Any) -> tuple[list[Value], Value]:
-        """For each round what comes before a thread's unit in the tile, and what the tile comes to."""
+        """Return, per unit of a thread, the total of the units before it in the tile, and the total of the tile."""
         k, spec = self.k, self.spec
         inclusive = [self.scan_warp(total) for total in totals]
         own = [k.where(self.is_first_lane, self.identity, k.shfl_up(value, 1, self.width)) for value in inclusive]
@@ -164,7 +165,7 @@ class _ScanRows(ScanKernel):
             for i, value in enumerate(inclusive):
                 meeting[k.warp + i * NUM_WARPS] = value
         k.barrier()
-        side.set(side ^ 1)  # the other half, which nobody reads any more when all have met here again
+        side.set(side ^ 1)  # the other half: no thread reads it any more after the next barrier
         joined = self.scan_warp(meeting[k.lane & (count - 1)])
         before = []
         for i, exclusive in enumerate(own):
@@ -176,7 +177,7 @@ class _ScanRows(ScanKernel):
         return before, k.shfl_idx(joined, count - 1)
 
     def scan_warp(self, value: Value) -> Value:
-        """The inclusive scan over the lanes of a warp that scan together."""
+        """Return the inclusive scan over the lanes of a group."""
         k = self.k
         distance = 1
         while distance < self.width:

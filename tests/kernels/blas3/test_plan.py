@@ -1,4 +1,4 @@
-"""Products and systems with triangular, symmetric and Hermitian matrices: right in every form, and without spills."""
+"""Products and systems with triangular, symmetric and Hermitian matrices: in every form."""
 
 import itertools
 from types import SimpleNamespace
@@ -89,7 +89,7 @@ def test_products_of_other_types_and_batches(dtype, form):
 @pytest.mark.parametrize("is_left", BOOLS, ids=["right", "left"])
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-def test_products_by_way_of_the_whole_matrix(dtype, form, is_left):
+def test_products_by_way_of_the_expanded_matrix(dtype, form, is_left):
     rng = np.random.default_rng(9)
     a, b = draw(rng, dtype, 2, 35, 35), draw(rng, dtype, *((2, 35, 7) if is_left else (2, 7, 35)))
     a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
@@ -100,7 +100,7 @@ def test_products_by_way_of_the_whole_matrix(dtype, form, is_left):
 
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-def test_whole_matrices(dtype, form):
+def test_symmetrised_matrices(dtype, form):
     here, a = machine(), draw(np.random.default_rng(9), dtype, 2, 35, 35)
     a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
     type_ = from_dtype(np.dtype(dtype))
@@ -127,7 +127,7 @@ def test_whole_matrices(dtype, form):
     ],
     ids=str,
 )
-def test_triangles_whose_zeros_a_guard_refuses_are_not_made_whole(type_, kind, setting, is_whole):
+def test_triangles_whose_zeros_a_guard_refuses_are_not_expanded(type_, kind, setting, is_whole):
     matrices = Matrices(type_, (4096, 1), 256)
     device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
     given = (matrices, Form(kind, is_lower=True), matrices, device, setting, 1 << 32)

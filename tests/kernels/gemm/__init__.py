@@ -1,1 +1,1 @@
-"""Tests of `oxinp._kernels.gemm.sm90_wgmma.kernel`."""
+"""Tests of `oxinp._kernels.gemm`."""

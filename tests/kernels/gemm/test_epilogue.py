@@ -14,7 +14,7 @@ from oxinp._ptx.types import c64, f16, f32, f64, i32, i64
 from tests.kernels.machine import execute, machine
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
-SHAPE, DEPTH = (70, 45), 300  # deep enough to be cut along K, were there no epilogue
+SHAPE, DEPTH = (70, 45), 300  # deep enough for split-K, were there no epilogue
 
 
 def draw(type_, *shape):
@@ -43,7 +43,7 @@ def halved(_, x):
 
 
 def finished(type_, a, b, epilogue, arrays, out=None, scalars=(), c=None, acc=None):
-    """What the planned kernel writes; arrays are the finish's, in order, `c` the result's memory before."""
+    """Return what the planned kernel stores; arrays are the epilogue's, in order, `c` the result's memory before."""
     here, out = machine(), out or type_
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     c = np.full(shape, 0, out.dtype) if c is None else c
@@ -68,7 +68,7 @@ def test_alpha_and_beta():
     np.testing.assert_allclose(found, 2 * (a @ b) - 3 * c, rtol=1e-12, atol=1e-12)
 
 
-def test_what_lies_in_c_is_not_read_without_beta():
+def test_c_is_not_read_without_beta():
     a, b = draw(f32, SHAPE[0], DEPTH), draw(f32, DEPTH, SHAPE[1])
     c = np.full(SHAPE, np.nan, "f4")
     found = finished(f32, a, b, scaled(f32), [], scalars=(0.5,), c=c)
@@ -105,7 +105,7 @@ def test_batches_with_an_operand_for_all_and_one_for_each():
     np.testing.assert_array_equal(found, a @ b + each + common[:, None, None])
 
 
-def test_halves_are_finished_before_they_are_rounded():
+def test_epilogues_see_16_bit_results_before_they_are_rounded():
     a, b = draw(f16, 40, 64), draw(f16, 64, 33)
     instrs = (Instr(to_double, f64, (0,)), Instr(halved, f64, (1,)))
     found = finished(f16, a, b, Epilogue((), instrs, 2), [], acc=f32, out=f32)

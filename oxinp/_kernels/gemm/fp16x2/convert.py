@@ -4,11 +4,12 @@ Data layout: `lines` lines of `run` contiguous elements, at any pitch. The f16 m
 imaginary parts lie behind the real ones along M or N. Per row of A or column of B there are the bits of the largest
 magnitude of any part, and a count: of parts below `SMALL` after scaling, plus 2**32 times those below `TINY` but not 0.
 
-Who owns what: where every line has its scale, a block has a line; it finds the largest magnitude, then reads the line
-again, from the caches, and converts it. Where every column has its scale, the magnitudes are given; a block has `ROWS`
-pieces of lines, each warp one at a time, and adds its counts to those in memory. Threads take `CHUNK` neighbours.
+Who owns what: where every line has its scale, a block converts a line: it computes the largest magnitude, then reads
+the line again, from the caches. Where every column has its scale, the magnitudes are given; a block converts `ROWS`
+lines of `WIDTH` columns, a warp one line at a time, and adds its counts to those in memory. A thread converts `CHUNK`
+neighbours at a time.
 
-Per element: it is read once from memory, and as many bytes are written.
+Bytes per element: it is read once from memory, and as many bytes are written.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ def plan(spec: ConvertSpec, lines: int, run: int, pitch: int) -> Plan:
     parts = len(spec.type.parts)
     line = padded(run)
     if spec.is_per_line:
-        blocks, half_pitch, plane = lines, line, lines * line
+        blocks, term_pitch, plane = lines, line, lines * line
     else:
-        blocks, half_pitch, plane = -(-run // WIDTH) * -(-lines // ROWS), line * parts, line
+        blocks, term_pitch, plane = -(-run // WIDTH) * -(-lines // ROWS), line * parts, line
     work = Work(0, 2 * lines * run * spec.type.nbytes)
-    constants = (lines, run, pitch, half_pitch, plane)
+    constants = (lines, run, pitch, term_pitch, plane)
     return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(4), *inputs(1)), constants, work),))
 
 
@@ -94,12 +95,12 @@ class _Conversion:
     def __init__(self, spec: ConvertSpec, num_threads: int) -> None:
         self.spec = spec
         self.k = k = Builder("halves", block=num_threads)
-        self.halves = [k.pointer(name, f16, "w") for name in ("hi", "lo")]
+        self.terms = [k.pointer(name, f16, "w") for name in ("hi", "lo")]
         self.maxima = k.pointer("maxima", i32, "w" if spec.is_per_line else "r")
         self.counts = k.pointer("counts", u64, "w" if spec.is_per_line else "rw")
         self.x = k.pointer("x", spec.type, "r")
         self.lines, self.run = (k.scalar(name, u32) for name in ("lines", "run"))
-        self.pitch, self.half_pitch, self.plane = (k.scalar(name, i64) for name in ("pitch", "half_pitch", "plane"))
+        self.pitch, self.term_pitch, self.plane = (k.scalar(name, i64) for name in ("pitch", "half_pitch", "plane"))
 
     def load(self, line: Value, column: Value) -> tuple[Value, ...]:
         """Return elements of a line from a column on; those beyond its end are others of the line."""
@@ -116,7 +117,7 @@ class _Conversion:
     def split(self, values: Sequence[Value], present: Sequence[Value], exponents: Sequence[Value]) -> tuple[Any, Any]:
         """Return hi and lo of every part of elements, zeros if not present, and counts of small and tiny ones."""
         k = self.k
-        halves: tuple[Any, Any] = ([], [])
+        terms: tuple[Any, Any] = ([], [])
         counts = [[k.const(0, u32), k.const(0, u32)] for _ in values]
         for part in range(len(self.spec.type.parts)):
             highs, lows = [], []
@@ -130,15 +131,15 @@ class _Conversion:
                 is_tiny = (k.abs(value) < TINY) & (own != 0.0)
                 for i, predicate in enumerate((is_small, is_tiny)):
                     count[i] = count[i] + k.where(predicate, k.const(1, u32), k.const(0, u32))
-            halves[0].append(highs)
-            halves[1].append(lows)
-        return halves, counts
+            terms[0].append(highs)
+            terms[1].append(lows)
+        return terms, counts
 
-    def store(self, line: Value, column: Value, halves: tuple[Any, Any]) -> None:
+    def store(self, line: Value, column: Value, terms: tuple[Any, Any]) -> None:
         """Store hi and lo of elements of a line from a column on."""
         k = self.k
-        for target, parts in zip(self.halves, halves, strict=True):
-            place: Pointer = target.at(k.cast(line, i64) * self.half_pitch).at(k.cast(column, i64))
+        for target, parts in zip(self.terms, terms, strict=True):
+            place: Pointer = target.at(k.cast(line, i64) * self.term_pitch).at(k.cast(column, i64))
             for part, values in enumerate(parts):
                 (place.at(self.plane) if part else place).store(0, values)
 
@@ -165,12 +166,12 @@ class _ByLine(_Conversion):
         with k.range(0, length, step) as start:
             places = [start + column for column in columns]
             for place, values in zip(places, [self.load(line, place) for place in places], strict=True):
-                halves, counts = self.split(values, self.present(place), [exponent] * CHUNK)
+                terms, counts = self.split(values, self.present(place), [exponent] * CHUNK)
                 for count in counts:
                     small.set(small + count[0])
                     tiny.set(tiny + count[1])
                 with k.when(place < length):
-                    self.store(line, place, halves)
+                    self.store(line, place, terms)
         count = k.cast(small.get(), u64) + k.shl(k.cast(tiny.get(), u64), 32)
         count = block.reduce(k, count, lambda a, b: a + b)
         with k.when(k.tid == 0):
@@ -181,7 +182,7 @@ class _ByLine(_Conversion):
 
 
 class _ByColumn(_Conversion):
-    """The kernel with a scale per column: a block has pieces of lines below each other."""
+    """The kernel with a scale per column: a block converts the same columns of several lines."""
 
     def __init__(self, spec: ConvertSpec) -> None:
         super().__init__(spec, WARPS * WARP)
@@ -202,10 +203,10 @@ class _ByColumn(_Conversion):
         totals = [k.const(0, u32) for _ in range(CHUNK)]
         for line, values in zip(lines, loaded, strict=True):
             is_inside = line < self.lines
-            halves, counts = self.split(values, [each & is_inside for each in present], exponents)
+            terms, counts = self.split(values, [each & is_inside for each in present], exponents)
             totals = [total + (small | k.shl(tiny, 16)) for total, (small, tiny) in zip(totals, counts, strict=True)]
             with k.when(is_inside & (column < self.run)):
-                self.store(line, column, halves)
+                self.store(line, column, terms)
         self.add(totals, left)
         return k.build()
 

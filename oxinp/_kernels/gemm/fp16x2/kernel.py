@@ -107,7 +107,7 @@ class Fp16x2Spec:
 def plan(spec: Fp16x2Spec, m: int, n: int, depth: int, num_sms: int) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n): one launch.
 
-    The inputs are the largest magnitudes of A's rows and of B's columns (i32 bits), the guard, then the halves of A, hi
+    The inputs are the largest magnitudes of A's rows and of B's columns (i32 bits), the guard, then the terms of A, hi
     and lo, and those of B.
 
     The contiguous axes of these, of either part, are padded to multiples of 8 elements, with zeros where they run along
@@ -126,8 +126,8 @@ def plan(spec: Fp16x2Spec, m: int, n: int, depth: int, num_sms: int) -> Plan:
     blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n)
     constants = (num_m, num_n, num_k, m, n, *(planes if spec.num_reals > 1 else ()))
     a_map, b_map = maps
-    halves = [x._replace(map=each) for x, each in zip(inputs(4, 3), (a_map, a_map, b_map, b_map), strict=True)]
-    return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *inputs(3), *halves), constants),))
+    terms = [x._replace(map=each) for x, each in zip(inputs(4, 3), (a_map, a_map, b_map, b_map), strict=True)]
+    return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *inputs(3), *terms), constants),))
 
 
 @cache

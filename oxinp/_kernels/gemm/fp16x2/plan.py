@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 MIN_EXTENT = 1024  # of real K, as the proof of the guard needs; of M and N, from which the conversions pay
 
 
-def half_nbytes(source: Source) -> int:
-    """Return the size of hi and of lo."""
+def term_nbytes(source: Source) -> int:
+    """Return the bytes of hi, and of lo."""
     return source.lines * padded(source.run) * len(source.type.parts) * f16.nbytes
 
 
@@ -99,31 +99,31 @@ def plan(a: Source, b: Source, fallback: Plan, device: Device) -> Plan:
     """
     scratch = Scratch()
     flag = scratch.take(u32.nbytes)
-    conversions = [_Conversion(source, scratch, device) for source in (a, b)]
+    conversions = [_ConvertedOperand(source, scratch, device) for source in (a, b)]
     steps = [each for operand in conversions for each in operand.steps()]
     counted = [argument for each in conversions for argument in (each.maxima, each.counts)]
     m, n, depth, parts = a.extent, b.extent, a.depth, len(a.type.parts)
     steps.append(Launch(guard.make(Fp16x2GuardSpec()), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
     product = fp16x2_kernel.plan(Fp16x2Spec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
-    places = (*(each.maxima for each in conversions), flag, *(half for each in conversions for half in each.halves))
-    nbytes = 2 * half_nbytes(a) + 2 * half_nbytes(b) + m * n * a.type.nbytes
+    places = (*(each.maxima for each in conversions), flag, *(term for each in conversions for term in each.terms))
+    nbytes = 2 * term_nbytes(a) + 2 * term_nbytes(b) + m * n * a.type.nbytes
     work = Work((2 if parts == 1 else 8) * m * n * depth, nbytes)
     steps += product.with_work(work).on(**{f"in{i}": place for i, place in enumerate(places)})
     return scratch.plan((*steps, *fallback.on(in2=flag)), is_guarded=True)
 
 
-class _Conversion:
-    """The conversion of one operand: largest magnitudes, counts of small elements, and the halves hi and lo."""
+class _ConvertedOperand:
+    """The conversion of one operand: largest magnitudes, counts of small elements, and the terms hi and lo."""
 
     def __init__(self, source: Source, scratch: Scratch, device: Device) -> None:
         self.source, self.device = source, device
         self.maxima = scratch.take(source.extent * i32.nbytes)
         self.counts = scratch.take(source.extent * i64.nbytes)
         self.reduction = None if source.major == "k" else self.maximum()
-        # The reduction's workspace is where the halves are stored later.
+        # The reduction's workspace is where the terms are stored later.
         needed = self.reduction.scratch_nbytes if self.reduction is not None else 0
-        high = scratch.take(half_nbytes(source))
-        self.halves = (high, scratch.take(max(half_nbytes(source), needed - half_nbytes(source))))
+        high = scratch.take(term_nbytes(source))
+        self.terms = (high, scratch.take(max(term_nbytes(source), needed - term_nbytes(source))))
 
     def maximum(self) -> Plan:
         """Return the reduction along K to the largest magnitudes."""
@@ -135,11 +135,11 @@ class _Conversion:
         """Yield the launches."""
         source, x = self.source, Argument(self.source.buffer)
         if self.reduction is not None:
-            yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.halves[0])
+            yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.terms[0])
             yield from _zeros().plan_flat(source.extent, (ALIGNMENT,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
         spec = ConvertSpec(source.type, source.major == "k", is_vector)
-        high, low = self.halves
+        high, low = self.terms
         yield from convert.plan(spec, source.lines, source.run, source.pitch).on(
             out0=high, out1=low, out2=self.maxima, out3=self.counts, in0=x
         )

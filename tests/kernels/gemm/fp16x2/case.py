@@ -1,4 +1,4 @@
-"""f32 matrices of every sort that products of halves have to stand, and how far off a product of theirs is."""
+"""f32 matrices of every kind on which fp16x2 has to be accurate, and the errors of their products."""
 
 import numpy as np
 
@@ -110,7 +110,7 @@ CASES = (
     *(rectified, sparse, permuted, empty_lines, subnormal, vanishing, overflowing, infinite, nan),
 )
 FIT = {"normal", "uniform", "constant", "integers", "graded", "rectified", "empty_lines", "subnormal"}
-"""Of these the guard has to think well: they are why there are halves."""
+"""Cases that the guard has to accept: fp16x2 is for such."""
 FIT |= {"vanishing", "overflowing"}
 UNFIT = {"identity", "sparse", "permuted", "spikes", "infinite", "nan", "opposite"}
 """Of these it must not."""

@@ -1,4 +1,4 @@
-"""f32 products from halves: the passes and the guard on the emulator, the sums simulated, the wgmma kernel assembled.
+"""f32 and c64 products by fp16x2: conversions and guard on the emulator, the wgmma kernel simulated.
 
 The whole, on the GPU, is `asv_benchmarks.kernels.fp16x2`'s.
 """
@@ -33,7 +33,7 @@ def scales(x, axis):
     return np.where(largest > 0, 15 - np.frexp(largest)[1], 0)
 
 
-def halves(x, axis):
+def hi_and_lo(x, axis):
     """What the passes leave: hi and lo of the scaled matrix."""
     scaled = (x.astype(np.float64) * 2.0 ** scales(x, axis)).astype(np.float32)
     high = scaled.astype(np.float16)
@@ -41,7 +41,7 @@ def halves(x, axis):
 
 
 class Fp16x2Plan(GuardedPlan):
-    """Of a product from halves, without what the wgmma kernel does."""
+    """A product by fp16x2, but for the wgmma kernel."""
 
     def __init__(self, a, b, majors, alignment=256):
         super().__init__(machine(), a, b, majors, alignment)
@@ -49,8 +49,8 @@ class Fp16x2Plan(GuardedPlan):
     def planned(self, fallback):
         return fp16x2.plan(*self.sources, fallback, DEVICE)
 
-    def halves(self):
-        """Hi and lo of A, then of B, as they lie, padding and all: parts one after the other along M or N."""
+    def hi_and_lo(self):
+        """Return hi and lo of A, then of B, with their padding: imaginary parts behind real ones along M or N."""
         (step,) = [step for step in self.plan.steps if step.kernel.target == "sm_90a"]
         found = []
         for x, source in zip(step.arguments[-4:], [self.sources[0]] * 2 + [self.sources[1]] * 2, strict=True):
@@ -69,17 +69,17 @@ planned = fixture_of(Fp16x2Plan)
 )
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 @TYPES
-def test_passes_leave_the_halves(planned, case, majors, alignment, dtype):
+def test_conversions_store_hi_and_lo(planned, case, majors, alignment, dtype):
     case = next(each for each in CASES if each.__name__ == case)
     a, b = draw(case, np.random.default_rng(3), *SHAPES[dtype], dtype)
     plan = planned(a, b, majors, alignment * np.dtype(dtype).itemsize // 4 if alignment < 256 else alignment)
     plan.run()
-    found = plan.halves()
+    found = plan.hi_and_lo()
     # Both parts of an element are scaled as one: as if they were a row (column) of twice the length.
     expected = [
         np.split(half, len(source.type.parts), axis)
         for source, x, axis in zip(plan.sources, (a, b), (1, 0), strict=True)
-        for half in halves(np.concatenate([x.real, x.imag][: len(source.type.parts)], axis), axis)
+        for half in hi_and_lo(np.concatenate([x.real, x.imag][: len(source.type.parts)], axis), axis)
     ]
     for source, stored, parts in zip([plan.sources[0]] * 2 + [plan.sources[1]] * 2, found, expected, strict=True):
         planes = np.split(stored, len(source.type.parts), axis=0 if source.major == "k" else 1)
@@ -127,7 +127,7 @@ def truncated(x, unit):
 
 
 def tensor_sums(total, a, b):
-    """16 products and the sum so far: cut off 25 bits below the largest of them, the result at 24 bits of its own.
+    """16 products and the sum so far: truncated 25 bits below the largest of them, the result at 24 bits of its own.
 
     The arithmetic of Hopper's units as measured by microsoft/MMA-Sim.
     """
@@ -139,7 +139,7 @@ def tensor_sums(total, a, b):
 
 def simulated(a, b, period=DEPTH):
     """The product as the wgmma kernel makes it."""
-    pairs = [[x.astype(np.float64) for x in halves(operand, axis)] for operand, axis in ((a, 1), (b, 0))]
+    pairs = [[x.astype(np.float64) for x in hi_and_lo(operand, axis)] for operand, axis in ((a, 1), (b, 0))]
     (a_hi, a_lo), (b_hi, b_lo) = pairs
     totals = np.zeros((len(a), b.shape[1]), np.float32)
     for start in range(0, a.shape[1], period):
@@ -196,7 +196,7 @@ def test_without_promotion_errors_grow():
     assert reference.error(simulated(a, b, 4096)) > 8 * reference.error(simulated(a, b))
 
 
-def test_what_the_guard_refuses_would_be_wrong():
+def test_problems_that_the_guard_refuses_would_be_wrong():
     a, b = draw(next(case for case in CASES if case.__name__ == "identity"), np.random.default_rng(7), 24, 24, 1024)
     assert is_unfit(a, b)
     reference = Reference(a, b)
@@ -231,7 +231,7 @@ def test_workspace_is_that_of_the_operands(type_):
         ((2, 2048, 2048), 2048, (9, 0)),
     ],
 )
-def test_others_stay_native(shape, depth, cc):
+def test_other_problems_have_no_fp16x2_plan(shape, depth, cc):
     batch = (0,) * (len(shape) - 2)
     a, b = Matrices(f32, (*batch, depth, 1), 256), Matrices(f32, (*batch, shape[-1], 1), 256)
     device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)

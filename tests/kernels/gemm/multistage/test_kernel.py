@@ -1,4 +1,4 @@
-"""`multistage`: right against a reference of higher precision, exact for integers, and assembled without spills."""
+"""The multistage kernels: against a reference of higher precision, exact for integers; their choice by planning."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -143,7 +143,7 @@ def test_batches(type_):
 
 
 @pytest.mark.parametrize("type_", [f32, c64], ids=str)
-def test_promotion_adds_parts_of_depth(type_):
+def test_promotion_adds_totals_of_k_blocks(type_):
     chosen = replace(spec(type_, type_, "fma", "k", "mn", (16, 16), depth=8), promotion=32)
     a, b = draw(chosen, 70, 203), draw(chosen, 203, 66)
     a[:, :40:2] *= 4096  # large first, so that small ones are lost
@@ -153,7 +153,7 @@ def test_promotion_adds_parts_of_depth(type_):
     assert np.abs(result - exact).max() < 0.8 * np.abs(plain - exact).max()
 
 
-def test_chunks_of_depth_leave_partial_results():
+def test_parallel_split_k_stores_partial_products():
     chosen = spec(i64, i64, "fma", "k", "mn", (8, 8), split=True)
     a, b = draw(chosen, 33, 100), draw(chosen, 100, 40)
     parts = product(chosen, a, b, split_k=3)
@@ -172,7 +172,7 @@ def test_tensor_cores_against_higher_precision(spec):
 @pytest.mark.skipif(REQUIRE_GPU, reason="the instruction is run by the hardware there")
 @pytest.mark.parametrize("type_", [f64, c128], ids=str)
 @pytest.mark.parametrize("mma", ["dmma", "dmma_k4"])
-def test_hoppers_instruction_on_the_emulator(type_, mma):
+def test_mma_of_sm90_on_the_emulator(type_, mma):
     chosen = spec(type_, type_, mma, "k", "mn", (16, 16), tile=TENSOR, depth=8)
     a, b = draw(chosen, 70, 40), draw(chosen, 40, 66)
     check(chosen, product(chosen, a, b), a, b)
@@ -183,7 +183,7 @@ H200 = Device(132, (9, 0), 232448)
 
 @pytest.mark.parametrize("count", [1, 3000])
 @pytest.mark.parametrize("type_", [f64, f32], ids=str)
-def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
+def test_tiles_for_batches_are_chosen_for_many_small_matrices(type_, count):
     for side in (32, 64, 96):
         problem = (count, side, side, side)
         config = select._config(
@@ -195,7 +195,7 @@ def test_tilings_for_batches_are_for_many_small_matrices(type_, count):
 
 @pytest.mark.parametrize("cc", [(8, 0), (8, 9), (10, 0), (12, 0)], ids=str)
 @pytest.mark.parametrize("type_", [f16, bf16], ids=str)
-def test_halves_are_planned_on_tensor_cores_of_any_gpu(type_, cc):
+def test_16_bit_products_are_planned_on_tensor_cores_of_any_gpu(type_, cc):
     device, matrices = Device(100, cc, 99 * 1024), select.Matrices(type_, (130, 1), 2)
     assert select.plan_steps((64, 130), 130, matrices, matrices, type_, device, "auto", 0) is None
     plan = select.plan((64, 130), 130, matrices, matrices, f32, type_, device)

@@ -1,4 +1,4 @@
-"""f64 products from residues: the passes and the guard on the emulator, the wgmma kernel's part in NumPy, assembled.
+"""f64 and c128 products by the Ozaki scheme: residues, CRT and guard on the emulator, the wgmma kernel in NumPy.
 
 The whole, on the GPU, is `asv_benchmarks.kernels.ozaki`'s.
 """
@@ -261,7 +261,7 @@ def test_weights(count):
         ((4096, 4096, 4096), f64, (10, 0), False),
     ],
 )
-def test_what_is_planned(shape, type_, cc, is_planned):
+def test_planned_kernels(shape, type_, cc, is_planned):
     m, n, depth = shape
     device = SimpleNamespace(num_sms=132, cc=cc, max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
     a, b = select.Matrices(type_, (depth, 1), 256), select.Matrices(type_, (n, 1), 256)
@@ -316,11 +316,11 @@ def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
         ((2048, 2048, 131072), 8 << 30, (2048, 2048, 65536)),
     ],
 )
-def test_depth_is_cut_first(shape, workspace_nbytes, config):
+def test_depth_is_split_first(shape, workspace_nbytes, config):
     assert ozaki_cost.best_block_sizes(f64, *shape, workspace_nbytes) == config
 
 
-def test_workspace_that_makes_it_slow_has_the_native_kernel_planned():
+def test_small_workspaces_leave_products_to_multiply_adds():
     gains = [ozaki_cost.expected_gain(f64, 8192, 8192, 8192, nbytes) for nbytes in (4 << 30, 1 << 30, 1 << 25, 1 << 20)]
     assert gains == sorted(gains, reverse=True)
     assert gains[1] > select.MIN_OZAKI_GAIN > gains[2] > gains[3] == 0

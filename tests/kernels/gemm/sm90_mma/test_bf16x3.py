@@ -1,4 +1,4 @@
-"""Products of f32 in parts: what warps do with tiles of numbers of every sort, held against chains in double.
+"""f32 products in bf16x3: warp MMA of tiles of numbers of every kind, compared with chains in double.
 
 As in `test_kernel`, tiles are written as the copy engine would write them; `asv_benchmarks.kernels.bf16x3` checks the
 kernels on a GPU.
@@ -140,7 +140,7 @@ def test_complex_elements_are_computed_one_by_one(is_paired):
 
 
 @pytest.mark.parametrize(("major", "is_complex"), [("k", False), ("mn", False), ("mn", True)])
-def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
+def test_warps_store_bf16x3_terms_as_wgmma_reads_them(major, is_complex):
     depth = 16 if is_complex else 32
     k = Builder("parts_of_b", block=256, target="sm_90")
     to, source = k.pointer("to", u32, "w"), k.pointer("source", f32, "r")
@@ -164,7 +164,7 @@ def test_warps_write_parts_as_the_tensor_cores_read_them(major, is_complex):
     if is_complex:
         transposed = np.stack([-b[1::2], b[::2]], axis=1).reshape(b.shape)
         b = np.stack([b, transposed], axis=2).reshape(len(b), -1)
-    # Rows of 128 bytes, of their chunks of 8 the one with number c at c ^ (row % 8); of N, boxes of 64.
+    # Rows of 128 bytes, whose chunk c of 8 elements is at c ^ (row % 8); boxes of 64 along N.
     chunks = words.view(np.uint16).reshape(own.num_tiles, -1, 8, 8)
     row, chunk = np.ogrid[: chunks.shape[1], :8]
     halves = (chunks[:, row, chunk ^ (row % 8)].astype(np.uint32) << 16).view(np.float32)
@@ -206,7 +206,7 @@ def planned(shape, depth, setting="auto", type=f32):
 
 
 @pytest.mark.parametrize("shape", [(256, 256), (512, 512), (768, 768), (1024, 1024), (3, 512, 512)], ids=str)
-def test_parts_are_planned(shape):
+def test_bf16x3_is_planned(shape):
     (step,) = planned(shape, shape[-1]).steps
     assert step.kernel.name.count("_parts") == 1
     assert [argument.buffer for argument in step.arguments] == ["out0", "in0", "in1", "in0", "in1"]
@@ -235,6 +235,6 @@ def test_small_complex_matrices_are_multiplied_as_reals(m, n, by_warpgroups):
     ],
     ids=str,
 )
-def test_others_are_left_to_multiply_adds(shape, depth, setting):
+def test_other_problems_are_left_to_multiply_adds(shape, depth, setting):
     plan = planned(shape, depth, setting)
     assert plan is None or not any("_parts" in step.kernel.name for step in plan.steps)

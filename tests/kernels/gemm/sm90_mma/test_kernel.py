@@ -1,4 +1,4 @@
-"""The kernels of Hopper for f64 and for small f32 matrices: what warps do with tiles, and that they assemble.
+"""The mma.sync kernels of f64, c128 and small f32 matrices: warp MMA of tiles on the emulator, and plans.
 
 The copy engine is not emulated: tiles are written as it would write them. `asv_benchmarks.kernels.sm90_mma` checks the
 kernels on a GPU.
@@ -164,7 +164,7 @@ def name_of(spec):
     ],
     ids=lambda x: getattr(x, "name", ""),
 )
-def test_what_reads_or_writes_waits_for_the_kernel_before(family, spec):
+def test_loads_and_stores_wait_for_the_kernel_before(family, spec):
     before, *behind = family.make(spec).ptx.split(GRID_WAIT)
     touching = re.compile(r"bulk\.tensor|(ld|st)\.(acquire\.gpu\.|release\.gpu\.|cs\.|)(global|v\d)")
     assert not touching.search(before)
@@ -177,9 +177,9 @@ def test_k_blocks_are_unrolled_as_far_as_k_allows(type, depth, length):
     assert spec.fitted(depth).unroll_k == length
     with pytest.raises(ValueError, match="no multiple of the unrolled"):
         mma_kernel.plan(spec._replace(unroll_k=8), (64, 64, 520), 132, (1024, 1024))
-    sliced, batch = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
+    batched, batch = spec._replace(unroll_k=8, is_batched=True), StridedBatch(1, 0, 0, split_k=3)
     with pytest.raises(ValueError, match="no multiple of the unrolled"):
-        mma_kernel.plan(sliced, (64, 64, 1024), 132, (1024, 1024), batch)
+        mma_kernel.plan(batched, (64, 64, 1024), 132, (1024, 1024), batch)
 
 
 def test_k_blocks_are_not_unrolled_if_that_takes_long_to_compile():
@@ -217,7 +217,7 @@ def planned(type, shape, depth, *, a=None, b=None, alignment=256, device=H200):
     ],
     ids=str,
 )
-def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
+def test_operands_that_tma_reads_are_planned(type, shape, depth, others):
     (step,) = planned(type, shape, depth, **others).steps
     assert step.kernel.name.startswith(("gemm_native", "gemm_small"))
     assert [argument.buffer for argument in step.arguments] == ["out0", "in0", "in1"]
@@ -243,5 +243,5 @@ def test_what_the_copy_engine_reads_is_planned(type, shape, depth, others):
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else str(value),  # a device's has its address
 )
-def test_others_are_left_to_others(type, shape, depth, others):
+def test_problems_of_other_families_are_not_planned(type, shape, depth, others):
     assert planned(type, shape, depth, **others) is None

@@ -123,7 +123,7 @@ def padded(array, type):
 def draw(spec, m, n, depth, rng, rows=None):
     """Random case; what is exact is of `rows` only, if given.
 
-    Hopper's tensor units cut what they add off at 25 bits of the largest term, and each partial sum at 24: per
+    Hopper's tensor cores truncate addends at 25 bits of the largest one, and each partial sum at 24: per
     instruction at most 2**-21 of the sum of magnitudes so far, whatever the number of terms up to 17.
     """
     a = to_type(rng.standard_normal((m, depth), np.float32), spec.type)

@@ -138,7 +138,7 @@ RECIPES = {
         (("cast", f32, (1,)), ("multiply", f32, (0, 2)), ("multiply", f32, (4, 3)), ("add", f32, (5, 6)),
          ("cast", f16, (7,))),
     ),
-    "tanh of halves": Recipe(
+    "tanh of f16": Recipe(
         f16, f16, ((f16, "row"), (f16, "column")), (),
         (("cast", f16, (0,)), ("add", f16, (3, 1)), ("multiply", f16, (4, 2)), ("tanh", f16, (5,))), ulp=1,
     ),

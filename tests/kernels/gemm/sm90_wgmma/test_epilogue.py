@@ -124,7 +124,7 @@ def no_engine(monkeypatch):
     ("way", "corner"), [*itertools.product(("bulk", "direct"), [(0, 0), (64, 32)]), ("rolled", (64, 32))], ids=str
 )
 @pytest.mark.parametrize("name", EMULATED)
-def test_what_is_stored_of_sums(name, way, corner):
+def test_sums_are_stored_with_an_epilogue(name, way, corner):
     recipe, rng = EMULATED[name], np.random.default_rng(2)
     if way == "rolled" and recipe.written.nbytes not in epilogue_rows.NBYTES:
         return
@@ -148,7 +148,7 @@ def test_what_is_stored_of_sums(name, way, corner):
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(("width", "corner", "extents"), [(16, (0, 0), (20, 72)), (80, (40, 64), (110, 104))], ids=str)
 @pytest.mark.parametrize("name", [name for name, recipe in EMULATED.items() if recipe.written.nbytes == 2])
-def test_what_is_stored_of_sums_by_columns(name, width, corner, extents):
+def test_sums_are_stored_with_an_epilogue_by_columns(name, width, corner, extents):
     recipe, rng = EMULATED[name], np.random.default_rng(4)
     m, n = extents
     _, _, sums = operands(recipe.type, rng, ROWS, width, 16)
@@ -181,13 +181,13 @@ def kernel_of(name, *, store=BulkRows, **fields):
 
 
 KERNELS = [
-    *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh", "tanh of halves"}],
+    *[(name, {}) for name in RECIPES if name not in {"in f32", "tanh", "tanh of f16"}],
     ("in f32", {"tile_n": 128, "num_stages": 6, "is_promoted": True}),
     ("bias and relu", {"store": DirectRows, "tile_n": 192}),
     ("bytes that wrap around", {"store": DirectRows, "tile_n": 128, "num_stages": 6, "is_batched": True}),
     ("rounded as NumPy", {"tile_n": 128, "num_stages": 6, "is_batched": True}),
     ("tanh", {"tile_n": 128, "num_stages": 6, "is_promoted": True, "store": RolledRows}),
-    ("tanh of halves", {"store": RolledRows}),
+    ("tanh of f16", {"store": RolledRows}),
     (
         "bias and relu",
         {"a_major": "mn", "tile_n": 160, "num_stages": 5, "store": BulkColumns16, "is_serial_split_k": True},
@@ -204,7 +204,7 @@ def test_kernels_assemble_cleanly(name, fields):
 
 @pytest.mark.parametrize("shape", program.SHAPES, ids=str)
 @pytest.mark.parametrize("name", RECIPES)
-def test_sums_are_those_of_the_product_without(name, shape):
+def test_plans_with_an_epilogue_have_the_sums_of_those_without(name, shape):
     recipe, backend = RECIPES[name], SimpleNamespace(capability=H200)
     m, n, _, count = shape
     plan = program.planned(backend, recipe.type, recipe.out, shape, recipe.epilogue(m, n, count))
@@ -228,12 +228,12 @@ def test_transposed_products_in_serial_split_k_have_epilogues():
     (step,) = program.planned(backend, f16, f16, shape, recipe.epilogue(300, 3000)).steps
     assert step.kernel.name.endswith("_columns_finished_runs")
     assert [argument.buffer for argument in step.arguments] == ["out0", "in1", "in0", "scratch", "flags", "in2", "in3"]
-    assert step.constants[-2:] == (3000, 300)  # rows of what is turned are columns of C
+    assert step.constants[-2:] == (3000, 300)  # rows of the transpose are columns of C
 
 
 def test_where_there_is_no_epilogue():
     recipe, backend = RECIPES["bias and relu"], SimpleNamespace(capability=H200)
-    deep = (64, 64, 1 << 16, 1)  # cut along K
+    deep = (64, 64, 1 << 16, 1)  # split along K
     assert len(program.planned(backend, f16, f16, deep).steps) > 1
     assert program.planned(backend, f16, f16, deep, recipe.epilogue(64, 64)) is None
     assert program.planned(backend, i64, i64, (512, 512, 1024, 1), RECIPES["bytes"].epilogue(512, 512)) is None

@@ -1,4 +1,4 @@
-"""Matrix multiply kernels: right against float64, and assembled as they are meant to be.
+"""16-bit and 8-bit products against float64.
 
 The sm_80 kernels run on the emulator, or on the GPU with the rest of the suite. The wgmma kernels need Hopper; on other
 machines they are assembled. Their larger check is `asv_benchmarks.kernels.sm90_wgmma`.
@@ -24,17 +24,17 @@ from tests.kernels.machine import execute, machine
 from tests.ptx.assembler import sampled
 
 
-def halves(type, out, a_major, b_major, *measured):
+def hmma_spec(type, out, a_major, b_major, *measured):
     """A Spec of `multistage` on tensor cores."""
     return MultistageSpec(type, f32, out, a_major, b_major, 16, 16, "hmma", *measured)
 
 
 MMA_SPECS = [
-    halves(bf16, bf16, "k", "mn", 128, 128, 64, 32, 32, 4),
-    halves(f16, f32, "mn", "k", 128, 256, 64, 64, 32, 3),
-    halves(f16, f16, "k", "k", 64, 64, 32, 32, 32, 4),
-    halves(bf16, f32, "mn", "mn", 64, 64, 32, 16, 64, 2),
-    halves(bf16, bf16, "k", "mn", 32, 32, 16, 16, 64, 4),
+    hmma_spec(bf16, bf16, "k", "mn", 128, 128, 64, 32, 32, 4),
+    hmma_spec(f16, f32, "mn", "k", 128, 256, 64, 64, 32, 3),
+    hmma_spec(f16, f16, "k", "k", 64, 64, 32, 32, 32, 4),
+    hmma_spec(bf16, f32, "mn", "mn", 64, 64, 32, 16, 64, 2),
+    hmma_spec(bf16, bf16, "k", "mn", 32, 32, 16, 16, 64, 4),
 ]
 # Below one tile, whole tiles, odd numbers of tiles in every direction, nothing a multiple of anything.
 SHAPES = [(1, 1, 1), (128, 128, 64), (200, 136, 72), (67, 77, 45), (321, 72, 520)]
@@ -106,7 +106,7 @@ def test_wgmma_assembles_cleanly(spec):
     ],
     ids=str,
 )
-def test_no_box_is_written_while_it_is_copied_out(spec, waits):
+def test_no_box_is_overwritten_while_tma_stores_it(spec, waits):
     # Two boxes in turn: after an odd number of them the next tile begins in the one used last.
     found = re.findall(r"cp\.async\.bulk\.wait_group\.read (\d)", wgmma_kernel.make(spec).ptx)
     assert found == [*waits, "0"]  # and all of them before the block ends
@@ -167,6 +167,6 @@ def map_registers(ptx):
         (lambda: wgmma_kernel.plan(WgmmaSpec(bf16, bf16), 0, 8, 8, 132), "nothing to multiply"),
     ],
 )
-def test_what_cannot_be_is_refused(make, message):
+def test_illegal_specs_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

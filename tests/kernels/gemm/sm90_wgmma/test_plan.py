@@ -67,7 +67,7 @@ def multiply(here, out, buffers, launch):
 
 
 def operands_of(step, arguments):
-    """What of the arguments belongs to A and to B, the other way round where the product is turned."""
+    """Return the arguments of A and of B, in reverse where C is computed as its transpose."""
     of_a, of_b = arguments[1:]
     return (of_b, of_a) if step.kernel.name.endswith("_columns") else (of_a, of_b)
 
@@ -111,13 +111,13 @@ def test_operands_that_cannot_be_read_are_copied_and_padded(monkeypatch, type, m
     start = of_a.offset
     copied = left[start : start + count * lines * pitch * dtype.itemsize].view(dtype).reshape(count, lines, pitch)
     np.testing.assert_array_equal(copied[..., :length], expected)
-    if major == "k" or type is not f16:  # runs along K
+    if major == "k" or type is not f16:  # contiguous along K
         assert not copied[..., length:].any()
     assert of_a.map.shape[-2:] == (lines, pitch)
     assert of_a.map.strides_nbytes[-1] == pitch * dtype.itemsize
 
 
-def test_stacks_in_another_order_are_copied(monkeypatch):
+def test_batches_in_another_order_are_copied(monkeypatch):
     monkeypatch.setattr(sm90_wgmma, "MIN_COPIED", 0)
     stored = np.random.default_rng(12).standard_normal((3, 20, 2, 24)).astype(np.float16)
     # Matrices (i, :, j, :) in the order of i, then j; those of B for all i.
@@ -134,7 +134,7 @@ def test_stacks_in_another_order_are_copied(monkeypatch):
     np.testing.assert_array_equal(left[of_b.offset // 2 :][: expected.size], expected)
 
 
-def test_chunks_are_summed_up():
+def test_parallel_split_k():
     m, n, depth = 40, 24, 1 << 16
     plan = sm90_wgmma.plan(source("in0", f16, "k", m, depth), source("in1", f16, "mn", n, depth), f16, H200)
     step = product_of(plan)
@@ -177,7 +177,7 @@ def test_every_choice_is_a_kernel_that_fits(shape, types):
     ],
     ids=str,
 )
-def test_every_legal_cut_can_be_planned(monkeypatch, types, majors):
+def test_every_legal_config_can_be_planned(monkeypatch, types, majors):
     type, out = types
     monkeypatch.setattr(
         wgmma_kernel, "make", lambda spec: SimpleNamespace(name=spec.name, target="sm_90a", tiles=checked(spec))
@@ -220,7 +220,7 @@ def checked(spec):
     ]
 
 
-def test_what_is_left_to_others():
+def test_problems_without_a_plan():
     a, b = source("in0", f16, "k", 64, 64), source("in1", f16, "mn", 64, 64)
     assert sm90_wgmma.plan(a, b, f16, H200) is not None
     assert sm90_wgmma.plan(a, b, f16, type(H200)(**{**vars(H200), "cc": (8, 0)})) is None
@@ -229,7 +229,7 @@ def test_what_is_left_to_others():
     assert sm90_wgmma.plan(*odd, f16, H200) is None  # too small to be copied
 
 
-def test_what_was_measured_is_chosen():
+def test_measured_answers_are_chosen():
     asked = []
 
     def tuned(choice):
@@ -252,7 +252,7 @@ def test_what_was_measured_is_chosen():
         ((16, 8192, 8192), "128x16_s12_c1_columns"),  # B is read once, by half of the multiprocessors
         ((16, 11008, 4096), "128x16_s12_c2_c_columns"),  # or by pairs of them
         ((128, 8192, 8192), "128x64_s8_c2_a_columns"),
-        # Fewer tiles than multiprocessors: two runs of K for each.
+        # Fewer tiles than multiprocessors: two ranges of K per tile.
         ((192, 11008, 4096), "128x96_s6_c2_a_columns_runs"),
         ((300, 5000, 3000), "128x160_s5_c2_a_columns_runs"),
         ((192, 4096, 11008), "128x192_s4_c1_columns"),
@@ -261,7 +261,7 @@ def test_what_was_measured_is_chosen():
         ((8192, 8192, 8192), "128x256_s4_c2"),
     ],
 )
-def test_what_the_model_chooses(shape, kernel):
+def test_choices_of_the_cost_model(shape, kernel):
     m, depth, n = shape
     plan = sm90_wgmma.plan(source("in0", f16, "k", m, depth), source("in1", f16, "mn", n, depth), f16, H200)
     (step,) = plan.steps
@@ -324,6 +324,6 @@ def test_sums_of_bytes_are_held_by_32_bits():
     assert 4 * int_limbs.MAX_DEPTH * 255**2 < 2**32
 
 
-def test_small_products_of_integers_are_left_to_others():
+def test_small_products_of_integers_have_no_wgmma_plan():
     i8s = [source(name, from_dtype("i8"), "k", 64, 64) for name in ("in0", "in1")]
     assert int_limbs.plan(*i8s, from_dtype("i8"), H200) is None

@@ -32,7 +32,7 @@ def kernel_of(*, is_batched):
     flags, scale = k.pointer("flags", u32), k.scalar("scale", f32)
     tiles = SplitKScheduler(k, 1, WIDTH, is_batched=is_batched, shared="b")
     warpgroup, thread = k.tid >> 7, k.tid & (WARPGROUP - 1)
-    relay = SerialSplitK(k, tiles, left, flags, warpgroup, thread)
+    split_k_tile = SerialSplitK(k, tiles, left, flags, warpgroup, thread)
     sums = Sums(k)
     with tiles.each_sliced() as (number, row, column):
         for register in sums.registers:
@@ -50,7 +50,7 @@ def kernel_of(*, is_batched):
             for i, register in enumerate(own.registers):
                 place[i] = register.get()
 
-        relay.store(sums, store)
+        split_k_tile.store(sums, store)
     return k.build()
 
 
@@ -86,7 +86,7 @@ def run(num_m, num_n, num_k, num_parts, blocks, *, num_slices=1, scale=1.0):
         (1, 1, 1, 1, 4),
         (1, 1, 7, 4, 4),
         (2, 1, 5, 3, 6),
-        (3, 2, 5, 2, 5),  # more runs than blocks
+        (3, 2, 5, 2, 5),  # more ranges of K than blocks
         (2, 2, 4, 1, 4),
         (1, 2, 4, 3, 8),  # two parts
         (2, 1, 3, 2, 1),
@@ -102,7 +102,7 @@ def test_every_step_is_added_once(num_m, num_n, num_k, num_parts, blocks):
 
 
 def test_sums_are_added_in_the_order_of_k():
-    # Of the parts of a tile the first one is so large that the order of additions shows.
+    # The first partial sum of a tile is so large that the order of additions shows.
     own = (np.arange(NUM_CONSUMERS * WARPGROUP)[:, None] + np.arange(REGISTERS)).astype(np.float32)
     multicast = []
     for part in range(4):
