@@ -108,7 +108,7 @@ class Product:
         "bound",
         "cost",
         "dtype",
-        "is_turned",
+        "is_own_transpose",
         "layout",
         "left",
         "operands",
@@ -127,7 +127,7 @@ class Product:
         shape, depth = _shape_of(left, right)
         self.layout = Layout.of(self.dtype, shape)
         self.bound = BoundOp(MATMUL, (leaf(left), leaf(right)), (self.layout,), self)
-        self.is_turned = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_turned(left, right)
+        self.is_own_transpose = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
         self.run: Any
         flops = self.layout.size * depth
         self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
@@ -271,7 +271,7 @@ OWN = "own"
 
 def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:
     """Which plan runs for operands that lie there."""
-    return OWN if bound.parameters.is_turned and leaves[0].ptr == leaves[1].ptr else None
+    return OWN if bound.parameters.is_own_transpose and leaves[0].ptr == leaves[1].ptr else None
 
 
 def _may_fuse(bound: BoundOp, leaves: tuple[Any, ...]) -> bool:
@@ -306,7 +306,7 @@ def _computed(handle: Handle) -> Value:
 _PRODUCTS: Any = new_table()
 
 
-def _is_turned(left: Layout, right: Layout) -> bool:
+def _is_transpose(left: Layout, right: Layout) -> bool:
     """Whether the right layout is that of the left one's transpose."""
     shape, strides = left.shape, left.element_strides
     return (*shape[:-2], *shape[:-3:-1]) == right.shape and ((*strides[:-2], *strides[:-3:-1]) == right.element_strides)
