@@ -416,3 +416,25 @@ def test_extrema_of_negated_elements(config, dtype):
             choose, numpys = getattr(np, name), getattr(numpy, name)
             assert_same(choose(choose(ours, negate(others)), last), numpys(numpys(x, negate(y)), z), where=name)
             assert_same(choose(negate(others), choose(last, ours)), numpys(negate(y), numpys(z, x)), where=name)
+
+
+@pytest.mark.parametrize("code", "?bHIq")
+@pytest.mark.parametrize("name", reduction_table.BY_UFUNC)
+def test_reduce_of_ufuncs(name, code, stats):
+    """The rows that are `reduce` of a ufunc, with what only that takes: an initial value and a mask."""
+    x = values(code, (5, 70))
+    x[3] = 2**15 - 1 if code in "Iq" else 1
+    ours, numpys, ours_x = getattr(np, name), getattr(numpy, name), np.asarray(x)
+    for axis in (0, 1, None):
+        assert_same(ours.reduce(ours_x, axis), numpys.reduce(x, axis))
+        assert_same(
+            ours.reduce(ours_x.T, axis, initial=1, where=ours_x.T > 1),
+            numpys.reduce(x.T, axis, initial=1, where=x.T > 1),
+        )
+    assert not set(stats().fallbacks) - {"__array__"}
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor"])
+def test_bits_of_floats_are_refused(name):
+    x = numpy.ones((3, 70))
+    same_outcome(lambda xp: getattr(xp, name).reduce(xp.asarray(x), 1), np, numpy)

@@ -91,6 +91,10 @@ def _and(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
     return a & b
 
 
+def _xor(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    return a ^ b
+
+
 def _add_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001 - the rows' one signature
     acc = DEVICE_TYPES[dtype]
     if dtype == BOOL:
@@ -156,6 +160,18 @@ def _is_true(k: Any, value: Any) -> Any:
 def _truth(name: str, *, identity: bool, combine: Lowering) -> Any:
     def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
         return ReduceOp(name, DEVICE_TYPES[BOOL], identity, combine, lift=_is_true)
+
+    return op
+
+
+def _bitwise(name: str, combine: Lowering, *, all_ones: bool = False) -> Any:
+    """Return the `op` of a bitwise reduction, whose identity is no bits, or all of them."""
+
+    def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+        if dtype == BOOL:
+            return ReduceOp(name, DEVICE_TYPES[dtype], all_ones, combine)
+        ones = -1 if dtype.kind == "i" else _bounds(dtype)[1]
+        return ReduceOp(name, DEVICE_TYPES[dtype], ones if all_ones else 0, combine)
 
     return op
 
@@ -245,6 +261,12 @@ FMIN = ReductionRow(
 )
 ANY = ReductionRow("any", np.any, _truth("any", identity=False, combine=_or))
 ALL = ReductionRow("all", np.all, _truth("all", identity=True, combine=_and))
+LOGICAL_XOR = ReductionRow("logical_xor", np.logical_xor.reduce, _truth("logical_xor", identity=False, combine=_xor))
+BITWISE_AND = ReductionRow(
+    "bitwise_and", np.bitwise_and.reduce, _bitwise("bitwise_and", _and, all_ones=True), np.bitwise_and
+)
+BITWISE_OR = ReductionRow("bitwise_or", np.bitwise_or.reduce, _bitwise("bitwise_or", _or), np.bitwise_or)
+BITWISE_XOR = ReductionRow("bitwise_xor", np.bitwise_xor.reduce, _bitwise("bitwise_xor", _xor), np.bitwise_xor)
 MEAN = ReductionRow("mean", np.mean, _mean_op, np.add, is_average=True, parameters=_degrees)
 _VAR_ABOUT = MEAN.replace(name="var", numpy=np.var)
 _STD_ABOUT = MEAN.replace(name="std", numpy=np.std, op=_root_mean_op)
@@ -271,6 +293,10 @@ BY_UFUNC = {
     "fmin": FMIN,
     "logical_or": ANY,
     "logical_and": ALL,
+    "logical_xor": LOGICAL_XOR,
+    "bitwise_and": BITWISE_AND,
+    "bitwise_or": BITWISE_OR,
+    "bitwise_xor": BITWISE_XOR,
 }
 """By the name of the ufunc whose `reduce` it is."""
 
