@@ -79,8 +79,7 @@ ROWS: tuple[CoverageRow, ...] = (
         native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
         "frombuffer full full_like ones ones_like zeros zeros_like",
         composed="asarray_chkfinite diagflat eye identity linspace logspace meshgrid mgrid ogrid tri tril triu",
-        host="asmatrix bmat fromfile fromiter fromregex fromstring genfromtxt geomspace load "
-        "loadtxt require vander",
+        host="asmatrix bmat fromfile fromiter fromregex fromstring genfromtxt geomspace load loadtxt require vander",
         own="matrix",
     ),
     CoverageRow("fromfunction", "creation", COMPOSED),
