@@ -13,6 +13,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
@@ -299,7 +300,9 @@ def _computed(handle: Handle) -> Value:
         value = expression(handle)
     if value[0].nodes:
         value = schedule.materialise(handle._storage)
-    value[1][0].ptr  # noqa: B018 - which has a call run whose result it is
+    entry = value[1][0]
+    if type(entry) is Pending and entry.call is not None:
+        entry.call.run()
     return value
 
 
