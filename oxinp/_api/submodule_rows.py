@@ -128,6 +128,11 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
         _row("scipy.fft.rfftfreq", COMPOSED),
+        *_native("scipy.fft", "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2"),
+        *_native("scipy.fft", "fftn ifftn rfftn irfftn hfftn ihfftn"),
+        *_native("scipy.fft", "dct idct dst idst dctn idctn dstn idstn"),
+        _row("scipy.fft.fht", COMPOSED),
+        _row("scipy.fft.ifht", COMPOSED),
         _row("scipy.linalg.solve_triangular", NATIVE),
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.

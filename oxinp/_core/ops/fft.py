@@ -115,7 +115,7 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
         if kind == HALF:
             own[-1] = 2 * (own[-1] - 1)
         lengths = tuple(own)
-    if request.library == "numpy":
+    if request.name[-1] in "2n":
         lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
     is_valid = len(lengths) == len(axes) and all(0 < n <= MAX_LENGTH for n in lengths)
     if not is_valid or len(set(axes)) != len(axes) or request.norm not in (None, *NORMS):

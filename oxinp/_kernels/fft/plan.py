@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import chirp, pairs
 from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, Batch, Loop, Positions, Side, columns_of
-from oxinp._kernels.fft.block import MERGE, SPLIT
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.radices import convolution_length, cut, is_smooth, largest_prime
+from oxinp._kernels.fft.spec import MERGE, SPLIT
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -131,7 +131,7 @@ class Transform(Frozen):
         """Whether the real side can be seen as complex numbers."""
         is_split = self._real() == SPLIT
         side, type_ = (self.source, self.source_type) if is_split else (self.target, self.target_type)
-        steps = [loop[1 if is_split else 2] for loop in self.loops if loop.extent > 1]
+        steps = [loop.step(1 if is_split else 2) for loop in self.loops if loop.extent > 1]
         is_whole = not is_split or (self.num_valid >= self.length)
         is_aligned = side.step == 1 and side.alignment % self.type.nbytes == 0 and all(step % 2 == 0 for step in steps)
         return is_whole and is_aligned and type_ is self.type.parts[0]
@@ -146,7 +146,9 @@ class Transform(Frozen):
         place = half * size
         for loop in self.loops:
             place //= loop.extent
-            inner.append(Loop(loop.extent, loop[1] // 2, place) if is_split else Loop(loop.extent, place, loop[2] // 2))
+            inner.append(
+                Loop(loop.extent, loop.source // 2, place) if is_split else Loop(loop.extent, place, loop.target // 2)
+            )
         given, made = (self.source, rows) if is_split else (rows, self.target)
         scale = 1.0 if is_split else self.scale
         whole = Transform(
@@ -155,7 +157,7 @@ class Transform(Frozen):
         bits = 64 if max(size * half, self._reach(3 - side)) >= MAX_INDEX_32 else 32
         halved = self.target_type if is_split else self.source_type
         spec = PairsSpec(self.type, halved, self._real(), len(extents), bits)
-        own: list[float] = [loop[3 - side] for loop in self.loops] or [0]
+        own: list[float] = [loop.step(3 - side) for loop in self.loops] or [0]
         own.append(self.target.step if is_split else self.source.step)
         own += (
             [self.scale / 2, self.scale / 2 * self.batch.sign]
@@ -203,7 +205,7 @@ class Transform(Frozen):
             launches.extend(made.launches(device, scratch))
 
         num_stored = self.num_stored or self.length
-        steps = [[loop[i] for loop in self.loops] or [0] for i in (1, 2)]
+        steps = [[loop.step(i) for loop in self.loops] or [0] for i in (1, 2)]
         add(chirp.FILTER, self.type, self.type, (factors,), ())
         inner(factors, factor, 1)
         add(
@@ -223,7 +225,7 @@ class Transform(Frozen):
     def _reach(self, side: int) -> int:
         """Elements that source (1) or target (2) spans."""
         step = (self.source, self.target)[side - 1].step
-        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop[side]) for loop in self.loops)
+        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop.step(side)) for loop in self.loops)
 
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""

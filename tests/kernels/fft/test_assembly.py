@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.cosine_plan import plan_cosine
+from oxinp._kernels.fft.spec import TRIGONOMETRIC
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import c64, c128
 from tests.kernels.assembled import check_assembled
@@ -15,7 +17,7 @@ from tests.ptx.assembler import sampled
 DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
 # By what is in the name or text of a kernel: roots of unity that it computes, of doubles above all, and the products of
 # convolutions take registers that numbers need as well.
-SPILLED_NBYTES = {"circle": 16, "fft_merge": 16, "fft_split": 16, "fft_staged": 16, "_by_": 64}
+SPILLED_NBYTES = {"circle": 16, "fft_merge": 16, "fft_split": 16, "fft_d": 16, "fft_staged": 16, "_by_": 64}
 PROBLEMS = [
     (type_, kind, shape, axes)
     for type_ in (c64, c128)
@@ -44,9 +46,20 @@ def kernels_of(type_, kind, shape, axes):
     return [step.kernel for step in plan_axes(*arrays, type_, Problem(kind, axes, shape[axes[-1]]), DEVICE).steps]
 
 
+SIZES = (c64, 60, 1), (c64, 8192, 0), (c64, 8192, 1), (c128, 60, 1), (c128, 4096, 0)
+COSINES = [(type_, part, n, axis) for part in TRIGONOMETRIC for type_, n, axis in SIZES]
+
+
+def cosines_of(type_, part, n, axis):
+    shape = (n, 1000) if axis == 0 else (1000, n)
+    arrays = [Array(Argument(name), type_.parts[0], shape, (shape[1], 1), 256) for name in ("in0", "out0")]
+    return [step.kernel for step in plan_cosine(*arrays, type_, part, axis, (1.0, 1.0), DEVICE).steps]
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_kernels_assemble_without_spills(target):
     kernels = {kernel for problem in sampled(PROBLEMS) for kernel in kernels_of(*problem)}
+    kernels |= {kernel for problem in sampled(COSINES) for kernel in cosines_of(*problem)}
     entries = [renamed(kernel, i, target) for i, kernel in enumerate(sorted(kernels, key=lambda kernel: kernel.ptx))]
     allowed = {
         entry.name: max((most for what, most in SPILLED_NBYTES.items() if what in entry.ptx), default=0)
