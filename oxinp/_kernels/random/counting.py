@@ -8,7 +8,7 @@ from oxinp._kernels.random.lcg import GENERATORS, Increment
 from oxinp._kernels.random.variates import STRIPS, VARIATES, Strips
 from oxinp._ptx import Builder
 from oxinp._ptx.frozen import Frozen
-from oxinp._ptx.types import f64, i64, pred, u32, u64
+from oxinp._ptx.types import f64, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
@@ -19,7 +19,6 @@ NUM_WARPS = BLOCK // WARP
 COUNTED, SUMMED = 1, 2  # states of a tile's count, above 62 bits: its own, and with all before it
 COUNT_BITS = 62
 ALL = 0xFFFFFFFF
-LOOKED_AT = 4  # tiles that a lane looks back at: with 128, counts keep up with a new tile every few cycles
 
 
 class SegmentsSpec(Frozen):
@@ -69,13 +68,10 @@ class Counting:
         self.parameters: Any = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.size, self.num_tiles = k.scalar("size", i64), k.scalar("num_tiles", u32)
         self.pieces, self.rows = self.variate.pieces, spec.items * NUM_WARPS
-        # Two of each, in turns: of the tile at hand and of the next, so that a barrier less is needed.
-        self.tiles, self.tile_states = k.shared(u32, 2), k.shared(u64, (2, 2))
-        self.num_listed = k.shared(u32, 2)
-        self.emits = k.shared(u32, (2 * self.rows, self.pieces))
-        self.places = k.shared(u32, 2 * self.rows)
-        self.base = k.shared(i64, 2)
-        self.turn: Value = k.const(0, u32)  # which of the two is the tile at hand's
+        self.turn = k.shared(u32, 2)  # the tile; how many segments are listed
+        self.emits = k.shared(u32, (self.rows, self.pieces))
+        self.places = k.shared(u32, self.rows)
+        self.base = k.shared(i64, 1)
         self.has_slow = self.variate.slow is not None
         if self.has_slow:
             self.listed = k.shared(u64, (spec.capacity, 2))
@@ -102,20 +98,7 @@ class Counting:
         """Row, piece and lane of a position."""
         word = at / self.pieces if self.pieces > 1 else at
         piece = at % self.pieces if self.pieces > 1 else self.k.const(0, u32)
-        return self.row(word >> 5), piece, word & 31
-
-    def row(self, number: Value) -> Value:
-        """Where a row of the tile at hand lies."""
-        return number + self.turn * self.rows
-
-    def take(self, turn: Any) -> None:
-        """Take the next tile, whose turn that is; one thread does."""
-        k = self.k
-        tile = self.control.atomic("add", 0, k.const(1, u32))
-        self.tiles[turn] = tile
-        self.num_listed[turn] = k.const(0, u32)
-        with k.when(tile < self.num_tiles):
-            self.tile_states.store((turn, 0), self.states.load(k.cast(tile, i64) * 2, 2))
+        return word >> 5, piece, word & 31
 
     def clear(self, at: Value) -> None:
         """Let a position give nothing."""
@@ -134,7 +117,7 @@ class Counting:
         has_rows = self.lane < self.rows // per_lane
         counts = []
         for row in rows:
-            words = self.emits.load((self.row(k.where(has_rows, row, k.const(0, u32))), 0), self.pieces)
+            words = self.emits.load((k.where(has_rows, row, k.const(0, u32)), 0), self.pieces)
             total = k.popc(words[0])
             for word in words[1:]:
                 total = total + k.popc(word)
@@ -149,7 +132,7 @@ class Counting:
         place = through - own
         for row, each in zip(rows, counts, strict=True):
             with k.when(has_rows):
-                self.places[self.row(row)] = place
+                self.places[row] = place
             place = place + each
         total = k.cast(k.shfl_idx(through, WARP - 1), u64)
         self.look_back(tile, total)
@@ -164,34 +147,26 @@ class Counting:
                 self.counts.store(tile, [total | (COUNTED << COUNT_BITS)], order="relaxed.gpu")
             last = k.var(tile)  # the tile after those that are looked at
             with k.loop():
-                # A lane looks at tiles that follow each other, the first one at the last of all.
-                part, is_whole, is_known = k.var(0, u64), k.var(False, pred), k.var(True, pred)
-                first = self.lane * LOOKED_AT
-                words = []
-                for i in range(LOOKED_AT):
-                    is_there = first + i < last
-                    at = k.where(is_there, last - 1 - i - first, k.const(0, u32))
-                    words.append((is_there, self.counts.load(at, order="relaxed.gpu")[0]))
-                for is_there, word in words:
-                    value = k.where(is_there, word, summed)
-                    counts = ~is_whole
-                    is_known.set(is_known & (is_whole | (value != 0)))
-                    part.set(part + k.where(counts, value & ((1 << COUNT_BITS) - 1), k.const(0, u64)))
-                    is_whole.set(is_whole | (value >= summed))
-                sums, unknown = k.ballot(is_whole), k.ballot(~is_known)
-                # Lanes up to the first one with a count that holds all before it
+                is_there = self.lane < last
+                at = k.where(is_there, last - 1 - self.lane, k.const(0, u32))
+                word = k.var(0, u64)
+                with k.loop():
+                    word.set(self.counts.load(at, order="relaxed.gpu")[0])
+                    k.break_if((word >> COUNT_BITS) != 0)
+                k.warp_sync()
+                value = k.where(is_there, word, summed)
+                sums = k.ballot(value >= summed)
+                # Lanes up to the first one whose count holds all before it
                 nearest = k.where(sums == 0, k.const(WARP, u32), k.bfind(sums & (k.const(0, u32) - sums)))
-                needed = k.where(sums == 0, k.const(ALL, u32), (k.const(2, u32) << nearest) - 1)
-                k.continue_if((unknown & needed) != 0)
-                all_parts = k.where(self.lane <= nearest, part, k.const(0, u64))
+                part = k.where(self.lane <= nearest, value & ((1 << COUNT_BITS) - 1), k.const(0, u64))
                 for distance in (16, 8, 4, 2, 1):
-                    all_parts = all_parts + k.shfl_bfly(all_parts, distance)
-                before.set(before + all_parts)
+                    part = part + k.shfl_bfly(part, distance)
+                before.set(before + part)
                 k.break_if(sums != 0)
-                last.set(last - WARP * LOOKED_AT)
+                last.set(last - WARP)
         with k.when(self.lane == 0):
             self.counts.store(tile, [(before + total) | summed], order="relaxed.gpu")
-            self.base[self.turn] = k.cast(before, i64)
+            self.base[0] = k.cast(before, i64)
 
 
 __all__ = ["ALL", "BLOCK", "NUM_WARPS", "WARP", "Counting", "SegmentsSpec"]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ITEMS = 8
 CAPACITY = BLOCK  # of the list: of 4,096 positions 61 +- 8 are slow for normals, 91 +- 9 for exponentials
-BLOCKS_PER_SM, BLOCKS_PER_SM_SLOW = 5, 3  # as many as registers allow: later ones would find nothing left
+BLOCKS_PER_SM = 5
 SIGMAS = 12  # of what is drawn, for what is expected
 
 
@@ -101,10 +101,9 @@ def plan(
         (tiles,),
     )
     others = inputs(is_shifted + variate.has_table + len(variate.parameters), 4)
-    blocks = BLOCKS_PER_SM if variate.slow is None else BLOCKS_PER_SM_SLOW
     draw = Launch(
         make(spec),
-        (min(tiles, blocks * device.num_sms), 1, 1),
+        (min(tiles, BLOCKS_PER_SM * device.num_sms), 1, 1),
         (out, states, counts, reaches, control, result, *state, *others),
         (size, tiles),
     )
@@ -131,22 +130,19 @@ class _Segments(Starting):
         start = addend(k, self.increment.constant(1))
         power, total = self.lcg.jump(BLOCK)
         stride = factor(k, power)
-        is_last = tid == BLOCK - 1
-        with k.when(is_last):
-            self.take(0)
-        k.barrier()
-        turn = k.var(0, u32)
         with k.loop():
-            self.turn = turn.get()
-            tile = self.tiles[self.turn]
+            with k.when(tid == 0):
+                self.turn[0] = self.control.atomic("add", 0, k.const(1, u32))
+                self.turn[1] = k.const(0, u32)
+            k.barrier()
+            tile = self.turn[0]
             k.break_if(tile >= self.num_tiles)
-            base, offset = Wide(*self.tile_states.load((self.turn, 0), 2)), Wide(*offsets.load((tid, 0), 2))
+            low, high = self.states.load(k.cast(tile, i64) * 2, 2)
+            base, offset = Wide(low, high), Wide(*offsets.load((tid, 0), 2))
             first = multiply_add(k, multiply_add(k, base, ahead, start), factor(k, offset), addend(k, base))
             step = addend(k, self.increment.constant(total))
             values, slow_bits = self.look(tile, first, stride, step)
             k.barrier()
-            with k.when(is_last):  # while it would only wait for the first warp
-                self.take(self.turn ^ 1)
             if self.has_slow:
                 outcome, at, is_listed = self.end(tile)
                 k.barrier()
@@ -155,7 +151,7 @@ class _Segments(Starting):
                     self.resolve(tile)
                 self.count(tile)
             k.barrier()
-            start_of_tile = self.base[self.turn]
+            start_of_tile = self.base[0]
             left = self.size - start_of_tile
             with k.when(left > 0):
                 limit = k.cast(k.min(left, spec.positions), u32)
@@ -163,7 +159,6 @@ class _Segments(Starting):
                 if self.has_slow:
                     with k.when(is_listed):
                         self.store_slow(tile, start_of_tile, limit, outcome, at)
-            turn.set(self.turn ^ 1)
         return k.build()
 
     def jump_of_thread(self) -> Wide:
@@ -191,7 +186,7 @@ class _Segments(Starting):
             low, high = self.lcg.output(k, state)
             if self.given is not None and item == 0:
                 high = k.where((tile == 0) & (k.tid == 0), self.given, high)
-            row = self.row(self.warp + item * NUM_WARPS)
+            row = self.warp + item * NUM_WARPS
             begun = [self.variate.begin(k, piece, self.parameters) for piece in self.pieces_of(low, high)]
             for piece, one in enumerate(begun):
                 if one.is_slow is None:
@@ -204,7 +199,7 @@ class _Segments(Starting):
                 with k.when(one.is_slow):
                     bit = 1 << (item * self.pieces + piece)
                     slow_bits.set(slow_bits | bit)
-                    place = self.num_listed.atomic("add", self.turn, k.const(1, u32), order="relaxed.cta")
+                    place = self.turn.atomic("add", 1, k.const(1, u32), order="relaxed.cta")
                     with k.when(place < spec.capacity):
                         self.listed.store((place, 0), state)
                         self.listed_at[place] = (k.tid + item * BLOCK) * self.pieces + piece
@@ -215,9 +210,7 @@ class _Segments(Starting):
             # What comes before the half word that is given
             with k.when((tile == 0) & (k.tid == 0)):
                 for piece in range(self.pieces // 2):
-                    self.emits.atomic(
-                        "and", (self.row(k.const(0, u32)), piece), k.const(ALL - 1, u32), order="relaxed.cta"
-                    )
+                    self.emits.atomic("and", (0, piece), k.const(ALL - 1, u32), order="relaxed.cta")
         return every, slow_bits if self.has_slow else None
 
     # -- results
@@ -230,7 +223,7 @@ class _Segments(Starting):
         including = below + below + 1
         left = self.size - base
         for item, pieces in enumerate(values):
-            row = self.row(self.warp + item * NUM_WARPS)
+            row = self.warp + item * NUM_WARPS
             words = self.emits.load((row, 0), self.pieces)
             place = self.places[row]
             befores = [k.popc(word & below) for word in words]

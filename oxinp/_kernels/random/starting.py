@@ -21,7 +21,7 @@ class Starting(Counting):
     def end(self, tile: Value) -> tuple[Outcome, Value, Value]:
         """End the listed segments, one per thread, and put them in order."""
         k, spec = self.k, self.spec
-        listed = self.num_listed[self.turn]
+        listed = self.turn[1]
         with k.when((listed > spec.capacity) & (k.tid == 0)):
             self.fail(1)
         count = k.min(listed, spec.capacity)
@@ -46,12 +46,10 @@ class Starting(Counting):
         """Find out which listed segments start, clear what gives nothing, pass on how far the last one reaches."""
         k, spec = self.k, self.spec
         positions = spec.positions
-        count = k.min(self.num_listed[self.turn], spec.capacity)
+        count = k.min(self.turn[1], spec.capacity)
         first_start = self.pieces // 2 if spec.is_shifted else 0
         start = k.var(k.where(tile == 0, k.const(first_start, u32), k.const(0, u32)))
         has_reached, is_published = k.var(tile == 0, pred), k.var(False, pred)
-        before = k.where(tile == 0, k.const(0, u32), tile - 1)
-        found = k.var(self.reaches.load(before, order="relaxed.gpu")[0])  # most often it is there
         with k.loop():
             reach, is_fixed = self.go_through(start.get(), count)
             beyond = k.max(reach, positions) - positions
@@ -60,18 +58,18 @@ class Starting(Counting):
                 with k.when(self.lane == 0):
                     self.reaches.store(tile, [beyond + 1], order="relaxed.gpu")
             k.break_if(has_reached)
+            found = k.var(0, u32)
             with k.loop():
+                found.set(self.reaches.load(tile - 1, order="relaxed.gpu")[0])
                 k.break_if(found != 0)
-                found.set(self.reaches.load(before, order="relaxed.gpu")[0])
             k.warp_sync()
             has_reached.set(k.const(True, pred))
             start.set(found - 1)
             with k.when((start > MAX_REACH) & (self.lane == 0)):
                 self.fail(2)
             k.break_if((start == 0) & is_published)
-            emits = self.emits.at((self.row(k.const(0, u32)), 0))
             with k.range(self.lane, self.rows * self.pieces, WARP) as word:
-                emits.at(word).store(0, [k.const(ALL, u32)])
+                self.emits.view(u32).at(word).store(0, [k.const(ALL, u32)])
             k.warp_sync()
 
     def go_through(self, start: Value, count: Value) -> tuple[Value, Value]:
