@@ -21,13 +21,16 @@ from oxinp._kernels.index import gather
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
-from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
-from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
+from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.segments import BLOCK, CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.reduce import columns, operators, rows
@@ -329,7 +332,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
+def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -339,13 +342,20 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
-    segments = [
-        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
+    tiles = [
+        TilesSpec(generator, is_shifted, BLOCK * items, BLOCK)
+        for generator in GENERATORS
+        for is_shifted in shifts
+        for items in (ITEMS, ITEMS_OF_FEW)
+    ]
+    finds = [
+        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
+        for items in (ITEMS, ITEMS_OF_FEW)
     ]
+    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -353,7 +363,7 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -384,7 +394,8 @@ FAMILIES: dict[type, Any] = {
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
-    SegmentsSpec: random_segments,
+    FindSpec: random_find,
+    PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
