@@ -321,8 +321,7 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
                 program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
             else:
                 program.run_into(buffer.ptr + layout.offset, leaves)
-            storage.host = None
-            storage.stale = None
+            _note_written(storage)
             if direct and reads_target and source is not None and source is not storage:
                 _read_back(source, storage, layout)
         finally:
@@ -353,11 +352,19 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     executable.run_into(buffer.ptr + layout.offset, leaves)
-    storage.host = None
-    storage.stale = None
+    _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
+
+
+def _note_written(storage: Storage) -> None:
+    """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
+    assert storage.value is not None
+    graph, leaves, mask = storage.value
+    storage.value = (graph, leaves, mask)
+    storage.host = None
+    storage.stale = None
 
 
 def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
