@@ -12,6 +12,7 @@ the second on out of the L2 cache as far as it holds the rows that are computed 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,11 +46,13 @@ class RowwiseSpec(Frozen):
     group : int
         Threads per row: a power of two up to 32, or the whole block of that size.
     vector : int
-        Elements of a unit, which a row is a multiple of.
+        Elements of a unit.
     units : int
         Units per thread, a multiple of all batches, kept in registers; 0 where every pass reads them again.
     is_full : bool
         Every thread has that many.
+    rest : int
+        Elements behind the last full unit that a thread may have.
     """
 
     chain: Chain
@@ -58,6 +61,7 @@ class RowwiseSpec(Frozen):
     vector: int
     units: int
     is_full: bool
+    rest: int
 
     @property
     def block(self) -> int:
@@ -73,11 +77,12 @@ class RowwiseSpec(Frozen):
 
 
 class _Unit(NamedTuple):
-    """A unit of a thread: where its operands begin that are read and those that are written, and what is known of it.
+    """A unit of a thread, or an element behind the last one: where its operands begin, and what is known of it.
 
     `is_valid` is None for a unit that every thread has; one that lies behind the row's end is read inside.
     """
 
+    width: int
     inputs: list[Spot]
     outputs: list[Spot]
     is_valid: Value | None
@@ -101,6 +106,7 @@ class _Rowwise:
         self.type = spec.chain.index_type
         self.bound = BoundChain(k, spec.chain)
         self.num_rows, self.num_units = (k.scalar(name, self.type) for name in ("num_rows", "num_units"))
+        self.num_rest = k.scalar("num_rest", self.type) if spec.rest else None
         self.kept = Splitter(k, "kept", spec.chain.ndim - 1, self.type)
         self.uniform: dict[int, Value] = {}
 
@@ -131,7 +137,7 @@ class _Rowwise:
         """Compute all passes on units that stay in registers."""
         spec = self.spec
         last = max([item.batch for item in spec.items if isinstance(item, RowReduction)])
-        units = self.units(self.thread, spec.units, 0 if spec.is_full else last)
+        units = [*self.units(self.thread, spec.units, 0 if spec.is_full else last), *self.rest()]
         for level, reductions in enumerate(self.program.reductions):
             known = set(units[0].values)
             needed = self.program.needed(level, known)
@@ -166,6 +172,8 @@ class _Rowwise:
             unit.set(first + step)
         with k.when(unit < self.num_units):
             self.compute(level, needed, self.units(unit.get(), count, count), runnings)
+        if spec.rest:
+            self.compute(level, needed, self.rest(), runnings)
         self.finish(level, runnings)
 
     def compute(self, level: int, needed: list[int], units: list[_Unit], runnings: list[Running]) -> None:
@@ -174,7 +182,7 @@ class _Rowwise:
         for unit in units:
             for number in needed:
                 if number < program.num_inputs and not program.is_uniform[number]:
-                    unit.values[number] = unit.inputs[number].load(self.spec.vector)
+                    unit.values[number] = unit.inputs[number].load(unit.width)
         for unit in units:
             for number in needed:
                 if number >= program.num_inputs and not program.is_uniform[number]:
@@ -187,18 +195,21 @@ class _Rowwise:
                 self.store(unit, i, self.elements(number, unit))
 
     def take(self, item: RowReduction, units: list[_Unit], running: Running) -> None:
-        """Combine the elements of units with a running accumulator, batch by batch."""
-        for first in range(0, len(units), item.batch):
-            batch = units[first : first + item.batch]
+        """Combine the elements of units with a running accumulator, batch by batch, those behind them one by one."""
+        full = [unit for unit in units if unit.width == self.spec.vector]
+        batches = [full[first : first + item.batch] for first in range(0, len(full), item.batch)]
+        batches += [[unit] for unit in units[len(full) :]]
+        for batch in batches:
             elements = []
             for unit in batch:
-                counts: Sequence[Value | None] = (unit.is_valid,) * self.spec.vector
+                counts: Sequence[Value | None] = (unit.is_valid,) * unit.width
                 if item.mask is not None:
                     flags = self.elements(item.mask, unit)
                     counts = flags if unit.is_valid is None else [flag & unit.is_valid for flag in flags]
                 values = self.elements(item.value, unit)
                 elements += [Element(value, None, count) for value, count in zip(values, counts, strict=True)]
-            if item.is_short or batch[0].is_valid is None:
+            is_unit = batch[0].width == self.spec.vector
+            if (item.is_short and is_unit) or batch[0].is_valid is None:
                 running.take(elements)
             else:
                 with self.k.when(batch[0].is_valid):
@@ -237,7 +248,21 @@ class _Rowwise:
                 number = first + spec.group * i if i else first
                 is_valid = number < self.num_units
                 inputs = self.row.moved(loop, k.min(number, self.num_units - 1) * spec.vector).inputs
-            made.append(_Unit(inputs, here.outputs, is_valid, {}))
+            made.append(_Unit(spec.vector, inputs, here.outputs, is_valid, {}))
+        return made
+
+    def rest(self) -> list[_Unit]:
+        """The elements behind the last full unit that the thread may have."""
+        spec = self.spec
+        made = []
+        for i in range(spec.rest):
+            assert self.num_rest is not None
+            number = self.thread + spec.group * i if i else self.thread
+            here = self.row.moved(spec.chain.ndim - 1, self.num_units * spec.vector + number)
+            inside = self.row.moved(
+                spec.chain.ndim - 1, self.k.min(number, self.num_rest - 1) + self.num_units * spec.vector
+            )
+            made.append(_Unit(1, inside.inputs, here.outputs, number < self.num_rest, {}))
         return made
 
     def prepare(self, needed: list[int]) -> None:
@@ -258,7 +283,7 @@ class _Rowwise:
     def elements(self, number: int, unit: _Unit) -> Sequence[Value]:
         """Return a value of each element of a unit."""
         if self.program.is_uniform[number]:
-            return (self.uniform_value(number),) * self.spec.vector
+            return (self.uniform_value(number),) * unit.width
         return unit.values[number]
 
     def evaluated(self, number: int, unit: _Unit) -> list[Value]:
@@ -266,7 +291,7 @@ class _Rowwise:
         item = self.program.items[number - self.program.num_inputs]
         assert isinstance(item, Instr)
         columns = [self.elements(a, unit) for a in item.args]
-        return [self.lowered(item, [column[i] for column in columns]) for i in range(self.spec.vector)]
+        return [self.lowered(item, [column[i] for column in columns]) for i in range(unit.width)]
 
     def lowered(self, item: Instr, args: list[Value]) -> Value:
         """Compute an instruction."""
@@ -281,11 +306,11 @@ class _Rowwise:
         """Store the elements of a unit, if it is there."""
         conditions = [flag for flag in (unit.is_valid, self.has_row) if flag is not None]
         spot = unit.outputs[i]
-        if not conditions:
-            spot.store(values)
-            return
-        with self.k.when(conditions[0] if len(conditions) == 1 else conditions[0] & conditions[1]):
-            spot.store(values)
+        loop = self.spec.chain.ndim - 1
+        is_strided = spot.operand.spec.kind == STRIDED
+        with self.k.when(conditions[0] & conditions[-1]) if conditions else nullcontext():
+            for j, part in enumerate([[value] for value in values] if is_strided else [values]):
+                spot.moved(loop, j).store(part)
 
     def store_uniform(self) -> None:
         """Store the outputs that have one element per row."""

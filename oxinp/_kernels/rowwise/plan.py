@@ -109,13 +109,11 @@ def choose(
     kept = collapse(shape[:first], [x.strides[:first] for x in arrays])
     along = collapse(shape[first:], [x.strides[first:] for x in arrays])
     length = along.shape[0]
-    if len(along.shape) > 1 or any(along.shifts) or length % walk.vector or length < 2:
+    if len(along.shape) > 1 or any(along.shifts) or length < max(2, walk.vector):
         return None
     strides = tuple([a + b for a, b in zip(kept.strides, along.strides, strict=True)])
     nest = Nest(kept.shape + along.shape, strides, kept.shifts)
     specs = [_classify(x, nest, i, walk.vector) for i, x in enumerate(arrays)]
-    if any(spec.kind not in {UNIT, OUTER} for spec in specs[: len(results)]):
-        return None
     moving = iter(specs[len(results) :])
     chain = Chain(
         tuple([next(moving) if isinstance(x, Operand) else OperandSpec(x.type, SCALAR) for x in operands]),
@@ -128,13 +126,19 @@ def choose(
     num_units = length // vector
     batch = max([item.batch for item in items if isinstance(item, RowReduction)])
     units = -(-num_units // (group * batch)) * batch
-    spec = RowwiseSpec(chain, tuple(items), group, vector, units, num_units == group * units)
-    if spec.program.held_words() * vector * units > (MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK):
+    num_rest = length - num_units * vector
+    rest = -(-(vector - 1) // group) if num_rest else 0
+    spec = RowwiseSpec(chain, tuple(items), group, vector, units, num_units == group * units, rest)
+    program = spec.program
+    if any(program.is_uniform[number] != (operand.kind == OUTER) for number, operand in chain.outputs):
+        return None
+    if program.held_words() * vector * units > (MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK):
         if group > BLOCK:  # there are too few rows to read them on one multiprocessor each
             return None
         spec = spec.replace(units=0, is_full=False)
     num_rows = kept.size
-    constants = (*chain.constants(nest), num_rows, num_units, *Splitter.constants(kept.shape, chain.index_bits))
+    counts = (num_rows, num_units, num_rest) if num_rest else (num_rows, num_units)
+    constants = (*chain.constants(nest), *counts, *Splitter.constants(kept.shape, chain.index_bits))
     per_block = spec.block // group if group <= WARP else 1
     return spec, (-(-num_rows // per_block), 1, 1), constants
 
