@@ -164,7 +164,8 @@ def _program(graph: Graph, places: tuple[int, ...], met: _Met) -> _Program | Non
     if found is None or found[0] != config.version:
         calls = met.calls
         missing(lambda: remember(_PROGRAMS, key, (config.version, _merged(graph, places, calls))))
-        found = _PROGRAMS[key]
+        found = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
+        assert found is not None
     return found[1]
 
 
