@@ -252,6 +252,16 @@ def test_new_values_under_one_structure(twin):
     twin(body)
 
 
+def test_a_reduction_that_an_input_is_made_of(twin):
+    def body(n):
+        x = n.asarray(drawn((16, 40)).round())
+        greatest = x.max(-1, keepdims=True)
+        least = (x.T - greatest[:, 0]).min()  # not over the rows of x
+        return x * greatest - least, greatest
+
+    twin(body)
+
+
 def test_a_loop_over_its_own_result(twin):
     def body(n):
         x = n.asarray(drawn((16, 40)).round())

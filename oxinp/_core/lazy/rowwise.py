@@ -63,6 +63,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     executable = program.executable(graph, outputs, stored)
     if executable is None:
         return None
+    calls = [met.entries[number].call for number in stored]  # one may run now, for an input that is made of it
     try:
         buffers = executable.run_all(tuple([met.entries[number] for number in program.entries]))
     except MemoryError:  # one after the other takes less at a time
@@ -72,8 +73,8 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     done = storage.value = leaf(graph.layout), (buffers[0],), next_mask()
     for other, buffer in zip(along, buffers[1:], strict=False):
         other.value = leaf(_layout_of(other)), (buffer,), next_mask()
-    for number, buffer in zip(stored, buffers[1 + len(along) :], strict=True):
-        met.entries[number].call.finish([buffer])
+    for call, buffer in zip(calls, buffers[1 + len(along) :], strict=True):
+        call.finish([buffer])
     return done
 
 
