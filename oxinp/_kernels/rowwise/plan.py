@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.rowwise.program import Item
 
 MAX_ACCESS = 16  # bytes
-MAX_HELD_BY_LARGE_BLOCK = 32  # registers for elements where a block of 1024 threads leaves each 64
+MAX_HELD_BY_LARGE_BLOCK = 16  # registers for elements where a block of 1024 threads leaves each thread 64
 
 
 class Walk(NamedTuple):
