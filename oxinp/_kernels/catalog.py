@@ -37,6 +37,10 @@ from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.rowwise import kernel as rowwise_kernel
+from oxinp._kernels.rowwise import plan as rowwise
+from oxinp._kernels.rowwise.kernel import RowwiseSpec
+from oxinp._kernels.rowwise.program import RowReduction
 from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
@@ -53,6 +57,8 @@ from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._ptx.math import complex as complex_math
+from oxinp._ptx.math import exponential
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -249,6 +255,73 @@ def reduce_specs() -> list[RowsSpec | ColumnsSpec]:
     return list(dict.fromkeys(each.spec for each in passes))
 
 
+ROWS = (
+    # shape
+    *(((1 << 26) // n, n) for n in (2, 7, 32, 100, 256, 1000, 1024, 2048, 4096, 8192, 16384, 65536)),
+    (1 << 12, 1023),
+    (100, 16384),
+    (1, 4097),
+    (1 << 24, 1 << 9),
+)
+
+
+def _less(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a - b
+
+
+def _over(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a / b
+
+
+def _scaled(k: Builder, a: Value, b: Value, c: Value) -> Value:
+    del k
+    return a * b + c
+
+
+def _row_problems() -> Iterator[tuple[Any, ...]]:
+    for shape in ROWS:
+        length = shape[1]
+        for type_ in (f32, f64, *((f16, c64) if shape in ROWS[::EVERY] else ())):
+            x, kept = Operand(type_, (length, 1), 256), Operand(type_, (1,))
+            acc = f32 if type_ is f16 else type_
+            given = (shape, (1,), (x,), (), 0)
+            sum_, greatest = operators.compensated_sum(acc), ReduceOp("max", type_, -float("inf"), _greatest)
+            walk = rowwise.walk_of(reduce.choose(*given, sum_, kept, DEVICE))
+            if walk is None:
+                continue
+            how = walk.batch, walk.is_short
+            targets = [Output(5, x), Output(3, x), Output(4, Operand(type_, (1, 0)))]
+            softmax = [
+                RowReduction(0, greatest, type_, *how),
+                Instr(_less, type_, (0, 1)),
+                Instr(complex_math.exp if type_ is c64 else exponential.exp, type_, (2,)),
+                RowReduction(3, sum_, type_, *how),
+                Instr(_over, type_, (3, 4)),
+            ]
+            if type_ is not f16:
+                yield shape, 1, (x,), softmax, targets[:1], walk
+                yield shape, 1, (x,), softmax, targets, walk
+            mean, variance = operators.mean(acc, is_masked=False), operators.moments(_variance, len(type_.parts))
+            normalised = [
+                RowReduction(0, mean, type_, *how, parameters=(3,)),
+                RowReduction(0, variance, type_.parts[0], *how, parameters=(4,)),
+                Instr(_less, type_, (0, 5)),
+                Instr(_to(type_), type_, (6,)),
+                Instr(_over, type_, (7, 8)),
+                Instr(_scaled, type_, (9, 1, 2)),
+            ]
+            along = Operand(type_, (0, 1), 256)
+            yield shape, 1, (x, along, along, *(ScalarOperand(f64),) * 2), normalised, [Output(10, x)], walk
+
+
+def rowwise_specs() -> list[RowwiseSpec]:
+    """Return the distinct Specs of row-wise chains."""
+    found = [rowwise.choose(*problem) for problem in _row_problems()]
+    return list(dict.fromkeys(each[0] for each in found if each is not None))
+
+
 SCANS = (
     # shape, axis, strides of the input, alignment
     ((N,), 0, (1,), 256),
@@ -380,6 +453,7 @@ FAMILIES: dict[type, Any] = {
     TileSpec: tile,
     RowsSpec: rows,
     ColumnsSpec: columns,
+    RowwiseSpec: rowwise_kernel,
     ScanRowsSpec: scan_rows,
     ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
@@ -407,6 +481,7 @@ def specs() -> list[Any]:
     return [
         *elementwise_specs(),
         *reduce_specs(),
+        *rowwise_specs(),
         *scan_specs(),
         *gather_specs(),
         *sort_specs(),

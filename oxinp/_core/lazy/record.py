@@ -178,7 +178,7 @@ def express(
         if not record.flush:
             raise Unsupported(record.reason)
         for i in record.flush:
-            schedule.materialise(operands[i]._storage)
+            schedule.postpone(operands[i]._storage)
 
 
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:

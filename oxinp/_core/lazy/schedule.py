@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy import chains
+from oxinp._core.lazy import chains, rowwise
 from oxinp._core.lazy.building import LOCK, attempt
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.lazy.op import bind
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
@@ -138,8 +139,12 @@ def _compute(storage: Storage, value: Value) -> Value:
     else:
         del PENDING[: len(references)]
     try:
-        if CALLS and not wanted and (done := _fused(storage, value, others)) is not None:
-            return done
+        if CALLS:
+            found = rowwise.compute(storage, value, wanted or {}, others)
+            if found is None and not wanted:
+                found = _fused(storage, value, others)
+            if found is not None:
+                return found
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
@@ -189,6 +194,26 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
             storage.value = done = leaf(graph.layout), (buffer,), next_mask()
             return done
     return None
+
+
+def postpone(storage: Storage) -> Value:
+    """Return the value of a storage without nodes: of one that is pending the result of a call, or computed.
+
+    A call that waits is what a chain becomes that is made of a reduction that waits, and has fewer elements than that
+    reduces: it may be computed with what is made of it, see `rowwise`.
+    """
+    with LOCK:
+        value = storage.value
+        if value is not None and CALLS and value[0].nodes and rowwise.is_of_fewer(value) and not value[2] & SHARED:
+            graph, leaves, mask = value
+            call, (result,) = request(bind(chains.ELEMENTWISE_CALL, (graph,)), leaves, mask)
+            for name in ("lines", "offset", "origin"):  # of the line that recorded it
+                if hasattr(storage, name):
+                    setattr(call, name, getattr(storage, name))
+            result.owner = ref(storage)
+            storage.value = postponed = leaf(graph.layout), (result,), next_mask()
+            return postponed
+    return materialise(storage)
 
 
 def _elsewhere(storage: Storage) -> Timeline | None:
@@ -447,6 +472,8 @@ def flush_all() -> None:
 
 def _is_shared(call: Call, storages: list[Storage]) -> bool:
     """Whether a result of a call is an array's, or has several readers."""
+    if call.bound.op.rows is not None:  # the first reader stores the result for the others
+        return False
     results = [result for reference in call.results if (result := reference()) is not None]
     return any(result.is_held() or result.num_readers(storages) > 1 for result in results)
 
