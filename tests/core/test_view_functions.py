@@ -100,7 +100,7 @@ def test_view_lies_where_numpys_does(function):
 )
 def test_only_plain_arguments_are_known(name, args, keywords):
     array = GROUND[:12].reshape(3, 4)
-    function = getattr(numpy, name)
+    function = getattr(np, name)
     found = view_layout(VIEWS[function], layout_of(array), args, keywords)
     is_plain = (name, args) in (("flip", ()), ("swapaxes", (0,))) and keywords in ({"axis": 0}, {"axis2": 1})
     assert (found is not None) is is_plain
