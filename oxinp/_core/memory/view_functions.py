@@ -176,6 +176,8 @@ def squeeze(layout: Layout, axis: Any = None) -> Move:
     """See `numpy.squeeze`."""
     shape = layout.shape
     gone = [a for a, n in enumerate(shape) if n == 1] if axis is None else _axes(axis, layout.ndim)
+    if axis is None and not gone:  # NumPy returns the array itself
+        raise NotPlain
     for a in gone:
         if shape[a] != 1:
             raise NotPlain
