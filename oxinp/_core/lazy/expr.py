@@ -257,12 +257,14 @@ class Operation:
 
     Attributes
     ----------
+    checked : set
+        Structures of operands, and a dtype that NumPy lets their result be written to.
     outputs : tuple of Operation
         Itself, or of an operation of several outputs those of all: what is computed for one is computed with the
         others, in one kernel.
     """
 
-    __slots__ = ("find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
+    __slots__ = ("checked", "find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
 
     def __init__(
         self,
@@ -278,6 +280,7 @@ class Operation:
         self.weight = weight
         self.outputs: tuple[Operation, ...] = (self,)
         self.joins = new_table()  # (structures, positions, dtype that is prescribed or None) -> Join
+        self.checked: set[Any] = set()
         self.records = new_table()
         self.pairs = new_table()  # (graph, graph or scalar type) of two operands that share no leaf
 
@@ -435,7 +438,8 @@ def renew(
             return None
         positions = (tuple(range(len(first.leaves))), (place,))
     wanted = None if target is None else target.dtype
-    join: Join | None = operation.joins.get((tuple([g.structure for g in graphs]), positions, wanted))
+    structures = tuple([g.structure for g in graphs])
+    join: Join | None = operation.joins.get((structures, positions, wanted))
     if join is None or join.structure is None or join.reason:
         return None
     shape = first.shape or last.shape
@@ -473,6 +477,7 @@ def renew(
     nbytes = max(nbytes, layout.nbytes)
     record = Record(Graph(join.structure, layout, leaves if place is None else first.leaves), operation.weight * nbytes)
     record.convert, record.scalars = join.convert, join.scalars
+    record.is_checked = target is not None and (structures, wanted) in operation.checked
     if table.has_met(key):
         remember(table, key, record)
     return record

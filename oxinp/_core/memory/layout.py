@@ -108,6 +108,18 @@ class Layout:
         offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
 
+    def sliced(self, key: slice) -> Layout | None:
+        """Return the layout of a slice of one dimension; None where NumPy is to be asked."""
+        (n,), (step,) = self.shape, self.strides
+        try:
+            start, stop, stride = key.indices(n)
+        except (TypeError, ValueError):
+            return None
+        length = stop - start if stride == 1 else len(range(start, stop, stride))
+        if length <= 0:
+            length, start, stride = 0, 0, 1  # as NumPy has it
+        return Layout.at(self.dtype, (length,), (step * stride,), self.offset + start * step)
+
     def select(self, parts: tuple[Any, ...]) -> Layout | None:
         """Return the layout that integers, slices, newaxis and one ellipsis select; None where NumPy is to be asked.
 
@@ -319,7 +331,7 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
     layout.graph = None
     layout.parts = None
     layout.read = None
-    layout._dense = None
+    layout._dense = layout if ndim == 1 and not offset and size and strides[0] == itemsize else None
     layout._extent = None
     layout._form = None
     layout._ghost = None

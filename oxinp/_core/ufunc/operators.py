@@ -283,8 +283,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             u = expression(a)
             v = expression(b)
             layout = a._layout
-            if not u[2] & v[2]:
-                record = records.get((u[0], v[0], None, layout if a._view is None else layout.dense))
+            if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
+                target = layout if a._view is None else layout.dense
+                key = (u[0], v[0], None, target)
+                record = records.get(key) or renew(operation, records, key, (u[0], v[0]), None, target)
                 if record is not None and record.is_checked and (a._view is None or layout.is_injective):
                     graph = record.graph
                     if graph is not None:
