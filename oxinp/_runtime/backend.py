@@ -187,6 +187,14 @@ class Backend(Protocol):
         """
         ...
 
+    def relauncher(self, kernel: Kernel, num_varying: int, /) -> Callable[..., None] | None:
+        """Return ``launch(grid, *parameters)``, which launches a kernel with any grid and all of its parameters.
+
+        None where launches are watched one by one, or need more than a grid. It is kept, and called, as what `launcher`
+        returns; all that are made of one kernel may be called by one thread at a time.
+        """
+        ...
+
     def tensor_map(self, spec: MapSpec, ptr: int, /) -> bytes:
         """Return the parameter that lets kernels of compute capability 9.0 copy boxes of the array at an address."""
         ...

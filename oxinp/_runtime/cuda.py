@@ -310,10 +310,20 @@ class CudaBackend:
         if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
             made = self._launcher(kernel, grid, num_varying, constants, after)
             return self._finished(made.launch, kernel, num_varying)
+        return self._finished(self._shared_launcher(kernel).at(grid, constants), kernel, num_varying)
+
+    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
+        """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
+        if after_launch() is not None or kernel.cluster is not None or "launcher" in vars(self):
+            return None
+        shared = self._shared_launcher(kernel)
+        return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
+
+    def _shared_launcher(self, kernel: Kernel) -> Launcher:
         shared = self._shared.get(kernel)
         if shared is None:
             shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
-        return self._finished(shared.at(grid, constants), kernel, num_varying)
+        return shared
 
     def _launcher(
         self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any

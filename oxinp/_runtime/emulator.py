@@ -23,6 +23,8 @@ from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
@@ -160,6 +162,19 @@ class EmulatorBackend:
             stats.launches += 1
             if after is not None:
                 after()
+
+        return launch
+
+    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:  # noqa: ARG002
+        """Return what runs a kernel with any grid and constants; see `Backend.relauncher`."""
+        if after_launch() is not None or "launcher" in vars(self):
+            return None
+        pack = struct.Struct(kernel.param_format).pack
+
+        def launch(grid: tuple[int, int, int], *parameters: Any) -> None:
+            with self._lock:
+                emulate.run(kernel, self.memory, grid, pack(*parameters))
+            stats.launches += 1
 
         return launch
 

@@ -21,7 +21,7 @@ from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.storage import is_pinned, is_shared, make_storage
 from oxinp._core.ops import creation
 from oxinp._core.subclass import make
@@ -149,7 +149,7 @@ def _ctypes(self: Any) -> Any:
 
 def _diagonal(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Return a read-only view of a diagonal; see `numpy.ndarray.diagonal`."""
-    return view(self, lambda seen: seen.diagonal(offset, axis1, axis2), writeable=False)
+    return moved(self, np.diagonal, offset, axis1, axis2)
 
 
 def _getfield(self: Any, dtype: Any, offset: int = 0) -> Any:

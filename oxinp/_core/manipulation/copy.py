@@ -14,7 +14,7 @@ from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view, writes_host
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.layout import Layout
 
 
@@ -47,7 +47,8 @@ def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
 
 def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
     """Make an array in C order of one with its axes permuted, and permute them back."""
-    made = view(make(view(array, lambda seen: seen.transpose(axes))), lambda seen: seen.transpose(np.argsort(axes)))
+    back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    made = moved(make(moved(array, np.transpose, axes)), np.transpose, back)
     made._view = (None, True)
     return made
 
