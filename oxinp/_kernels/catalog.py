@@ -17,8 +17,10 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.gemm import catalog as gemm
-from oxinp._kernels.index import gather
+from oxinp._kernels.index import gather, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
+from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
+from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
@@ -54,6 +56,7 @@ from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
 from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
+from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
@@ -368,17 +371,48 @@ def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
     return list(dict.fromkeys(each.spec for each in passes))
 
 
+def _loops(nbytes: int) -> list[LoopsSpec]:
+    """Return loops around an index: none, rows, and a bit of everything."""
+    widest = MAX_VECTOR_NBYTES // nbytes
+    shapes = ((0, 0, 1), (0, 1, widest), (1, 0, 1), (2, 2, 1))
+    return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
+
+
 def gather_specs() -> list[TakeSpec | SelectSpec]:
-    """Return Specs of elements by index, of every type, width and distance."""
+    """Return Specs of elements by index, of every width and distance."""
     takes = [
-        TakeSpec(type_, index_type, vector, bits)
-        for type_ in (*TYPES, *OTHER_TYPES)
-        for index_type in (i64, u8)
-        for vector in (1, gather.MAX_VECTOR_NBYTES // type_.nbytes)
-        for bits in (32, 64)
+        TakeSpec(type_, index_type, loops, is_checked)
+        for type_ in map(carrier, (u8, i16, f32, f64, c128))
+        for loops in _loops(type_.nbytes)
+        for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
     selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
     return list(dict.fromkeys([*takes, *selects]))
+
+
+def scatter_specs() -> list[CheckSpec | WriteSpec]:
+    """Return Specs of writes by index."""
+    checks = [
+        CheckSpec(index_type, claim, enters, is_checked, bits)
+        for index_type in (i64, i32)
+        for claim, enters in ((u32, False), (u32, True), (u64, True))
+        for is_checked in (False, True)
+        for bits in (32, 64)
+    ]
+    writes = [
+        WriteSpec(type_, i64, loops, is_scalar, claim, is_checked, "")
+        for type_ in map(carrier, (u8, i16, f32, f64, c128))
+        for loops in _loops(type_.nbytes)
+        for is_scalar, claim, is_checked in ((False, u32, True), (True, None, True), (False, None, False))
+        if not (is_scalar and type_.nbytes > u64.nbytes)
+    ]
+    updates = [
+        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator)
+        for operator, types in ATOMIC_TYPES.items()
+        for type_ in types
+        for is_scalar in (False, True)
+    ]
+    return [*checks, *writes, *updates]
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
@@ -459,6 +493,8 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
+    CheckSpec: scatter,
+    WriteSpec: scatter,
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -484,6 +520,7 @@ def specs() -> list[Any]:
         *rowwise_specs(),
         *scan_specs(),
         *gather_specs(),
+        *scatter_specs(),
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

@@ -352,6 +352,38 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
             at_work.storage = outer
 
 
+def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
+    """Have an operation write into part of a storage on the device, from operands that do not lie there.
+
+    Parameters
+    ----------
+    storage : Storage
+        As of `write`.
+    layout : Layout
+        Of what the operation takes for its only result.
+    bound, leaves
+        The operation, and what it is applied to.
+    depth : int
+        For `RECORDERS`.
+    """
+    with LOCK:
+        if room < 0:
+            make_room(storage, depth)
+        outer, at_work.storage = at_work.storage, storage
+        try:
+            assert storage.value is not None
+            (buffer,) = storage.value[1]
+            executable = bound.executable()
+            flush_readers(storage.value)
+            if REPORTS:
+                note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+            executable.run_into(buffer.ptr + layout.offset, leaves)
+            storage.host = None
+            storage.stale = None
+        finally:
+            at_work.storage = outer
+
+
 def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
     """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot."""
     if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
