@@ -259,7 +259,8 @@ class Batch(Frozen):
 
     def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
         """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
-        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [Loop(1, 0, 0)]
+        none = Loop(1, 0, 0, (0,) * len(self.source.steps), (0,) * len(self.target.steps))
+        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [none]
 
         def best(steps: Sequence[int], own: int) -> tuple[str, int]:
             nearest = min(range(len(loops)), key=lambda i: (loops[i].extent == 1, abs(steps[i]) or math.inf))
@@ -276,7 +277,7 @@ class Batch(Frozen):
             loads = ROWS
         column = loops.pop(chosen)
         loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
-        return column, tuple(loops) or (Loop(1, 0, 0),), loads, stores
+        return column, tuple(loops) or (none,), loads, stores
 
     def _spec(
         self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device

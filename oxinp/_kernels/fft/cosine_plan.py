@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.batch import Batch, Loop, Positions, Side
-from oxinp._kernels.fft.plan import has_passes, split
 from oxinp._kernels.fft.spec import THIRD, THIRD_SINE
+from oxinp._kernels.fft.splitting import has_passes, split
 from oxinp._kernels.plan import Plan
 
 if TYPE_CHECKING:
