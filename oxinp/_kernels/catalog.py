@@ -50,6 +50,7 @@ from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -388,6 +389,7 @@ FAMILIES: dict[type, Any] = {
     PhiloxSpec: random_philox,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
+    **sparse.FAMILIES,
 }
 
 
@@ -402,6 +404,7 @@ def specs() -> list[Any]:
         *random_specs(),
         *trsm_specs(),
         *gemm.specs(DEVICE, AMPERE),
+        *sparse.specs(),
     ]
 
 

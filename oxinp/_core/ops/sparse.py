@@ -247,6 +247,26 @@ def _plan_diagonal(layouts: list[Layout], parameters: Any) -> Plan:
 DIAGONAL = _op("diagonal", _plan_diagonal, _infer_diagonal)
 """Operands a matrix; parameters the length of the diagonal, its first row, and columns to the right of the main one."""
 
+
+def _infer_dense(layouts: Layouts, parameters: Any) -> Layouts:
+    num_columns, is_fortran = parameters
+    indptr, _, data = layouts
+    shape = (indptr.size - 1, num_columns)
+    return (Layout.of(data.dtype, shape[::-1] if is_fortran else shape),)
+
+
+def _plan_dense(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data), (num_columns, is_fortran) = layouts, parameters
+    num_rows = indptr.size - 1
+    strides = (1, num_rows) if is_fortran else (num_columns, 1)
+    types = DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype]
+    plan: Plan = _module("rows").dense((num_rows, num_columns), strides, data.size, *types)
+    return plan
+
+
+DENSE = _op("dense", _plan_dense, _infer_dense)
+"""Operands a matrix without duplicates; parameters its columns, and whether the result is its transpose."""
+
 # -- elementwise -------------------------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,10 @@ class _Merge:
         self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=4)
         self.out = k.pointer("out", types.result, "w")
         self.starts = k.pointer("starts", types.index, "r")
-        self.carry_rows, self.carries = k.pointer("carry_rows", types.index, "w"), k.pointer("carries", types.result, "w")
+        self.carry_rows, self.carries = (
+            k.pointer("carry_rows", types.index, "w"),
+            k.pointer("carries", types.result, "w"),
+        )
         self.indptr, self.indices = (k.pointer(name, types.index, "r") for name in ("indptr", "indices"))
         self.data, self.x = k.pointer("data", types.value, "r"), k.pointer("x", types.operand, "r")
         self.num_rows, self.count = (k.scalar(name, types.index) for name in ("num_rows", "count"))

@@ -5,11 +5,11 @@ threads, up to a block, owns a row of the result and a table of `table` slots: a
 computes, a sum each.
 
 Algorithm: the group walks the row of A; its lanes take the elements of the row of B that an element of A meets. These
-have different columns, so each sum has one writer at a time, and elements of A follow each other: sums are added in the
-order of the inner index, which is SciPy's, whoever finds a slot first. Columns are sorted at the end: by rank in a warp,
-by a bitonic network in a block. A first launch counts the products of rows, by which they are sorted into bins of
+have different columns, so each sum has one writer at a time, and elements of A follow each other: sums are added in
+the order of the inner index, which is SciPy's, whoever finds a slot first. Columns are sorted at the end: by rank in a
+warp, by a bitonic network in a block. A first launch counts the products of rows, by which they are sorted into bins of
 tables; a second one counts the columns, a third one writes them. Rows with more products than the largest table takes
-are expanded (`ExpandSpec`) and sorted. Bytes: A, and per element of A a row of B from the caches, twice; the result once.
+are expanded (`ExpandSpec`) and sorted. Bytes: A, per element of A a row of B from the caches, twice; the result once.
 """
 
 from __future__ import annotations
@@ -172,7 +172,10 @@ class _Hash:
         types = spec.types
         self.k = k = Builder("spgemm_numeric" if spec.is_numeric else "spgemm_symbolic", block=BLOCK)
         if spec.is_numeric:
-            self.out_indices, self.out_data = k.pointer("out_indices", types.index, "w"), k.pointer("out_data", types.result, "w")
+            self.out_indices, self.out_data = (
+                k.pointer("out_indices", types.index, "w"),
+                k.pointer("out_data", types.result, "w"),
+            )
             self.out_indptr = k.pointer("out_indptr", types.index, "r")
         else:
             self.counts = k.pointer("counts", types.index, "w")

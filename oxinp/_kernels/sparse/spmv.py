@@ -113,9 +113,9 @@ def _rows(spec: RowsSpec) -> Kernel:
         total.set(total + product(k, types, data, x, at, indices[at]))
         place.set(at + lanes)
     k.warp_sync()
-    total = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
+    whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
     with k.when((lane == 0) & has_row):
-        out[row] = total
+        out[row] = whole
     return k.build()
 
 
@@ -142,8 +142,8 @@ def _stream(spec: StreamSpec) -> Kernel:
             products[k.tid + i * BLOCK] = value
         k.barrier()
         low, high = k.max(begin, first) - first, k.min(end, first + chunk) - first
-        with k.range(low, high) as i:
-            total.set(total + products[i])
+        with k.range(low, high) as place:
+            total.set(total + products[place])
         k.barrier()
         start.set(first + chunk)
     with k.when(row < num_rows):

@@ -201,7 +201,7 @@ class _Union:
 
 
 def _zero(k: Builder, type_: Type) -> Value:
-    return k.const(False if type_ is pred else 0, type_)  # noqa: FBT003 - a truth value
+    return k.const(False if type_ is pred else 0, type_)
 
 
 __all__ = ["COMPARISONS", "OPERATORS", "UnionSpec", "count", "make", "write"]
