@@ -133,7 +133,7 @@ def _plan_hash(layouts: list[Layout], parameters: Any, *, is_numeric: bool) -> P
         steps = [Fill(Argument("out0"), num_rows * index.itemsize, 0)]
     for i, number in enumerate(numbers):
         each = family.BINS[number]
-        spec = family.HashSpec(types, each.lanes, each.table, is_listed, is_numeric)
+        spec = family.SpgemmHashSpec(types, each.lanes, each.table, is_listed, is_numeric)
         made = family.multiply(lists[i].size if is_listed else num_rows, spec)
         steps += made.on(**{f"in{num_matrices}": Argument(f"in{num_matrices + i}")})
     return Plan(tuple(steps))

@@ -22,18 +22,22 @@ def products() -> list[ProductTypes]:
 
 def specs() -> list[Any]:
     """Return all shipped Specs."""
-    found: list[Any] = [merge.PartitionSpec(i32), merge.PartitionSpec(i64)]
+    found: list[Any] = [merge.SpmvPartitionSpec(i32), merge.SpmvPartitionSpec(i64)]
     for types in products():
-        found += [spmv.RowsSpec(types, lanes) for lanes in (1, 4, 32)]
-        found += [spmv.StreamSpec(types), merge.MergeSpec(types), merge.FixupSpec(types.index, types.result)]
+        found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (1, 4, 32)]
+        found += [
+            spmv.SpmvStreamSpec(types),
+            merge.SpmvMergeSpec(types),
+            merge.SpmvFixupSpec(types.index, types.result),
+        ]
         widest = max(1, spmm.MAX_VECTOR_NBYTES // types.result.nbytes)
-        found += [spmm.MatrixSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
-        found += [spgemm.ExpandSpec(types, lanes) for lanes in (1, 32)]
-        found += [spgemm.HashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
+        found += [spmm.SpmmSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
+        found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
+        found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
     for index in (i32, i64):
         counted = ProductTypes(index, i64, i64, i64)
-        found += [spgemm.HashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
-        found += [spgemm.NumProductsSpec(index, lanes) for lanes in (1, 8, 32)]
+        found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
+        found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
         for type_ in (pred, f32, f64, c128):
@@ -42,15 +46,15 @@ def specs() -> list[Any]:
 
 
 FAMILIES: dict[type, Any] = {
-    merge.PartitionSpec: merge,
-    merge.MergeSpec: merge,
-    merge.FixupSpec: merge,
-    spmv.RowsSpec: spmv,
-    spmv.StreamSpec: spmv,
-    spmm.MatrixSpec: spmm,
-    spgemm.NumProductsSpec: spgemm,
-    spgemm.HashSpec: spgemm,
-    spgemm.ExpandSpec: spgemm,
+    merge.SpmvPartitionSpec: merge,
+    merge.SpmvMergeSpec: merge,
+    merge.SpmvFixupSpec: merge,
+    spmv.SpmvRowsSpec: spmv,
+    spmv.SpmvStreamSpec: spmv,
+    spmm.SpmmSpec: spmm,
+    spgemm.SpgemmSizesSpec: spgemm,
+    spgemm.SpgemmHashSpec: spgemm,
+    spgemm.SpgemmExpandSpec: spgemm,
     union.UnionSpec: union,
     rows.RowNumbersSpec: rows,
     rows.PickSpec: rows,

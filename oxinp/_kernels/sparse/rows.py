@@ -55,9 +55,6 @@ class DenseSpec(Frozen):
     lanes: int
 
 
-Spec = RowNumbersSpec | PickSpec | RunsSpec | DiagonalSpec | DenseSpec
-
-
 def lanes_for(num_rows: int, count: int) -> int:
     """Return how many threads a row is worth, by the mean length: a power of two up to 32."""
     mean = max(1, count // max(1, num_rows))
@@ -106,7 +103,7 @@ def dense(shape: tuple[int, int], strides: tuple[int, int], count: int, index: T
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: Spec) -> Kernel:
+def make(spec: RowNumbersSpec | PickSpec | RunsSpec | DiagonalSpec | DenseSpec) -> Kernel:
     """Build the kernel of a Spec."""
     kernel: Kernel = _BUILDERS[type(spec)](spec)
     return kernel
