@@ -32,9 +32,10 @@ from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
-from oxinp._kernels.random.segments import BLOCK, CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -60,6 +61,7 @@ from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.math import exponential
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
@@ -509,6 +511,7 @@ FAMILIES: dict[type, Any] = {
     PhiloxSpec: random_philox,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
+    **sparse.FAMILIES,
 }
 
 
@@ -525,6 +528,7 @@ def specs() -> list[Any]:
         *random_specs(),
         *trsm_specs(),
         *gemm.specs(DEVICE, AMPERE),
+        *sparse.specs(),
     ]
 
 

@@ -133,7 +133,7 @@ def _plan_hash(layouts: list[Layout], parameters: Any, *, is_numeric: bool) -> P
         steps = [Fill(Argument("out0"), num_rows * index.itemsize, 0)]
     for i, number in enumerate(numbers):
         each = family.BINS[number]
-        spec = family.HashSpec(types, each.lanes, each.table, is_listed, is_numeric)
+        spec = family.SpgemmHashSpec(types, each.lanes, each.table, is_listed, is_numeric)
         made = family.multiply(lists[i].size if is_listed else num_rows, spec)
         steps += made.on(**{f"in{num_matrices}": Argument(f"in{num_matrices + i}")})
     return Plan(tuple(steps))
@@ -246,6 +246,26 @@ def _plan_diagonal(layouts: list[Layout], parameters: Any) -> Plan:
 
 DIAGONAL = _op("diagonal", _plan_diagonal, _infer_diagonal)
 """Operands a matrix; parameters the length of the diagonal, its first row, and columns to the right of the main one."""
+
+
+def _infer_dense(layouts: Layouts, parameters: Any) -> Layouts:
+    num_columns, is_fortran = parameters
+    indptr, _, data = layouts
+    shape = (indptr.size - 1, num_columns)
+    return (Layout.of(data.dtype, shape[::-1] if is_fortran else shape),)
+
+
+def _plan_dense(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data), (num_columns, is_fortran) = layouts, parameters
+    num_rows = indptr.size - 1
+    strides = (1, num_rows) if is_fortran else (num_columns, 1)
+    types = DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype]
+    plan: Plan = _module("rows").dense((num_rows, num_columns), strides, data.size, *types)
+    return plan
+
+
+DENSE = _op("dense", _plan_dense, _infer_dense)
+"""Operands a matrix without duplicates; parameters its columns, and whether the result is its transpose."""
 
 # -- elementwise -------------------------------------------------------------------------------------------------------
 

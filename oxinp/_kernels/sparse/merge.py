@@ -35,19 +35,19 @@ TILE = BLOCK * ITEMS
 NUM_WARPS = BLOCK // WARP
 
 
-class PartitionSpec(Frozen):
+class SpmvPartitionSpec(Frozen):
     """The kernel that finds where tiles begin."""
 
     index: Type
 
 
-class MergeSpec(Frozen):
+class SpmvMergeSpec(Frozen):
     """The kernel that computes tiles."""
 
     types: ProductTypes
 
 
-class FixupSpec(Frozen):
+class SpmvFixupSpec(Frozen):
     """The kernel that adds what tiles left unfinished."""
 
     index: Type
@@ -67,16 +67,16 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
     sizes = (num_rows, count, num_tiles)
     return scratch.plan(
         (
-            Launch(make(PartitionSpec(types.index)), (num_tiles // BLOCK + 1, 1, 1), (starts, indptr), sizes),
+            Launch(make(SpmvPartitionSpec(types.index)), (num_tiles // BLOCK + 1, 1, 1), (starts, indptr), sizes),
             Launch(
-                make(MergeSpec(types)),
+                make(SpmvMergeSpec(types)),
                 (num_tiles, 1, 1),
                 (out, starts, carry_rows, carries, indptr, indices, data, x),
                 sizes[:2],
                 Work(2 * count, nbytes),
             ),
             Launch(
-                make(FixupSpec(types.index, types.result)),
+                make(SpmvFixupSpec(types.index, types.result)),
                 (-(-num_tiles // BLOCK), 1, 1),
                 (out, carry_rows, carries),
                 (num_rows, num_tiles),
@@ -87,11 +87,11 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: PartitionSpec | MergeSpec | FixupSpec) -> Kernel:
+def make(spec: SpmvPartitionSpec | SpmvMergeSpec | SpmvFixupSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    if isinstance(spec, PartitionSpec):
+    if isinstance(spec, SpmvPartitionSpec):
         return _partition(spec)
-    return _Merge(spec).build() if isinstance(spec, MergeSpec) else _fixup(spec)
+    return _Merge(spec).build() if isinstance(spec, SpmvMergeSpec) else _fixup(spec)
 
 
 def _search(k: Builder, ends: Any, diagonal: Value, low: Value, high: Value) -> Value:
@@ -106,7 +106,7 @@ def _search(k: Builder, ends: Any, diagonal: Value, low: Value, high: Value) -> 
     return k.emit("mov", low)
 
 
-def _partition(spec: PartitionSpec) -> Kernel:
+def _partition(spec: SpmvPartitionSpec) -> Kernel:
     k = Builder("spmv_merge_partition", block=BLOCK)
     starts, indptr = k.pointer("starts", spec.index, "w"), k.pointer("indptr", spec.index, "r")
     num_rows, count, num_tiles = (k.scalar(name, spec.index) for name in ("num_rows", "count", "num_tiles"))
@@ -120,12 +120,15 @@ def _partition(spec: PartitionSpec) -> Kernel:
 class _Merge:
     """The kernel of tiles while it is built."""
 
-    def __init__(self, spec: MergeSpec) -> None:
+    def __init__(self, spec: SpmvMergeSpec) -> None:
         self.types = types = spec.types
         self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=4)
         self.out = k.pointer("out", types.result, "w")
         self.starts = k.pointer("starts", types.index, "r")
-        self.carry_rows, self.carries = k.pointer("carry_rows", types.index, "w"), k.pointer("carries", types.result, "w")
+        self.carry_rows, self.carries = (
+            k.pointer("carry_rows", types.index, "w"),
+            k.pointer("carries", types.result, "w"),
+        )
         self.indptr, self.indices = (k.pointer(name, types.index, "r") for name in ("indptr", "indices"))
         self.data, self.x = k.pointer("data", types.value, "r"), k.pointer("x", types.operand, "r")
         self.num_rows, self.count = (k.scalar(name, types.index) for name in ("num_rows", "count"))
@@ -215,7 +218,7 @@ class _Merge:
         return total, starts
 
 
-def _fixup(spec: FixupSpec) -> Kernel:
+def _fixup(spec: SpmvFixupSpec) -> Kernel:
     """A thread per tile; those of a row that several tiles leave unfinished are added by the warp of the first."""
     k = Builder("spmv_merge_fixup", block=BLOCK)
     out = k.pointer("out", spec.result)
@@ -250,4 +253,4 @@ def _fixup(spec: FixupSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["TILE", "FixupSpec", "MergeSpec", "PartitionSpec", "make", "plan"]
+__all__ = ["TILE", "SpmvFixupSpec", "SpmvMergeSpec", "SpmvPartitionSpec", "make", "plan"]

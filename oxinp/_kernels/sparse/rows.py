@@ -7,8 +7,9 @@ elements or a row (of `RunsSpec`, `DiagonalSpec`), which it adds in their order.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
-from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel
@@ -46,7 +47,12 @@ class DiagonalSpec(Frozen):
     value: Type
 
 
-Spec = RowNumbersSpec | PickSpec | RunsSpec | DiagonalSpec
+class DenseSpec(Frozen):
+    """The kernel that writes the elements, of which no two are at one place, into a dense matrix."""
+
+    index: Type
+    value: Type
+    lanes: int
 
 
 def lanes_for(num_rows: int, count: int) -> int:
@@ -86,11 +92,21 @@ def diagonal(size: int, first_row: int, offset: int, index: Type, value: Type) -
     return Plan((Launch(make(DiagonalSpec(index, value)), grid, (*outputs(1), *inputs(3)), constants),))
 
 
+def dense(shape: tuple[int, int], strides: tuple[int, int], count: int, index: Type, value: Type) -> Plan:
+    """Return the plan that writes a matrix of a shape to zeros with some strides; inputs are indptr, indices, data."""
+    num_rows, num_columns = shape
+    lanes = lanes_for(num_rows, count)
+    grid = (-(-num_rows * lanes // BLOCK), 1, 1)
+    launch = Launch(make(DenseSpec(index, value, lanes)), grid, (*outputs(1), *inputs(3)), (num_rows, *strides))
+    return Plan((Fill(Argument("out0"), num_rows * num_columns * value.nbytes, 0), launch))
+
+
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: Spec) -> Kernel:
+def make(spec: RowNumbersSpec | PickSpec | RunsSpec | DiagonalSpec | DenseSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _BUILDERS[type(spec)](spec)
+    kernel: Kernel = _BUILDERS[type(spec)](spec)
+    return kernel
 
 
 def _row_numbers(spec: RowNumbersSpec) -> Kernel:
@@ -155,13 +171,36 @@ def _diagonal(spec: DiagonalSpec) -> Kernel:
     return k.build()
 
 
-_BUILDERS = {RowNumbersSpec: _row_numbers, PickSpec: _pick, RunsSpec: _runs, DiagonalSpec: _diagonal}
+def _dense(spec: DenseSpec) -> Kernel:
+    k = Builder("sparse_to_dense", block=BLOCK)
+    out = k.pointer("out", spec.value, "w")
+    indptr, indices = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices"))
+    data = k.pointer("data", spec.value, "r")
+    num_rows = k.scalar("num_rows", spec.index)
+    row_step, column_step = k.scalar("row_step", i64), k.scalar("column_step", i64)
+    row = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
+    with k.when(row < num_rows):
+        start = k.cast(row, i64) * row_step
+        with k.range(indptr[row] + k.cast(k.tid % spec.lanes, spec.index), indptr[row + 1], spec.lanes) as place:
+            out[start + k.cast(indices[place], i64) * column_step] = data[place]
+    return k.build()
+
+
+_BUILDERS: dict[type, Any] = {
+    RowNumbersSpec: _row_numbers,
+    PickSpec: _pick,
+    RunsSpec: _runs,
+    DiagonalSpec: _diagonal,
+    DenseSpec: _dense,
+}
 
 __all__ = [
+    "DenseSpec",
     "DiagonalSpec",
     "PickSpec",
     "RowNumbersSpec",
     "RunsSpec",
+    "dense",
     "diagonal",
     "lanes_for",
     "make",

@@ -5,11 +5,11 @@ threads, up to a block, owns a row of the result and a table of `table` slots: a
 computes, a sum each.
 
 Algorithm: the group walks the row of A; its lanes take the elements of the row of B that an element of A meets. These
-have different columns, so each sum has one writer at a time, and elements of A follow each other: sums are added in the
-order of the inner index, which is SciPy's, whoever finds a slot first. Columns are sorted at the end: by rank in a warp,
-by a bitonic network in a block. A first launch counts the products of rows, by which they are sorted into bins of
+have different columns, so each sum has one writer at a time, and elements of A follow each other: sums are added in
+the order of the inner index, which is SciPy's, whoever finds a slot first. Columns are sorted at the end: by rank in a
+warp, by a bitonic network in a block. A first launch counts the products of rows, by which they are sorted into bins of
 tables; a second one counts the columns, a third one writes them. Rows with more products than the largest table takes
-are expanded (`ExpandSpec`) and sorted. Bytes: A, and per element of A a row of B from the caches, twice; the result once.
+are expanded (`SpgemmExpandSpec`) and sorted. Bytes: A, per element of A a row of B from the caches, twice; the result once.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ BINS = (Bin(12, 4, 16), Bin(48, 8, 64), Bin(384, 32, 512), Bin(1536, BLOCK, 2048
 """Tables are at most three quarters full."""
 
 
-class NumProductsSpec(Frozen):
+class SpgemmSizesSpec(Frozen):
     """The kernel that counts the products of every row, i64."""
 
     index: Type
     lanes: int
 
 
-class HashSpec(Frozen):
+class SpgemmHashSpec(Frozen):
     """The kernel of a bin.
 
     Attributes
@@ -75,7 +75,7 @@ class HashSpec(Frozen):
     is_numeric: bool
 
 
-class ExpandSpec(Frozen):
+class SpgemmExpandSpec(Frozen):
     """The kernel that writes all products of listed elements of A, with their keys."""
 
     types: ProductTypes
@@ -84,12 +84,12 @@ class ExpandSpec(Frozen):
 
 def num_products(num_rows: int, count: int, index: Type) -> Plan:
     """Return the plan that counts products, i64; inputs are indptr and indices of A, and indptr of B."""
-    spec = NumProductsSpec(index, lanes_for(num_rows, count))
+    spec = SpgemmSizesSpec(index, lanes_for(num_rows, count))
     grid = (-(-num_rows * spec.lanes // BLOCK), 1, 1)
     return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(3)), (num_rows,)),))
 
 
-def multiply(num_rows: int, spec: HashSpec) -> Plan:
+def multiply(num_rows: int, spec: SpgemmHashSpec) -> Plan:
     """Return the plan of the rows of a bin, `num_rows` of them.
 
     Of the kernel that counts the output is the counts, and inputs are indptr and indices of A and of B; of the one that
@@ -108,21 +108,21 @@ def expand(count: int, total: int, num_columns: int, types: ProductTypes) -> Pla
     in A and the numbers of their rows, i64, indices and data of A, then indptr, indices and data of B. A key is the
     number of the row times the columns of B, and the column.
     """
-    spec = ExpandSpec(types, lanes_for(count, total))
+    spec = SpgemmExpandSpec(types, lanes_for(count, total))
     grid = (-(-count * spec.lanes // BLOCK), 1, 1)
     return Plan((Launch(make(spec), grid, (*outputs(2), *inputs(8)), (count, num_columns)),))
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: NumProductsSpec | HashSpec | ExpandSpec) -> Kernel:
+def make(spec: SpgemmSizesSpec | SpgemmHashSpec | SpgemmExpandSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    if isinstance(spec, HashSpec):
+    if isinstance(spec, SpgemmHashSpec):
         return _Hash(spec).build()
-    return _num_products(spec) if isinstance(spec, NumProductsSpec) else _expand(spec)
+    return _num_products(spec) if isinstance(spec, SpgemmSizesSpec) else _expand(spec)
 
 
-def _num_products(spec: NumProductsSpec) -> Kernel:
+def _num_products(spec: SpgemmSizesSpec) -> Kernel:
     k = Builder("spgemm_num_products", block=BLOCK)
     out = k.pointer("out", i64, "w")
     indptr, indices, b_indptr = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices", "b_indptr"))
@@ -143,7 +143,7 @@ def _num_products(spec: NumProductsSpec) -> Kernel:
     return k.build()
 
 
-def _expand(spec: ExpandSpec) -> Kernel:
+def _expand(spec: SpgemmExpandSpec) -> Kernel:
     types, lanes = spec.types, spec.lanes
     k = Builder("spgemm_expand", block=BLOCK)
     keys, products = k.pointer("keys", i64, "w"), k.pointer("products", types.result, "w")
@@ -167,12 +167,15 @@ def _expand(spec: ExpandSpec) -> Kernel:
 class _Hash:
     """The kernel of a bin while it is built."""
 
-    def __init__(self, spec: HashSpec) -> None:
+    def __init__(self, spec: SpgemmHashSpec) -> None:
         self.spec = spec
         types = spec.types
         self.k = k = Builder("spgemm_numeric" if spec.is_numeric else "spgemm_symbolic", block=BLOCK)
         if spec.is_numeric:
-            self.out_indices, self.out_data = k.pointer("out_indices", types.index, "w"), k.pointer("out_data", types.result, "w")
+            self.out_indices, self.out_data = (
+                k.pointer("out_indices", types.index, "w"),
+                k.pointer("out_data", types.result, "w"),
+            )
             self.out_indptr = k.pointer("out_indptr", types.index, "r")
         else:
             self.counts = k.pointer("counts", types.index, "w")
@@ -340,4 +343,14 @@ class _Hash:
             self.sums[low], self.sums[high] = second, first
 
 
-__all__ = ["BINS", "Bin", "ExpandSpec", "HashSpec", "NumProductsSpec", "expand", "make", "multiply", "num_products"]
+__all__ = [
+    "BINS",
+    "Bin",
+    "SpgemmExpandSpec",
+    "SpgemmHashSpec",
+    "SpgemmSizesSpec",
+    "expand",
+    "make",
+    "multiply",
+    "num_products",
+]

@@ -28,7 +28,7 @@ UNROLL = 4
 MAX_VECTOR_NBYTES = 16
 
 
-class MatrixSpec(Frozen):
+class SpmmSpec(Frozen):
     """One kernel.
 
     Attributes
@@ -65,7 +65,7 @@ def plan(num_rows: int, num_columns: int, count: int, types: ProductTypes, align
     return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(4)), (num_rows, num_columns), work),))
 
 
-def _spec(num_columns: int, types: ProductTypes, alignment: int) -> MatrixSpec:
+def _spec(num_columns: int, types: ProductTypes, alignment: int) -> SpmmSpec:
     nbytes = max(types.operand.nbytes, types.result.nbytes)
     vector = max(1, MAX_VECTOR_NBYTES // nbytes)
     while vector > 1 and (
@@ -73,12 +73,12 @@ def _spec(num_columns: int, types: ProductTypes, alignment: int) -> MatrixSpec:
     ):
         vector //= 2
     units = -(-num_columns // vector)
-    return MatrixSpec(types, min(WARP, 1 << (units - 1).bit_length()), vector)
+    return SpmmSpec(types, min(WARP, 1 << (units - 1).bit_length()), vector)
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: MatrixSpec) -> Kernel:
+def make(spec: SpmmSpec) -> Kernel:
     """Build the kernel of a Spec."""
     types, lanes, vector = spec.types, spec.lanes, spec.vector
     k = Builder("spmm", block=BLOCK)
@@ -114,4 +114,4 @@ def make(spec: MatrixSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["MatrixSpec", "make", "plan"]
+__all__ = ["SpmmSpec", "make", "plan"]

@@ -3,9 +3,9 @@
 Data layout: `indptr`, `indices` and `data` of CSR, the vector, the result. Bytes per stored element: index, value, and
 what of the vector is not in the caches; per row: one pointer and the result.
 
-`RowsSpec`: `lanes` threads own a row, each every `lanes`-th element of it; their sums are combined in a tree.
+`SpmvRowsSpec`: `lanes` threads own a row, each every `lanes`-th element of it; their sums are combined in a tree.
 
-`StreamSpec`: a block owns `BLOCK` rows. Neighbouring threads load neighbouring elements, whatever row they are in, and
+`SpmvStreamSpec`: a block owns `BLOCK` rows. Neighbouring threads load neighbouring elements, whatever row they are in, and
 leave products in shared memory, `CHUNK` at a time; then each thread adds the products of its own row in their order,
 which is SciPy's: the same bits. For rows that are short and of similar lengths.
 """
@@ -30,14 +30,14 @@ UNROLL = 4
 STREAM_NBYTES = 16384  # of products in shared memory
 
 
-class RowsSpec(Frozen):
+class SpmvRowsSpec(Frozen):
     """The kernel of types and of a number of lanes per row, a power of two up to 32."""
 
     types: ProductTypes
     lanes: int
 
 
-class StreamSpec(Frozen):
+class SpmvStreamSpec(Frozen):
     """The kernel of types."""
 
     types: ProductTypes
@@ -50,15 +50,15 @@ class StreamSpec(Frozen):
 
 def rows(num_rows: int, count: int, types: ProductTypes, lanes: int) -> Plan:
     """Return the plan with `lanes` threads per row; the inputs are indptr, indices, data and the vector."""
-    return _plan(RowsSpec(types, lanes), num_rows, count, BLOCK // lanes)
+    return _plan(SpmvRowsSpec(types, lanes), num_rows, count, BLOCK // lanes)
 
 
 def stream(num_rows: int, count: int, types: ProductTypes) -> Plan:
     """Return the plan with a block per 256 rows; see `rows`."""
-    return _plan(StreamSpec(types), num_rows, count, BLOCK)
+    return _plan(SpmvStreamSpec(types), num_rows, count, BLOCK)
 
 
-def _plan(spec: RowsSpec | StreamSpec, num_rows: int, count: int, per_block: int) -> Plan:
+def _plan(spec: SpmvRowsSpec | SpmvStreamSpec, num_rows: int, count: int, per_block: int) -> Plan:
     types = spec.types
     nbytes = count * (types.index.nbytes + types.value.nbytes)
     nbytes += num_rows * (types.index.nbytes + types.operand.nbytes + types.result.nbytes)
@@ -69,9 +69,9 @@ def _plan(spec: RowsSpec | StreamSpec, num_rows: int, count: int, per_block: int
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: RowsSpec | StreamSpec) -> Kernel:
+def make(spec: SpmvRowsSpec | SpmvStreamSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _rows(spec) if isinstance(spec, RowsSpec) else _stream(spec)
+    return _rows(spec) if isinstance(spec, SpmvRowsSpec) else _stream(spec)
 
 
 def _parameters(k: Builder, types: ProductTypes) -> tuple[Pointer, Pointer, Pointer, Pointer, Pointer, Value]:
@@ -85,7 +85,7 @@ def _parameters(k: Builder, types: ProductTypes) -> tuple[Pointer, Pointer, Poin
     )
 
 
-def _rows(spec: RowsSpec) -> Kernel:
+def _rows(spec: SpmvRowsSpec) -> Kernel:
     types, lanes = spec.types, spec.lanes
     k = Builder("spmv_rows", block=BLOCK)
     out, indptr, indices, data, x, num_rows = _parameters(k, types)
@@ -113,13 +113,13 @@ def _rows(spec: RowsSpec) -> Kernel:
         total.set(total + product(k, types, data, x, at, indices[at]))
         place.set(at + lanes)
     k.warp_sync()
-    total = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
+    whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
     with k.when((lane == 0) & has_row):
-        out[row] = total
+        out[row] = whole
     return k.build()
 
 
-def _stream(spec: StreamSpec) -> Kernel:
+def _stream(spec: SpmvStreamSpec) -> Kernel:
     types, unroll = spec.types, spec.unroll
     chunk = BLOCK * unroll
     k = Builder("spmv_stream", block=BLOCK)
@@ -142,8 +142,8 @@ def _stream(spec: StreamSpec) -> Kernel:
             products[k.tid + i * BLOCK] = value
         k.barrier()
         low, high = k.max(begin, first) - first, k.min(end, first + chunk) - first
-        with k.range(low, high) as i:
-            total.set(total + products[i])
+        with k.range(low, high) as place:
+            total.set(total + products[place])
         k.barrier()
         start.set(first + chunk)
     with k.when(row < num_rows):
@@ -151,4 +151,4 @@ def _stream(spec: StreamSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["RowsSpec", "StreamSpec", "make", "rows", "stream"]
+__all__ = ["SpmvRowsSpec", "SpmvStreamSpec", "make", "rows", "stream"]
