@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "addresses",
     "before_leaving",
+    "before_leaving_stream",
     "before_out_of_memory",
     "before_synchronize",
     "in_forked_child",
@@ -53,6 +54,11 @@ while_starting: list[Callable[[], object]] = []
 
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""
+
+before_leaving_stream: list[Callable[[], object]] = []
+"""Called before the calling thread's work goes to another stream, or something is queued behind what it has asked for:
+what is pending on its device is launched here.
+"""
 
 before_out_of_memory: list[Callable[[], object]] = []
 """Called before a failed allocation is given up: pending work that holds on to memory is launched here.

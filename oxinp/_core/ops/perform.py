@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, chain, expression, host_view
@@ -52,17 +52,21 @@ def perform_on_device(op: Op, operands: Sequence[Handle], parameters: tuple[Hash
     for x in operands:
         if x._layout.dtype not in DEVICE_TYPES:
             raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
-    with LOCK:  # what has been computed stays where it is until it is among the leaves
-        values = [_value(op, x) for x in operands]
-        graphs = tuple([graph for graph, _, _ in values])
-        leaves = tuple([entry for _, entries, _ in values for entry in entries])
-        mask = 0
-        for _, _, bits in values:
-            mask |= bits
-        bound = bind(op, graphs, parameters)
-        results = _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
+    # Under the lock what has been computed stays where it is until it is among the leaves.
+    results = attempt(_asked, op, operands, parameters)
     arrays = [wrap_result(value, as_array=True) for value in results]
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _asked(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]) -> list[Value]:
+    values = [_value(op, x) for x in operands]
+    graphs = tuple([graph for graph, _, _ in values])
+    leaves = tuple([entry for _, entries, _ in values for entry in entries])
+    mask = 0
+    for _, _, bits in values:
+        mask |= bits
+    bound = bind(op, graphs, parameters)
+    return _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
 
 
 def _value(op: Op, operand: Handle) -> Value:
