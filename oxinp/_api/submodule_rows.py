@@ -134,7 +134,14 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
         _row("scipy.fft.rfftfreq", COMPOSED),
-        _row("scipy.linalg.solve_triangular", NATIVE),
+        *_native("scipy.linalg", "cholesky det eigh eigvalsh inv lu lu_factor qr solve_triangular svd svdvals"),
+        *[
+            _row(f"scipy.linalg.{name}", COMPOSED)
+            for name in (
+                *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
+                *("orth", "pinv", "pinvh", "polar", "toeplitz"),
+            )
+        ],
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),
