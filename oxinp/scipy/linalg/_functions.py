@@ -155,7 +155,8 @@ def null_space(
 @implements("scipy.linalg.norm")
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
     """See `scipy.linalg.norm`."""
-    return np.linalg.norm(*given(a, check_finite=check_finite), ord=ord, axis=axis, keepdims=keepdims)
+    (a,) = given(a, check_finite=check_finite)
+    return np.linalg.norm(a, ord=ord, axis=axis, keepdims=keepdims)
 
 
 @implements("scipy.linalg.expm")
