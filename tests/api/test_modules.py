@@ -230,10 +230,10 @@ def test_what_is_registered_answers_everywhere(monkeypatch):
     def trapezoid(*args, **kwargs):
         return "ours", args, kwargs
 
-    assert dispatch.register(np.linalg.svd, trapezoid) is trapezoid
-    assert dispatch.register(np.linalg.svd, len) is trapezoid
-    assert np.linalg.svd(x, compute_uv=False) == ("ours", (x,), {"compute_uv": False})
-    assert modules.adapted(np.linalg.svd, "linalg.svd") is trapezoid
+    assert dispatch.register(np.linalg.eig, trapezoid) is trapezoid
+    assert dispatch.register(np.linalg.eig, len) is trapezoid
+    assert np.linalg.eig(a=x) == ("ours", (), {"a": x})
+    assert modules.adapted(np.linalg.eig, "linalg.eig") is trapezoid
     dispatch.ufuncs.pop(scipy.special.erf, None)
     dispatch.register(scipy.special.erf, trapezoid)
     assert scipy.special.erf(x) == ("ours", (x,), {})
