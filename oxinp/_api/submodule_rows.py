@@ -46,6 +46,8 @@ def _of(package: str, **paths: str) -> list[Submodule]:
     ]
 
 
+_SPARSE_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+_SPARSE_CLASSES = [f"{name}_{kind}" for name in _SPARSE_FORMATS for kind in ("array", "matrix")]
 _SPARSE = ("sparse", "sparse.csgraph", "sparse.linalg")
 
 SUBMODULES: dict[str, Submodule] = {
@@ -168,11 +170,9 @@ ROWS: dict[str, CoverageRow] = {
         *_own("scipy.linalg.blas", "find_best_blas_type get_blas_funcs"),
         *_own("scipy.linalg.lapack", "get_lapack_funcs"),
         *_own("scipy.optimize", "show_options"),
-        *_own(
-            "scipy.sparse",
-            "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr "
-            "isspmatrix_dia isspmatrix_dok isspmatrix_lil issparse",
-        ),
+        *_native("scipy.sparse", " ".join(_SPARSE_CLASSES)),
+        *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
+        *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),

@@ -134,7 +134,7 @@ def expression(handle: Handle) -> Value:
         return value
     if graph.nodes:
         with LOCK:
-            value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
+            value = schedule.postpone(storage) if storage.value is not None else device_value(storage)
     return read(layout, value)
 
 

@@ -16,7 +16,6 @@ from oxinp._core.ops import creation
 from oxinp.scipy.signal._operands import axis_of, operand, transformed
 from oxinp.scipy.signal._segments import added_up, detrended, overlap_sums, repeated, segments, spectra
 
-
 FUNCTIONS = ("coherence", "csd", "istft", "periodogram", "spectrogram", "stft", "welch")
 # The window that each takes by default, which is called otherwise in some versions of SciPy.
 USUAL: dict[str, Any] = {
