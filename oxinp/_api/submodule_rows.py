@@ -97,6 +97,11 @@ _MULTI_UFUNCS = (
     *("sph_legendre_p", "sph_legendre_p_all"),
 )
 
+_SIGNAL = (
+    "ShortTimeFFT coherence convolve correlate csd czt fftconvolve hilbert istft oaconvolve periodogram resample "
+    "spectrogram stft welch zoom_fft"
+)
+
 # THE ROWS, by the name that a function is counted by: of NumPy's below ``numpy``, of SciPy's in full.
 ROWS: dict[str, CoverageRow] = {
     row.name: row
@@ -149,6 +154,7 @@ ROWS: dict[str, CoverageRow] = {
                 *("orth", "pinv", "pinvh", "polar", "toeplitz"),
             )
         ],
+        *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),

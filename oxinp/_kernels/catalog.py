@@ -16,6 +16,7 @@ from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
+from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.index import gather, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
@@ -512,6 +513,7 @@ FAMILIES: dict[type, Any] = {
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
+    **fft.FAMILIES,
 }
 
 
@@ -527,6 +529,7 @@ def specs() -> list[Any]:
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),
+        *fft.specs(DEVICE),
         *gemm.specs(DEVICE, AMPERE),
         *sparse.specs(),
     ]

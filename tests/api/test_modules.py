@@ -117,7 +117,7 @@ def parameters(function):
 
 
 # Generators: classes of ours.
-CLASSES = {("random", "Generator"), ("random", "RandomState")}
+CLASSES = {("random", "Generator"), ("random", "RandomState"), ("scipy.signal", "ShortTimeFFT")}
 
 
 @pytest.mark.parametrize("path", HOSTS)
