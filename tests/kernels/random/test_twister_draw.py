@@ -20,7 +20,7 @@ def session():
 @pytest.fixture
 def short_streams(monkeypatch):
     """Streams so short that jumps are by single terms, and that a draw has many."""
-    monkeypatch.setattr(twister_draw, "FEWEST_WORDS", 512)
+    monkeypatch.setattr(twister_plan, "FEWEST_WORDS", 512)
 
 
 def draw(session, generator, name, size, parameters=(), given=None, chance=1.0):
