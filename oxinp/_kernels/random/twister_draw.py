@@ -118,6 +118,15 @@ def _masked(type_: Type) -> Callable[..., Attempt]:
     return make
 
 
+def _lemire(type_: Type) -> Callable[..., Attempt]:
+    def make(k: Builder, words: list[Value], parameters: Any) -> Attempt:
+        count, threshold, offset = parameters
+        low, high = k.unpack(k.mul_wide(words[0], count))
+        return Attempt(low >= threshold, lambda: [(high if type_ is u32 else k.cast(high, u64)) + offset])
+
+    return make
+
+
 FORMATS = {
     each.name: each
     for each in (
@@ -126,6 +135,8 @@ FORMATS = {
         Format("halves", u32, 1, _always(lambda k, word: word)),  # noqa: ARG005 - one signature
         Format("words", u64, 2, _always(lambda k, high, low: k.pack(low, high))),
         Format("polar_f64", f64, 4, _polar, gives=2, per_thread=1),
+        Format("lemire_u32", u32, 1, _lemire(u32), per_thread=3, parameters=(u32, u32, u32)),
+        Format("lemire_u32_as_u64", u64, 1, _lemire(u64), per_thread=3, parameters=(u32, u32, u64)),
         Format("masked_u32", u32, 1, _masked(u32), per_thread=3, parameters=(u32, u32, u32)),
         Format("masked_u64", u64, 1, _masked(u64), per_thread=3, parameters=(u32, u32, u64)),
     )
