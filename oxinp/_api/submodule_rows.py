@@ -124,6 +124,11 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.RandomState", HOST),
         _row("random.default_rng", HOST),
         _row("random.shuffle", HOST, mutates=(0, "x")),
+        *_native("random", "rand randint randn random random_sample ranf sample standard_normal uniform"),
+        *[
+            _row(f"random.{name}", COMPOSED)
+            for name in ["exponential", "gumbel", "laplace", "logistic", "lognormal", "normal", "pareto", "power", "rayleigh", "standard_exponential", "triangular", "weibull"]
+        ],
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),

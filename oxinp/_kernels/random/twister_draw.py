@@ -21,9 +21,9 @@ from oxinp._kernels.random.fill import uniform_f32, uniform_f64
 from oxinp._kernels.random.twister import N
 from oxinp._kernels.random.twister_jump import BLOCK, Twister
 from oxinp._ptx import Builder, Kernel
-from oxinp._ptx import math as device_math
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.math.power import log2_parts
 from oxinp._ptx.types import f32, f64, i64, pred, u32, u64
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 WARP = 32
 NUM_WARPS = BLOCK // WARP
+LN2, LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
 RESULT_WORDS = 4  # words taken, number of the first word that is left, a normal that is left over, whether there is one
 
 
@@ -97,13 +98,20 @@ def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
     return lambda k, words, _: Attempt(None, lambda: [make(k, *words)])
 
 
+def _log(k: Builder, x: Value) -> Value:
+    """The logarithm of a number between 0 and 1, rounded as good as always correctly, as the C library's is."""
+    high, low = log2_parts(k, x)
+    product = high * LN2
+    return product + (k.fma(high, LN2, -product) + k.fma(high, LN2_LOW, low * LN2))
+
+
 def _polar(k: Builder, words: list[Value], _: Any) -> Attempt:
     """Marsaglia's polar method; the second result is the one that NumPy keeps for the next call."""
     x, y = (_double(k, *words[i : i + 2]) * 2.0 - 1.0 for i in (0, 2))
     square = x * x + y * y
 
     def values() -> list[Value]:
-        factor = k.sqrt((device_math.log(k, square) * -2.0) / square)
+        factor = k.sqrt((_log(k, square) * -2.0) / square)
         return [factor * y, factor * x]
 
     return Attempt((square < 1.0) & (square != 0.0), values)
