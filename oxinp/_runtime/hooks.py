@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "addresses",
+    "after_waiting",
     "before_leaving",
+    "before_leaving_stream",
     "before_out_of_memory",
     "before_synchronize",
     "in_forked_child",
@@ -53,6 +55,17 @@ while_starting: list[Callable[[], object]] = []
 
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""
+
+after_waiting: list[Callable[[], object]] = []
+"""Called after a backend has waited for the device: what kernels have reported is raised here.
+
+What the host was to be given has arrived by then.
+"""
+
+before_leaving_stream: list[Callable[[], object]] = []
+"""Called before the calling thread's work goes to another stream, or something is queued behind what it has asked for:
+what is pending on its device is launched here.
+"""
 
 before_out_of_memory: list[Callable[[], object]] = []
 """Called before a failed allocation is given up: pending work that holds on to memory is launched here.
