@@ -92,6 +92,10 @@ def _native(chapter: str, names: str) -> list[CoverageRow]:
     return [_row(f"{chapter}.{name}", NATIVE) for name in names.split()]
 
 
+def _composed(chapter: str, names: str) -> list[CoverageRow]:
+    return [_row(f"{chapter}.{name}", COMPOSED) for name in names.split()]
+
+
 _MULTI_UFUNCS = (
     *("assoc_legendre_p", "assoc_legendre_p_all", "legendre_p", "legendre_p_all", "sph_harm_y", "sph_harm_y_all"),
     *("sph_legendre_p", "sph_legendre_p_all"),
@@ -137,6 +141,9 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.RandomState", HOST),
         _row("random.default_rng", HOST),
         _row("random.shuffle", HOST, mutates=(0, "x")),
+        *_native("random", "rand randint randn random random_sample ranf sample standard_normal uniform"),
+        *_composed("random", "exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
+        *_composed("random", "standard_exponential triangular weibull"),
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
