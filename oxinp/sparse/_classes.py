@@ -300,6 +300,7 @@ def _body(theirs: Any, format_: str) -> dict[str, Any]:
         body["todense"] = _todense
     body.update(asformat=_asformat, get=Sparse.get)
     body["__hash__"] = None
+    del body["__len__"], body["__bool__"]  # which ask for the shape alone
     return body
 
 

@@ -83,11 +83,8 @@ def _module(name: str) -> Any:
         return executed(name)
     package, _, below = name.partition(".")
     path = below if package == "numpy" else name
-    if not path:
-        return importlib.import_module("oxinp")
-    if path in SUBMODULES:
-        made = importlib.import_module(f"oxinp.{path}")
-        return _Bound(name, made) if package == "scipy" else made
+    if not path or path in SUBMODULES:
+        return _Bound(name, importlib.import_module(f"oxinp.{path}".rstrip(".")))
     return _Bound(name, importlib.import_module(name))
 
 
@@ -172,12 +169,19 @@ def _csr_hstack(
         out_data[...] = taken(data, order)
 
 
+def _asarray(value: Any, dtype: Any = None, **options: Any) -> Any:
+    """As `numpy.asarray`; lists of sparse objects are NumPy's arrays of objects, which nobody computes with."""
+    asarray: Any = np.asarray if dtype in ("object", object) else dispatch.functions[np.asarray]
+    return asarray(value, dtype, **options)
+
+
 _REPLACED: dict[str, Any] = {
+    "numpy.asarray": _asarray,
     "scipy.linalg.get_blas_funcs": get_blas_funcs,
     "scipy.sparse._sparsetools.csr_hstack": _csr_hstack,
 }
 
-def composed(name: str, module: str) -> None:
+def composed(name: str, module: str, compute: Callable[..., Any] | None = None) -> None:
     """Register SciPy's own code of a function, over our arrays; small problems stay SciPy's.
 
     Parameters
@@ -186,6 +190,8 @@ def composed(name: str, module: str) -> None:
         Dotted, of a function of SciPy's.
     module : str
         One of `MODULES`, which defines it.
+    compute : callable, optional
+        Does the same faster, where there is no ``callback``.
     """
     theirs, last = find_theirs(name), name.rpartition(".")[2]
 
@@ -193,6 +199,8 @@ def composed(name: str, module: str) -> None:
         values = (*args, *kwargs.values())
         if is_small(*values) and not any(map(_is_active, values)):
             return placed_on_host(theirs, args, kwargs)
+        if compute is not None and kwargs.get("callback") is None:
+            return compute(*args, **{key: value for key, value in kwargs.items() if not key.startswith("callback")})
         return getattr(executed(module), last)(*args, **kwargs)
 
     function.__wrapped__ = theirs  # type: ignore[attr-defined] # whose signature it has

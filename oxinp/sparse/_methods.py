@@ -286,6 +286,13 @@ def as_type(self: Sparse, dtype: Any, casting: str = "unsafe", copy: bool = True
     return _with_data(self, astype(self._parts["data"], wanted, casting=casting))
 
 
+def conjugated(self: Sparse, copy: bool = True) -> Any:
+    """``self.conj()``."""
+    if self.dtype.kind != "c":
+        return copied(self) if copy else self
+    return _with_data(self, OBJECTS["conjugate"](self._parts["data"]))
+
+
 def copied(self: Sparse) -> Any:
     """``self.copy()``."""
     return _with_data(self, copy(self._parts["data"]))
@@ -490,7 +497,10 @@ METHODS: dict[str, MethodRow] = {
     "T": MethodRow(transpose, WITH_COO),
     "astype": MethodRow(as_type, WITH_DATA),
     "copy": MethodRow(copied, WITH_DATA),
+    "conj": MethodRow(conjugated, WITH_DATA),
+    "conjugate": MethodRow(conjugated, WITH_DATA),
     "diagonal": MethodRow(diagonal),
+    "trace": MethodRow(lambda self, offset=0: diagonal(self, offset).sum()),
     "sum": MethodRow(total),
     "count_nonzero": MethodRow(count_nonzero, WITH_COO, writes=True),
     "sum_duplicates": MethodRow(add_duplicates, WITH_COO, writes=True),

@@ -6,6 +6,7 @@ import scipy.sparse.linalg
 
 from oxinp._core.array import dispatch
 from oxinp.sparse._executed import composed, executed
+from oxinp.sparse.linalg import _krylov
 
 _INTERFACE = executed("scipy.sparse.linalg._interface")
 LinearOperator = _INTERFACE.LinearOperator
@@ -28,8 +29,9 @@ _COMPOSED = {
     "_matfuncs": "expm inv matrix_power",
     "_eigen.lobpcg.lobpcg": "lobpcg",
 }
+_FASTER = {name: getattr(_krylov, name) for name in _krylov.__all__}
 for _module, _names in _COMPOSED.items():
     for _name in _names.split():
-        composed(f"scipy.sparse.linalg.{_name}", f"scipy.sparse.linalg.{_module}")
+        composed(f"scipy.sparse.linalg.{_name}", f"scipy.sparse.linalg.{_module}", _FASTER.get(_name))
 
 __all__ = ["LinearOperator"]
