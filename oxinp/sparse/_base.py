@@ -113,7 +113,7 @@ class Sparse(metaclass=SparseType):
         else:
             object.__setattr__(self, name, value)
 
-    # -- what SciPy's own code asks of its objects, beside public names --------------------------------------------------
+    # -- what SciPy's own code asks of its objects beside public names ------------------------------------------------
 
     @property
     def _shape_as_2d(self) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ class Sparse(metaclass=SparseType):
         return (1, shape[-1]) if len(shape) == 1 else shape
 
     def __len__(self) -> int:
-        return len(self._theirs(self.shape))
+        return len(self._theirs(self.shape) if self._held is None else self._held)
 
     def __bool__(self) -> bool:
         return bool(self.nnz) if self.shape == (1, 1) else bool(self._theirs(self.shape))

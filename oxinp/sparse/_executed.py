@@ -66,9 +66,7 @@ def executed(name: str) -> ModuleType:
     return made
 
 
-def _import(
-    name: str, globals_: Any = None, locals_: Any = None, fromlist: Any = (), level: int = 0
-) -> Any:
+def _import(name: str, globals_: Any = None, locals_: Any = None, fromlist: Any = (), level: int = 0) -> Any:
     """Import as Python does, what is ours in the place of NumPy's and SciPy's."""
     if level:
         name = importlib.util.resolve_name("." * level + name, (globals_ or {})["__package__"])
@@ -125,12 +123,16 @@ def _scal(a: Any, x: Any) -> Any:
     return x
 
 
+def _ours(theirs: Any) -> Callable[..., Any]:
+    return lambda *vectors: dispatch.functions[theirs](*vectors)
+
+
 _BLAS: dict[str, Callable[..., Any]] = {
     "axpy": _axpy,
     "scal": _scal,
-    "dot": lambda x, y: dispatch.functions[np.dot](x, y),
-    "dotc": lambda x, y: dispatch.functions[np.vdot](x, y),
-    "nrm2": lambda x: dispatch.functions[np.linalg.norm](x),
+    "dot": _ours(np.dot),
+    "dotc": _ours(np.vdot),
+    "nrm2": _ours(np.linalg.norm),
 }
 
 
@@ -147,9 +149,7 @@ def get_blas_funcs(names: Any, arrays: Any = (), dtype: Any = None, **options: A
 # -- compiled loops of SciPy's that write to arrays --------------------------------------------------------------------
 
 
-def _csr_hstack(
-    count: int, num_rows: int, widths: Any, indptrs: Any, indices: Any, data: Any, *outputs: Any
-) -> None:
+def _csr_hstack(count: int, num_rows: int, widths: Any, indptrs: Any, indices: Any, data: Any, *outputs: Any) -> None:
     """Put matrices in CSR side by side; their arrays, one after the other, and the result's."""
     rows, columns, counts, shift, start = [], [], [], 0, 0
     for i in range(count):
@@ -180,6 +180,7 @@ _REPLACED: dict[str, Any] = {
     "scipy.linalg.get_blas_funcs": get_blas_funcs,
     "scipy.sparse._sparsetools.csr_hstack": _csr_hstack,
 }
+
 
 def composed(name: str, module: str, compute: Callable[..., Any] | None = None) -> None:
     """Register SciPy's own code of a function, over our arrays; small problems stay SciPy's.

@@ -156,7 +156,8 @@ def bicgstab(
     outcome, tiny = Outcome(), np.finfo(x.dtype).eps ** 2
     r = _residual(system, x)
     shadow = copy(r)
-    p = v = rho_before = alpha = omega = None
+    p: Any = None
+    v = rho_before = alpha = omega = p
 
     def step(iteration: int) -> tuple[Any, ...]:
         nonlocal x, r, p, v, rho_before, alpha, omega
@@ -201,7 +202,8 @@ def cgs(
     outcome, tiny = Outcome(), np.finfo(x.dtype).eps ** 2
     r = _residual(system, x)
     shadow = copy(r)
-    p = q = rho_before = None
+    p: Any = None
+    q = rho_before = p
 
     def step(iteration: int) -> tuple[Any, ...]:
         nonlocal x, r, p, q, rho_before
