@@ -247,7 +247,7 @@ def _of_coordinates(cls: Any, data: Any, indices: list[Any], shape: Any, copy_wa
     if shape is None:
         shape = tuple(int(reduce(MAX, each)) + 1 for each in indices)
     shape = tuple(map(int, shape))
-    kept = _rows.index_dtype(*shape)
+    kept = _index_dtype(cls, indices, shape)
     wanted = [copy(each) if copy_wanted else each for each in (data, *indices)]
     coords = tuple(astype(each, kept, copy_wanted=False) for each in wanted[1:])
     kind = "array" if issubclass(cls, sparray) else "matrix"
@@ -263,7 +263,7 @@ def _of_compressed(cls: Any, data: Any, indices: list[Any], shape: Any, copy_wan
     shape = tuple(map(int, shape))
     if len(shape) != 2 or indptr.size != shape[0 if cls.format == "csr" else 1] + 1 or minor.size != data.size:
         raise Unsupported("lengths that SciPy refuses")
-    kept = _rows.index_dtype(*shape, data.size)
+    kept = _index_dtype(cls, indices, shape)
     parts = {
         "data": data,
         "indices": astype(minor, kept, copy_wanted=False),
@@ -274,6 +274,14 @@ def _of_compressed(cls: Any, data: Any, indices: list[Any], shape: Any, copy_wan
     made = build(cls.__name__, parts, shape)
     _survey(made)
     return made
+
+
+def _index_dtype(cls: Any, indices: list[Any], shape: tuple[int, ...]) -> np.dtype[Any]:
+    """Return the dtype that indices are kept in: arrays keep a wide one, matrices what their extents ask for."""
+    needed = _rows.index_dtype(*shape, max(each.size for each in indices))
+    if not issubclass(cls, sparray) or all(np.can_cast(each.dtype, np.int32) for each in indices):
+        return needed
+    return np.dtype(np.int64)
 
 
 BUILDERS["new"] = new

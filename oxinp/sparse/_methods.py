@@ -438,7 +438,7 @@ def count_nonzero(self: Sparse, axis: Any = None) -> Any:
     if axis is not None:
         raise Unsupported("counts along an axis")
     add_duplicates(self)
-    return int(reduce(SUM, self._parts["data"] != 0))
+    return np.int64(reduce(SUM, self._parts["data"] != 0))
 
 
 # -- elements ----------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ import scipy.sparse
 import oxinp
 from oxinp import sparse
 from tests.comparator import assert_same
-from tests.sparse.matrices import KINDS
+from tests.sparse.matrices import kinds
 
+KINDS = kinds(80)
 pytestmark = pytest.mark.usefixtures("on_device")
 
 
@@ -23,10 +24,15 @@ def ours(matrix):
     return made(tuple(arrays), shape=matrix.shape)
 
 
+def fallen(stats):
+    """Return what has fallen back, but for arrays that a test has compared."""
+    return {name: count for name, count in stats().fallbacks.items() if name != "__array__"}
+
+
 def check(result, expected, stats, *, fallbacks=False):
     """Compare values, dtype, format, number of elements."""
     if not fallbacks:
-        assert not stats().fallbacks
+        assert not fallen(stats)
     if scipy.sparse.issparse(expected):
         assert (result.format, result.dtype, result.shape) == (expected.format, expected.dtype, expected.shape)
         assert result.nnz == expected.nnz
@@ -66,7 +72,7 @@ def test_kinds(kind, name, stats):
     matrix = KINDS[kind]
     second = other(matrix)
     if "product" in name or "of columns" in name:  # the emulator is slow on many products
-        matrix, second = matrix[:60], second[:60]
+        matrix, second = matrix[-12:], second[-12:]
     x = np.arange(matrix.shape[1]) % 5 - 1.0
     result = PRODUCTS[name](ours(matrix), ours(second), oxinp.array(x))
     check(result, PRODUCTS[name](matrix, second, x), stats)
@@ -88,8 +94,8 @@ UNARY = {
     "dense": lambda a: a.toarray(),
     "dense in columns": lambda a: a.tocsc().toarray(order="F"),
     "diagonal": lambda a: a.diagonal(2),
-    "rows": lambda a: a[7:90],
-    "columns": lambda a: a.tocsc()[:, 7:90],
+    "rows": lambda a: a[7:60],
+    "columns": lambda a: a.tocsc()[:, 7:60],
     "some rows": lambda a: a[np.array([3, 3, -1, 0])],
     "masked rows": lambda a: a[np.arange(a.shape[0]) % 3 == 0],
     "sums": lambda a: (a.sum(), a.sum(axis=0), a.sum(axis=1)),
@@ -105,7 +111,7 @@ def test_methods(name, stats):
     matrix = KINDS["power-law"]
     result, expected = UNARY[name](ours(matrix)), UNARY[name](matrix)
     if isinstance(expected, scipy.sparse.sparray) and expected.dtype.kind == "f" and name in ("sin", "maximum"):
-        assert not stats().fallbacks
+        assert not fallen(stats)
         assert np.allclose(result.get().toarray(), expected.toarray(), rtol=1e-15)
     elif name == "squared difference":  # a matrix without elements is SciPy's work
         check(result, expected, stats, fallbacks=True)
@@ -115,19 +121,21 @@ def test_methods(name, stats):
 
 @pytest.mark.parametrize("format_", ["csr", "csc"])
 def test_duplicates_are_added_in_their_order(format_, stats):
-    rng = np.random.default_rng(0)
-    row, column = rng.integers(0, 40, 3000), rng.integers(0, 30, 3000)
-    data = rng.normal(size=3000)
-    expected = scipy.sparse.coo_array((data, (row, column)), shape=(40, 30)).asformat(format_)
-    made = sparse.coo_array((oxinp.array(data), (oxinp.array(row), oxinp.array(column))), shape=(40, 30))
+    rng = np.random.default_rng(0)  # rows are so short that SciPy's sort is stable, too
+    shape = (400, 3) if format_ == "csr" else (3, 400)
+    row, column = (rng.integers(0, extent, 2000) for extent in shape)
+    data = rng.normal(size=2000)
+    expected = scipy.sparse.coo_array((data, (row, column)), shape=shape).asformat(format_)
+    made = sparse.coo_array((oxinp.array(data), (oxinp.array(row), oxinp.array(column))), shape=shape)
     result = made.asformat(format_)
     assert result.has_canonical_format
+    assert result.indices.dtype == result.indptr.dtype == expected.indices.dtype
     assert_same(result.indptr, expected.indptr)
     assert_same(result.indices, expected.indices)
     assert_same(result.data, expected.data)
     made.sum_duplicates()
     assert made.nnz == expected.nnz
-    assert not stats().fallbacks
+    assert not fallen(stats)
 
 
 def test_compressed_arrays_out_of_order(stats):
@@ -148,7 +156,7 @@ def test_compressed_arrays_out_of_order(stats):
     assert made.nnz == 4
     made.eliminate_zeros()
     assert made.nnz == 3
-    assert not stats().fallbacks
+    assert not fallen(stats)
 
 
 def test_products_beyond_the_largest_table(monkeypatch, stats):
@@ -194,28 +202,29 @@ def test_bad_indices_reach_no_kernel(name):
 def test_errors_are_scipys(code):
     matrix = KINDS["random"]
     with pytest.raises((ValueError, IndexError, NotImplementedError)) as theirs:
-        eval(code, {"A": matrix, "x": np.ones(300)})  # noqa: S307 - our own code
+        eval(code, {"A": matrix, "x": np.ones(80)})  # noqa: S307 - our own code
     with pytest.raises(theirs.type):
-        eval(code, {"A": ours(matrix), "x": oxinp.ones(300)})  # noqa: S307
+        eval(code, {"A": ours(matrix), "x": oxinp.ones(80)})  # noqa: S307
 
 
 def test_what_is_kept_follows_writes(stats):
     """Conversions are kept with a matrix, and made again once a part of it is written to."""
     matrix = KINDS["random"].copy()
-    made, x = ours(matrix), np.arange(300.0)
+    made, x = ours(matrix), np.arange(80.0)
     for change in (lambda m: operator.setitem(m.data, slice(3, 9), 5), lambda m: operator.imul(m.data, 2)):
         assert_same(made.T @ oxinp.array(x), matrix.T @ x)
         change(made)
         change(matrix)
         assert_same(made.T @ oxinp.array(x), matrix.T @ x)
-    assert not stats().fallbacks
+    assert not fallen(stats)
 
 
 def test_fallbacks_are_counted_and_written_back(stats):
     matrix = KINDS["random"].copy()
     made = ours(matrix)
-    made[3, 4] = matrix[3, 4] = 9
-    made.setdiag(2.0)
-    matrix.setdiag(2.0)
+    row, column = (int(index[0]) for index in matrix.nonzero())
+    made[row, column] = matrix[row, column] = 9
+    for each in (made, matrix):
+        each.setdiag(2.0)
     check(made, matrix, stats, fallbacks=True)
     assert stats().fallbacks["scipy.sparse.csr_array.setdiag"] == 1

@@ -57,7 +57,9 @@ def test_matvec_in_other_types(session, dtypes, index, kernel):
     matrix = KINDS["power-law"]
     x = np.arange(matrix.shape[1]).astype(dtypes[1])
     plan = kernel(matrix.shape[0], matrix.nnz, types_of(*dtypes, index=index))
-    result = run_matvec(session, plan, parts(matrix, index.dtype, dtypes[0]), x, matrix.shape[0], np.result_type(*dtypes))
+    result = run_matvec(
+        session, plan, parts(matrix, index.dtype, dtypes[0]), x, matrix.shape[0], np.result_type(*dtypes)
+    )
     assert_same(result, matrix.astype(dtypes[0]) @ x)
 
 
