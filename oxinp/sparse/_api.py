@@ -46,8 +46,8 @@ for _format in _FORMATS:
 # THE FUNCTIONS that are SciPy's own code over our arrays, by the module that defines them.
 _COMPOSED = {
     "_construct": (
-        "eye eye_array identity diags diags_array spdiags kron kronsum hstack vstack bmat block_array block_diag random "
-        "random_array rand expand_dims permute_dims swapaxes"
+        "eye eye_array identity diags diags_array spdiags kron kronsum hstack vstack bmat block_array block_diag "
+        "random random_array rand expand_dims permute_dims swapaxes"
     ),
     "_extract": "find tril triu",
 }

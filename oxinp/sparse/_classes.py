@@ -132,7 +132,9 @@ def _has_format(name: str) -> property:
     """Return the property that says whether indices are sorted, or canonical, of compressed formats."""
 
     def read(self: Any) -> bool:
-        if not self._flags.get("canonical") and not is_small(self):
+        if self._flags.get("canonical"):
+            return True
+        if not is_small(self):
             try:
                 return bool(getattr(_survey(self), f"is_{name}"))
             except Unsupported:

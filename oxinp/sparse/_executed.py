@@ -124,7 +124,10 @@ def _scal(a: Any, x: Any) -> Any:
 
 
 def _ours(theirs: Any) -> Callable[..., Any]:
-    return lambda *vectors: dispatch.functions[theirs](*vectors)
+    def function(*vectors: Any) -> Any:
+        return dispatch.functions[theirs](*vectors)
+
+    return function
 
 
 _BLAS: dict[str, Callable[..., Any]] = {
