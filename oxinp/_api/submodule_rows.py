@@ -48,6 +48,14 @@ def _of(package: str, **paths: str) -> list[Submodule]:
 
 _SPARSE_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 _SPARSE_CLASSES = [f"{name}_{kind}" for name in _SPARSE_FORMATS for kind in ("array", "matrix")]
+_SPARSE_COMPOSED = (
+    "block_array block_diag bmat diags diags_array expand_dims eye eye_array find hstack identity kron kronsum "
+    "permute_dims rand random random_array spdiags swapaxes tril triu vstack"
+)
+_SOLVERS = (
+    "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
+    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
+)
 _SPARSE = ("sparse", "sparse.csgraph", "sparse.linalg")
 
 SUBMODULES: dict[str, Submodule] = {
@@ -167,7 +175,6 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),
         _row("scipy.interpolate.make_lsq_spline", HOST, mutates=(KEPT,)),
         _row("scipy.interpolate.make_smoothing_spline", HOST, mutates=(KEPT,)),
-        _row("scipy.sparse.linalg.aslinearoperator", HOST, mutates=(KEPT,)),
         # Functions all the same, which are instances of a class.
         *[_row(f"scipy.special.{name}", HOST, since="1.15") for name in _MULTI_UFUNCS],
         # They touch no array.
@@ -193,6 +200,8 @@ ROWS: dict[str, CoverageRow] = {
         *_native("scipy.sparse", " ".join(_SPARSE_CLASSES)),
         *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
         *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
+        *_composed("scipy.sparse", _SPARSE_COMPOSED),
+        *_composed("scipy.sparse.linalg", _SOLVERS),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),
