@@ -155,7 +155,7 @@ ROWS: tuple[CoverageRow, ...] = (
         "sorting and searching",
         native="argmax argmin argsort count_nonzero flatnonzero lexsort nanargmax nanargmin nonzero searchsorted sort "
         "where",
-        host="argpartition partition sort_complex",
+        composed="argpartition partition sort_complex",
     ),
     *_rows(
         "statistics",
@@ -165,7 +165,7 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     CoverageRow("median", "statistics", COMPOSED, _OVERWRITE),
     *[
-        CoverageRow(name, "statistics", HOST, _OVERWRITE)
+        CoverageRow(name, "statistics", COMPOSED, _OVERWRITE)
         for name in ("nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
     ],
     *_rows(
