@@ -24,11 +24,16 @@ _MAKE_ARRAYS = (
 )
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
-    "allclose angle append array_equal array_equiv average block corrcoef cov cross diff fix gradient iscomplex "
-    "isclose isneginf isposinf isreal nan_to_num pad polyval real_if_close roll sinc sort_complex trapezoid tril triu unwrap"
+    "allclose angle append apply_over_axes argwhere array_equal array_equiv average block corrcoef cov cross delete "
+    "diag_indices_from diff fix gradient histogram2d histogramdd i0 insert iscomplex isclose isneginf isposinf isreal "
+    "nan_to_num pad piecewise polyadd polyder polyint polysub polyval put_along_axis real_if_close roll setxor1d sinc "
+    "sort_complex take_along_axis trapezoid tril tril_indices_from trim_zeros triu triu_indices_from unwrap"
 )
 # ... and that of these may be larger.
-_GROWING = "cumulative_prod cumulative_sum fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
+_GROWING = (
+    "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
+    "kaiser kron logspace mask_indices meshgrid outer resize tensordot tile tri tril_indices triu_indices vander"
+)
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
 _replaced: dict[tuple[str, str], Any] = {}  # by a module's name and a function's
