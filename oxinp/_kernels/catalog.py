@@ -17,19 +17,25 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.gemm import catalog as gemm
-from oxinp._kernels.index import gather
+from oxinp._kernels.index import gather, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
+from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
+from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
-from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
-from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
+from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -51,9 +57,11 @@ from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
 from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
+from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.math import exponential
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
@@ -365,17 +373,48 @@ def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
     return list(dict.fromkeys(each.spec for each in passes))
 
 
+def _loops(nbytes: int) -> list[LoopsSpec]:
+    """Return loops around an index: none, rows, and a bit of everything."""
+    widest = MAX_VECTOR_NBYTES // nbytes
+    shapes = ((0, 0, 1), (0, 1, widest), (1, 0, 1), (2, 2, 1))
+    return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
+
+
 def gather_specs() -> list[TakeSpec | SelectSpec]:
-    """Return Specs of elements by index, of every type, width and distance."""
+    """Return Specs of elements by index, of every width and distance."""
     takes = [
-        TakeSpec(type_, index_type, vector, bits)
-        for type_ in (*TYPES, *OTHER_TYPES)
-        for index_type in (i64, u8)
-        for vector in (1, gather.MAX_VECTOR_NBYTES // type_.nbytes)
-        for bits in (32, 64)
+        TakeSpec(type_, index_type, loops, is_checked)
+        for type_ in map(carrier, (u8, i16, f32, f64, c128))
+        for loops in _loops(type_.nbytes)
+        for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
     selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
     return list(dict.fromkeys([*takes, *selects]))
+
+
+def scatter_specs() -> list[CheckSpec | WriteSpec]:
+    """Return Specs of writes by index."""
+    checks = [
+        CheckSpec(index_type, claim, enters, is_checked, bits)
+        for index_type in (i64, i32)
+        for claim, enters in ((u32, False), (u32, True), (u64, True))
+        for is_checked in (False, True)
+        for bits in (32, 64)
+    ]
+    writes = [
+        WriteSpec(type_, i64, loops, is_scalar, claim, is_checked, "")
+        for type_ in map(carrier, (u8, i16, f32, f64, c128))
+        for loops in _loops(type_.nbytes)
+        for is_scalar, claim, is_checked in ((False, u32, True), (True, None, True), (False, None, False))
+        if not (is_scalar and type_.nbytes > u64.nbytes)
+    ]
+    updates = [
+        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator)
+        for operator, types in ATOMIC_TYPES.items()
+        for type_ in types
+        for is_scalar in (False, True)
+    ]
+    return [*checks, *writes, *updates]
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
@@ -402,7 +441,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
+def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -412,13 +451,20 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
-    segments = [
-        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
+    tiles = [
+        TilesSpec(generator, is_shifted, BLOCK * items, BLOCK)
+        for generator in GENERATORS
+        for is_shifted in shifts
+        for items in (ITEMS, ITEMS_OF_FEW)
+    ]
+    finds = [
+        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
+        for items in (ITEMS, ITEMS_OF_FEW)
     ]
+    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -426,7 +472,7 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -449,6 +495,8 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     TakeSpec: gather,
     SelectSpec: gather,
+    CheckSpec: scatter,
+    WriteSpec: scatter,
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -458,10 +506,12 @@ FAMILIES: dict[type, Any] = {
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
-    SegmentsSpec: random_segments,
+    FindSpec: random_find,
+    PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
+    **sparse.FAMILIES,
 }
 
 
@@ -473,10 +523,12 @@ def specs() -> list[Any]:
         *rowwise_specs(),
         *scan_specs(),
         *gather_specs(),
+        *scatter_specs(),
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),
         *gemm.specs(DEVICE, AMPERE),
+        *sparse.specs(),
     ]
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "addresses",
+    "after_waiting",
     "before_leaving",
     "before_out_of_memory",
     "before_synchronize",
@@ -53,6 +54,12 @@ while_starting: list[Callable[[], object]] = []
 
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""
+
+after_waiting: list[Callable[[], object]] = []
+"""Called after a backend has waited for the device: what kernels have reported is raised here.
+
+What the host was to be given has arrived by then.
+"""
 
 before_out_of_memory: list[Callable[[], object]] = []
 """Called before a failed allocation is given up: pending work that holds on to memory is launched here.

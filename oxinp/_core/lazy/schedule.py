@@ -148,10 +148,13 @@ def _compute(storage: Storage, value: Value) -> Value:
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
-        if program is None or program.version != config.version:
-            program = chains.find(graph)
         if REPORTS:
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+        if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+            storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
+            return done
+        if program is None or program.version != config.version:
+            program = chains.find(graph)
         if program.arrays_only:  # `Executable.run`, spelled out
             buffer = program.allocate(program.nbytes)
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -295,6 +298,8 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
         graph, leaves, _ = value
         if not graph.nodes:
             graph = chains.copying(graph.layout, graph.dtype)
+        if graph.program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+            return leaf(graph.layout), buffer
         program = chains.find(graph)
         return program.leaf, program.run(leaves)
 
@@ -337,19 +342,44 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
                 else:
                     graph, copied = evaluate(value)
                     leaves = (copied,)
-            program = graph.programs.get(layout.form)
-            if program is None or program.version != config.version:
-                program = chains.find(graph, target=layout)
             if REPORTS:
                 note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-            if program.arrays_only:  # `program.run_into`, spelled out
-                program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
-            else:
-                program.run_into(buffer.ptr + layout.offset, leaves)
-            storage.host = None
-            storage.stale = None
+            chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+            _note_written(storage)
             if direct and reads_target and source is not None and source is not storage:
                 _read_back(source, storage, layout)
+        finally:
+            at_work.storage = outer
+
+
+def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
+    """Have an operation write into part of a storage on the device, from operands that do not lie there.
+
+    Parameters
+    ----------
+    storage : Storage
+        As of `write`.
+    layout : Layout
+        Of what the operation takes for its only result.
+    bound, leaves
+        The operation, and what it is applied to.
+    depth : int
+        For `RECORDERS`.
+    """
+    with LOCK:
+        if room < 0:
+            make_room(storage, depth)
+        outer, at_work.storage = at_work.storage, storage
+        try:
+            assert storage.value is not None
+            (buffer,) = storage.value[1]
+            executable = bound.executable()
+            flush_readers(storage.value)
+            if REPORTS:
+                note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+            executable.run_into(buffer.ptr + layout.offset, leaves)
+            storage.host = None
+            storage.stale = None
         finally:
             at_work.storage = outer
 
@@ -382,11 +412,19 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     executable.run_into(buffer.ptr + layout.offset, leaves)
-    storage.host = None
-    storage.stale = None
+    _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
+
+
+def _note_written(storage: Storage) -> None:
+    """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
+    assert storage.value is not None
+    graph, leaves, mask = storage.value
+    storage.value = (graph, leaves, mask)
+    storage.host = None
+    storage.stale = None
 
 
 def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
@@ -440,9 +478,8 @@ def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | 
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
     with LOCK:
-        for reference in PENDING[:]:
-            storage = reference()
-            if storage is not None and storage is not keep:
+        for storage in _pending():
+            if storage is not keep:
                 value = storage.value
                 if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                     materialise(storage)
@@ -505,7 +542,10 @@ def prune(storage: Storage, depth: int) -> None:
 
 
 def _pending() -> list[Storage]:
+    """What is pending; what is gone or has been computed goes from the list."""
     count = len(PENDING)
+    if not count:
+        return []
     return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
 
 
