@@ -342,9 +342,9 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
                 else:
                     graph, copied = evaluate(value)
                     leaves = (copied,)
-            if REPORTS:
-                note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
             chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+            if REPORTS:  # now, for what was missing has all of this done again
+                note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
             _note_written(storage)
             if direct and reads_target and source is not None and source is not storage:
                 _read_back(source, storage, layout)
