@@ -16,7 +16,7 @@ import numpy as np
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import FIRST_LOCK, FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block
@@ -100,6 +100,7 @@ class EmulatorBackend:
     """
 
     name = "emulator"
+    lock: Any = FIRST_LOCK
     stream = 0
     dlpack_device: tuple[int, int] | None = None
 

@@ -14,6 +14,7 @@ __all__ = [
     "addresses",
     "after_waiting",
     "before_leaving",
+    "before_leaving_stream",
     "before_out_of_memory",
     "before_synchronize",
     "in_forked_child",
@@ -59,6 +60,11 @@ after_waiting: list[Callable[[], object]] = []
 """Called after a backend has waited for the device: what kernels have reported is raised here.
 
 What the host was to be given has arrived by then.
+"""
+
+before_leaving_stream: list[Callable[[], object]] = []
+"""Called before the calling thread's work goes to another stream, or something is queued behind what it has asked for:
+what is pending on its device is launched here.
 """
 
 before_out_of_memory: list[Callable[[], object]] = []

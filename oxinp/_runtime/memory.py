@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx.frozen import Frozen
 
@@ -87,6 +87,11 @@ class Buffer:
     ptr: int
     nbytes: int
     _block: Block
+
+    @property
+    def backend(self) -> Any:
+        """The backend that its pool belongs to; None where nobody has to ask, for there is one."""
+        return self._block.pool.owner
 
     @property
     def buffer(self) -> Buffer:

@@ -137,10 +137,13 @@ class Graph:
         current.flush()
         if self._executable is None:
             self._executable = graph.instantiate()
-        with timeline.TURN:
-            line = timeline.current(backend)
+        executable, line = self._executable, timeline.current(backend)
+
+        def launch() -> None:
             line.launch(footprint)
-            self._executable.launch(line.handle)
+            executable.launch(line.handle)
+
+        timeline.in_turn(backend, launch)
         stats.launches += self.num_kernels
 
     def write_dot(self, path: str | os.PathLike[str], *, is_verbose: bool = False) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
@@ -180,10 +180,12 @@ class Product:
 
     def _launch(self, a: Handle, b: Handle) -> Any:
         """Have the product computed when its value is needed, or at once."""
-        with LOCK:
-            left, right = _computed(a), _computed(b)
-            (value,) = schedule.defer(self.bound, (left[1][0], right[1][0]), left[2] | right[2])
-        return wrap_result(value)
+        return wrap_result(attempt(self._deferred, a, b))
+
+    def _deferred(self, a: Handle, b: Handle) -> Value:
+        left, right = _computed(a), _computed(b)
+        (value,) = schedule.defer(self.bound, (left[1][0], right[1][0]), left[2] | right[2])
+        return value
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
         if self.operands is None:

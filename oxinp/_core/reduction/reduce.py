@@ -13,7 +13,6 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -28,7 +27,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
@@ -186,8 +185,11 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     }
     if out is None:
         return wrap_host(row.numpy(seen, **arguments))
-    with LOCK:
-        row.numpy(seen, out=writes_host(out), **arguments)
+    held = begin_writing(out)
+    try:
+        row.numpy(seen, out=held, **arguments)
+    finally:
+        end_writing(out._storage)
     return out
 
 
