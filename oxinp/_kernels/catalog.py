@@ -327,7 +327,7 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
 
 def rowwise_specs() -> list[RowwiseSpec]:
     """Return the distinct Specs of row-wise chains."""
-    found = [rowwise.choose(*problem) for problem in _row_problems()]
+    found = [rowwise.choose(*problem, DEVICE) for problem in _row_problems()]
     return list(dict.fromkeys(each[0] for each in found if each is not None))
 
 

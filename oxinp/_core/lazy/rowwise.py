@@ -21,7 +21,7 @@ from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Graph, leaf, new_table, remember
 from oxinp._core.lazy.op import RowWalk
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, contiguous_strides
 from oxinp._core.memory.storage import next_mask
@@ -237,7 +237,8 @@ class _Program:
             for _, kind in self.inputs
         ]
         results = [problem.Output(number, operand(self.rows.over(layout))) for number, layout in outputs]
-        plan = planner.plan(self.rows.shape, self.rows.num_axes, operands, self.items, results, self.rows.walk)
+        shape, num_axes, walk = self.rows
+        plan = planner.plan(shape, num_axes, operands, self.items, results, walk, device().capability)
         if plan is None:
             return None
         kinds = [None if isinstance(kind, Layout) else kind for _, kind in self.inputs]

@@ -355,7 +355,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     assert storage.value is not None
     _, (buffer,), own_mask = storage.value
     graph, leaves, mask = value
-    if not graph.nodes and _write_result(storage, layout, leaves[0], source):
+    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
         return
     reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
     direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
@@ -368,9 +368,9 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         else:
             graph, copied = evaluate(value)
             leaves = (copied,)
-    if REPORTS:
-        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    if REPORTS:  # now, for what was missing has all of this done again
+        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     _note_written(storage)
     if direct and reads_target and source is not None and source is not storage:
         _read_back(source, storage, layout)
@@ -408,8 +408,11 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
         at_work.storage = outer
 
 
-def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
-    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot."""
+def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
+    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
+
+    `seen` is how the result is read: as it is, or as a view of it.
+    """
     if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
         return False
     bound = call.bound
@@ -418,6 +421,7 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     if (
         not bound.op.gives_views
         or len(bound.layouts) != 1
+        or not seen.same(bound.layouts[0])
         or not layout.is_injective
         or not _is_apart(bound, call.leaves, buffer, layout)
         or (source is None and entry.is_held())

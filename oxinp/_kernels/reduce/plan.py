@@ -131,9 +131,11 @@ class Reduction(Planner):
             return Plan(())
         if 0 in shape:
             return self._fill(kept_shape, output, device)
-        passes = self.passes(shape, axes, arrays, output, device)
+        passes = self.choose(shape, axes, arrays, output, device.num_sms)
         first = passes[0]
         nbytes = touched_nbytes(shape, arrays)
+        if nbytes >= MIN_TUNED_NBYTES:
+            first = _measured(first, math.prod(kept_shape), math.prod(shape), device)
         kernel = self.kernel(first.family, first.spec)
         written = touched_nbytes(kept_shape, (output,))
         if len(passes) == 1:
@@ -154,7 +156,7 @@ class Reduction(Planner):
     def passes(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
     ) -> list[ReducePass]:
-        """Return what `choose` does, with the sizes that were measured to be best."""
+        """Return the passes of `plan`: those of `choose`, with the sizes that were measured to be best."""
         first, *rest = self.choose(shape, axes, arrays, output, device.num_sms)
         if touched_nbytes(shape, arrays) >= MIN_TUNED_NBYTES:
             first = _measured(first, math.prod(without(shape, axes)), math.prod(shape), device)

@@ -27,12 +27,15 @@ from oxinp._kernels.rowwise.program import RowReduction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._kernels.choice import Limits
     from oxinp._kernels.plan import Grid
     from oxinp._kernels.problem import Output, ScalarOperand
     from oxinp._kernels.reduce.plan import ReducePass
     from oxinp._kernels.rowwise.program import Item
 
 MAX_ACCESS = 16  # bytes
+CLUSTERS = (2, 4, 8)  # blocks
+MAX_LEFT = 40 << 10  # bytes of shared memory for the accumulators that blocks of a cluster leave for each other
 MAX_HELD_BY_LARGE_BLOCK = 16  # registers for elements where a block of 1024 threads leaves each thread 64
 
 
@@ -67,6 +70,7 @@ def plan(
     items: Sequence[Item],
     results: Sequence[Output],
     walk: Walk,
+    device: Limits,
 ) -> Plan | None:
     """Return the launch that computes a row program; None where no kernel does.
 
@@ -84,8 +88,9 @@ def plan(
         None may overlap an input, unless both are read and written at the same index only.
     walk : Walk
         Group and vector, the same for all reductions.
+    device : Limits
     """
-    found = choose(shape, num_axes, operands, items, results, walk)
+    found = choose(shape, num_axes, operands, items, results, walk, device)
     if found is None:
         return None
     spec, grid, constants = found
@@ -102,6 +107,7 @@ def choose(
     items: Sequence[Item],
     results: Sequence[Output],
     walk: Walk,
+    device: Limits,
 ) -> tuple[RowwiseSpec, Grid, tuple[int, ...]] | None:
     """Return the Spec, the grid and the constants of a row program; None where no kernel computes it."""
     arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
@@ -135,12 +141,27 @@ def choose(
     if program.held_words() * vector * units > (MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK):
         if group > BLOCK:  # there are too few rows to read them on one multiprocessor each
             return None
-        spec = spec.replace(units=0, is_full=False)
+        spec = _in_cluster(spec, num_units, device) or spec.replace(units=0, is_full=False)
     num_rows = kept.size
     counts = (num_rows, num_units, num_rest) if num_rest else (num_rows, num_units)
     constants = (*chain.constants(nest), *counts, *Splitter.constants(kept.shape, chain.index_bits))
     per_block = spec.block // group if group <= WARP else 1
-    return spec, (-(-num_rows // per_block), 1, 1), constants
+    return spec, (-(-num_rows // per_block) * spec.cluster, 1, 1), constants
+
+
+def _in_cluster(spec: RowwiseSpec, num_units: int, device: Limits) -> RowwiseSpec | None:
+    """Return the Spec for rows that a cluster holds in registers; None where none does."""
+    reductions = [item for item in spec.items if isinstance(item, RowReduction)]
+    batch = max([item.batch for item in reductions])
+    if device.cc < (9, 0) or spec.group != BLOCK or spec.rest:
+        return None
+    for cluster in CLUSTERS:
+        units = -(-num_units // (BLOCK * batch * cluster)) * batch
+        left = sum([units // item.batch * item.op.acc.nbytes for item in reductions]) * BLOCK
+        if spec.program.held_words() * spec.vector * units <= MAX_GATHERED and left <= MAX_LEFT:
+            is_full = num_units == units * BLOCK * cluster
+            return spec.replace(units=units, is_full=is_full, cluster=cluster)
+    return None
 
 
 def _classify(x: Operand, nest: Nest, i: int, vector: int) -> OperandSpec:

@@ -12,7 +12,7 @@ from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.program import Program, RowReduction
 from oxinp._ptx.math import exponential
 from oxinp._ptx.types import f32, f64, from_dtype
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import REQUIRE_GPU, Session, machine
 from tests.kernels.operations import max_op
 
 SINGLE = SimpleNamespace(num_sms=1, cc=(8, 0), max_shared_nbytes=48 * 1024, tuned=lambda _: None)
@@ -97,7 +97,7 @@ class Case:
         operands, pointers = self.session.inputs([self.whole(x) for x in self.arrays])
         targets = [Output(n, self.session.operand(self.whole(x))) for n, x in zip(numbers, results, strict=True)]
         assert len({walk[:2] for walk in self.walks}) == 1
-        problem = (self.shape, self.num_axes, operands, self.items, targets, self.walks[0])
+        problem = (self.shape, self.num_axes, operands, self.items, targets, self.walks[0], self.device)
         found = rowwise.choose(*problem)
         if found is None:
             return None
@@ -167,6 +167,26 @@ def test_rows_beyond_registers_are_read_again(session):
     alone.reduction(max_op(np.dtype("f4")), "f4", 0)
     assert alone.walks[0].group == 1024
     assert alone.run(alone.instr(subtract, "f4", 0, 1)) is None
+
+
+HOPPER = SimpleNamespace(num_sms=1, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+
+
+@pytest.mark.skipif(REQUIRE_GPU, reason="the GPU here may have no clusters")
+@pytest.mark.parametrize(
+    ("dtype", "length", "cluster", "is_full"),
+    [("f4", 17_000, 2, False), ("f4", 32_768, 2, True), ("f4", 40_000, 4, False), ("f8", 16_384, 2, True)],
+)
+def test_a_cluster_shares_long_rows(session, dtype, length, cluster, is_full):
+    case = Case(session, [draw((8, length), dtype), np.float64(length), np.float64(0)], device=HOPPER)
+    _, _, result = softmax(case, dtype)
+    spec = case.run(result)
+    assert (spec.group, spec.cluster, spec.is_full) == (256, cluster, is_full)
+    if length < 20_000:
+        middle = case.reduction(mean(from_dtype(np.dtype(dtype)), is_masked=False), dtype, 0, 1)
+        spread = case.reduction(moments(variance), dtype, 0, 2)
+        apart = case.instr(divide, dtype, case.instr(subtract, dtype, 0, middle), spread)
+        assert case.run(apart, spread).cluster == cluster
 
 
 def test_moments_scale_and_shift(session):
