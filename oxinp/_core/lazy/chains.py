@@ -13,7 +13,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.executor import Executable, anywhere, load, parameters_of
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import kinds_of
 from oxinp._core.lazy.placement import device, keyed
@@ -91,8 +91,7 @@ def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executab
         plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
     made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
     made.leaf = leaf(outputs[0][1])
-    if line is not None and made.is_single:
-        structure.plans[key, keyed(plan.launch.kernel)] = made
+    load(plan)
     return made
 
 
@@ -134,15 +133,16 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     if launch is None:
         return None
     kernel, grid, constants = launch
-    like: Executable | None = structure.plans.get((own, keyed(kernel)))
-    if like is None or like.version != config.version or (anywhere := like.launch_anywhere()) is None:
+    run = anywhere(kernel)
+    if run is None:
         return None
+    parameters = parameters_of(leaves, has_parts=structure.has_parts)
     if target is None:
         graph.program = ONCE
-        buffer = like.allocate(layout.nbytes)
-        anywhere(grid, buffer.ptr, *like.arguments(leaves), *constants)
+        buffer = device().allocate(layout.nbytes)
+        run(grid, buffer.ptr, *parameters, *constants)
         return buffer
-    anywhere(grid, ptr, *like.arguments(leaves), *constants)
+    run(grid, ptr, *parameters, *constants)
     return True
 
 

@@ -67,13 +67,15 @@ class Structure:
         Number of the value that is the result.
     dtype : numpy.dtype
         Of the result.
+    has_parts : bool
+        A scalar is complex, which is two parameters of a kernel.
     plans : dict
         What planners keep of it, by the use it is put to.
     interior : dict
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     """
 
-    __slots__ = ("are_arrays", "dtype", "interior", "kinds", "nodes", "plans", "result")
+    __slots__ = ("are_arrays", "dtype", "has_parts", "interior", "kinds", "nodes", "plans", "result")
 
     def __init__(
         self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
@@ -84,6 +86,9 @@ class Structure:
         self.result = result
         own = result - len(kinds)
         self.dtype = nodes[own].dtype if own >= 0 else np.dtype(kinds[result])
+        self.has_parts = any(
+            not is_array and np.dtype(kind).kind == "c" for kind, is_array in zip(kinds, are_arrays, strict=True)
+        )
         self.plans: dict[Any, Any] = {}
         self.interior: dict[Any, int | None] = {}
 

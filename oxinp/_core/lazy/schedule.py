@@ -348,10 +348,11 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    executable = bound.executable(layout.form)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
+    ptr = buffer.ptr + layout.offset
+    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+        bound.executable(layout.form).run_into(ptr, leaves)
     storage.host = None
     storage.stale = None
     if source is not None:

@@ -195,7 +195,7 @@ class Layout:
     def element_strides(self) -> tuple[int, ...]:
         """Strides counted in elements, of an aligned layout."""
         itemsize = self.dtype.itemsize
-        return tuple(step // itemsize for step in self.strides)
+        return tuple([step // itemsize for step in self.strides])
 
     @property
     def is_injective(self) -> bool:

@@ -84,7 +84,10 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
     computed, and mirrored.
     """
-    return _product_of(a._layout, b._layout, dtype).run(a, b)
+    left, right = a._layout, b._layout
+    if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
+        return contract(a, b, -1)  # as `Product` decides, without one
+    return _product_of(left, right, dtype).run(a, b)
 
 
 def cost(left: Layout, right: Layout) -> float:
@@ -377,14 +380,19 @@ def vecmat(a: Handle, b: Handle) -> Any:
     return contract(_at(_conjugate(a), (..., slice(None), None)), b, -2)
 
 
+_MULTIPLY = UFUNC_OBJECTS["multiply"]
+
+
 def contract(a: Handle, b: Handle, axis: int) -> Any:
     """Return the sum of ``a * b``, broadcast, over an axis; half-precision sums are rounded once."""
-    dtype = np.result_type(a._layout.dtype, b._layout.dtype)
+    one, other = a._layout.dtype, b._layout.dtype
+    dtype = one if one is other else np.result_type(one, other)
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
-    x, y = (astype(each, wide, copy_wanted=False) for each in (a, b))
-    total = reduce(SUM, UFUNC_OBJECTS["multiply"](x, y), axis, wide)
+    x = a if one is wide else astype(a, wide, copy_wanted=False)
+    y = b if other is wide else astype(b, wide, copy_wanted=False)
+    total = reduce(SUM, _MULTIPLY(x, y), axis, wide)
     return total if wide == dtype else astype(total, dtype)[()]
 
 

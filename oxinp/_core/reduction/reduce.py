@@ -55,6 +55,31 @@ class Reduced(NamedTuple):
 
 def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     """Plan the chain and the reduction after it, into a layout if one is given."""
+    planner, problem = _problem(bound, target)
+    if planner is None:
+        graph, wanted = bound.graphs[0], bound.parameters
+        structure = graph.structure
+        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
+        own = instructions(structure), structure.result, wanted.op, problem[-1].type, wanted.mask
+        planner = module.Reduction(input_types(structure), *own)
+        structure.plans[_key(wanted, bound.layouts[0] if target is None else target)] = planner
+    plan: Plan = planner.plan(*problem, device().capability)
+    return plan
+
+
+def _plan_again(bound: BoundOp, target: Layout | None) -> Plan | None:
+    """Return the same, if other sizes have been planned."""
+    planner, problem = _problem(bound, target)
+    plan: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
+    return plan
+
+
+def _key(wanted: Reduced, target: Layout) -> Any:
+    return "reduction", wanted.op, wanted.mask, target.dtype
+
+
+def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
+    """Return the planner of a reduction if there is one, and what it plans."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
     target = bound.layouts[0] if target is None else target
@@ -62,21 +87,21 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
         kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
         output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
-    structure = graph.structure
-    key = ("reduction", wanted.op, wanted.mask, target.dtype)
-    planner = structure.plans.get(key)
-    if planner is None:
-        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
-        own = instructions(structure), structure.result, wanted.op, output.type, wanted.mask
-        planner = structure.plans[key] = module.Reduction(input_types(structure), *own)
-    plan: Plan = planner.plan(graph.shape, wanted.axes, arrays(graph), output, device().capability)
-    return plan
+    return graph.structure.plans.get(_key(wanted, target)), (graph.shape, wanted.axes, arrays(graph), output)
 
 
 @cache
 def _operation(row: ReductionRow) -> Op:
     """Return the operation of a row."""
-    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
+    return Op(
+        row.name,
+        _plan,
+        host=row.numpy,
+        plan_again=_plan_again,
+        takes_chains=True,
+        takes_views=True,
+        gives_views=True,
+    )
 
 
 def reduce(
@@ -126,9 +151,10 @@ def reduce(
         check_writeable(out)
     layout = array._layout
     dtype = None if dtype is None else np.dtype(dtype)
-    others = [x for x in (out, where, mean) if isinstance(x, Handle)]
-    hosted = array._storage.host is not None and all(x._storage.host is not None for x in others)
     has_kernel = layout.dtype in DEVICE_TYPES
+    hosted = array._storage.host is not None and all(
+        [x._storage.host is not None for x in (out, where, mean) if isinstance(x, Handle)]
+    )
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
         if explain.REPORTS:
             explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
@@ -190,10 +216,15 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     return out
 
 
+_ALL_AXES = [tuple(range(ndim)) for ndim in range(MAX_NDIM + 1)]
+
+
 def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return the reduced axes, in ascending order."""
     if axis is None or (not ndim and axis in (0, -1)):  # NumPy lets scalars have an axis
-        return tuple(range(ndim))
+        return _ALL_AXES[ndim] if ndim <= MAX_NDIM else tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis if axis >= 0 else axis + ndim,)
     if row.takes_one_axis and isinstance(axis, tuple):
         raise Unsupported("NumPy takes one axis here, and says so")
     return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
@@ -322,7 +353,8 @@ def _bound(wanted: _Wanted) -> BoundOp:
     bound: BoundOp | None = _BOUND.get(wanted) or _BOUND.recall(wanted)
     if bound is None:
         bound = _bind(wanted)
-        remember(_BOUND, wanted, bound)
+        if _BOUND.has_met(wanted):
+            remember(_BOUND, wanted, bound)
     return bound
 
 
@@ -346,13 +378,14 @@ def _bind(wanted: _Wanted) -> BoundOp:
         lifted = chain.structure.plans[key] = _lift(wanted)
     kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
     along = tuple([1 if a in axes else shape[a] for a in kept])
-    if source.is_contiguous:
+    if source.is_contiguous or len(along) < 2:
         layout = Layout.of(dtypes.result, along)
     else:
         strides = tuple([source.strides[a] for a in kept])
         layout = result_layout(dtypes.result, along, [Layout.at(dtypes.result, along, strides, 0)])
     parameters = lifted.structure.kinds[len(chain.leaves) :]
-    graph = Graph(lifted.structure, Layout.of(dtypes.accumulated, shape), (*chain.leaves, *parameters))
+    whole = source.dense if source.dtype is dtypes.accumulated else Layout.of(dtypes.accumulated, shape)
+    graph = Graph(lifted.structure, whole, (*chain.leaves, *parameters))
     return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
 
 

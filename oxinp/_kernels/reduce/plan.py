@@ -17,7 +17,7 @@ from oxinp._kernels.elementwise.plan import (
     vector_width,
 )
 from oxinp._kernels.elementwise.planner import Planner, operand_spec
-from oxinp._kernels.nest import Nest, collapse
+from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
@@ -28,12 +28,12 @@ from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._ptx.types import i32, pred, u64
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Grid
     from oxinp._kernels.problem import ReduceOp
-    from oxinp._ptx import Builder
+    from oxinp._ptx import Builder, Kernel
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -126,17 +126,35 @@ class Reduction(Planner):
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
     ) -> Plan:
         """Return the plan for input arrays of a shape, reduced over some axes into an output; see `plan`."""
-        kept_shape = without(shape, axes)
-        if 0 in kept_shape:
-            return Plan(())
         if 0 in shape:
-            return self._fill(kept_shape, output, device)
+            kept_shape = without(shape, axes)
+            return Plan(()) if 0 in kept_shape else self._fill(kept_shape, output, device)
+        return self._planned(shape, axes, arrays, output, device, Planner.kernel) or Plan(())
+
+    def plan_again(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
+    ) -> Plan | None:
+        """Return what `plan` does if its kernels have been made for other sizes, so that it takes arithmetic alone."""
+        return None if 0 in shape else self._planned(shape, axes, arrays, output, device, Planner.known_kernel)
+
+    def _planned(
+        self,
+        shape: tuple[int, ...],
+        axes: tuple[int, ...],
+        arrays: Sequence[Operand],
+        output: Operand,
+        device: Device,
+        kernel_of: Callable[[Reduction, Any, Any], Kernel | None],
+    ) -> Plan | None:
+        kept_shape = without(shape, axes)
         passes = self.choose(shape, axes, arrays, output, device.num_sms)
         first = passes[0]
         nbytes = touched_nbytes(shape, arrays)
         if nbytes >= MIN_TUNED_NBYTES:
             first = _measured(first, math.prod(kept_shape), math.prod(shape), device)
-        kernel = self.kernel(first.family, first.spec)
+        kernel = kernel_of(self, first.family, first.spec)
+        if kernel is None:
+            return None
         written = touched_nbytes(kept_shape, (output,))
         if len(passes) == 1:
             work = Work(0, nbytes + written)
@@ -144,7 +162,9 @@ class Reduction(Planner):
         joining, second = self.joining, passes[1]
         scratch_nbytes = first.num_chunks * first.chunk_length * self.op.acc.nbytes
         works = Work(0, nbytes + scratch_nbytes), Work(0, scratch_nbytes + written)
-        joined = joining.kernel(second.family, second.spec)
+        joined = kernel_of(joining, second.family, second.spec)
+        if joined is None:
+            return None
         return Plan(
             (
                 Launch(kernel, first.grid, (OUT, SCRATCH, *self.taken), first.constants, works[0]),
@@ -181,6 +201,8 @@ class Reduction(Planner):
     def _pass(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
     ) -> ReducePass:
+        if axes == (0,) and len(shape) == 1 < shape[0] and arrays and not (self.wants_index or self.op.wants_index):
+            return self._rows(*self._line(shape[0], arrays), num_sms)
         dense = contiguous_strides(shape)
         for x in arrays:
             if x.strides != dense:
@@ -198,6 +220,32 @@ class Reduction(Planner):
         kept = loops.kept
         loops = ReduceLoops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
         return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms)
+
+    def _line(self, size: int, arrays: Sequence[Operand]) -> tuple[ReduceLoops, Walk]:
+        """The loops of arrays of one dimension that are reduced to one element, and how threads go through them."""
+        # As `_collapse` returns them: the loop goes the way of the first array that moves.
+        steps = tuple([x.strides[0] for x in arrays])
+        count = len(steps)
+        shifts = (0,) * count
+        alignments = tuple([x.alignment for x in arrays])
+        if min(steps) < 0 and next(step for step in steps if step) < 0:
+            shifts = tuple([step * (size - 1) for step in steps])
+            steps = tuple([-step for step in steps])
+            alignments = tuple([shifted_alignment(x, shift) for x, shift in zip(arrays, shifts, strict=True)])
+        kept = Nest((1,), ((1,),) * (count + 2), (0,) * (count + 2))
+        loops = ReduceLoops(kept, Nest((size,), tuple([(step,) for step in steps]), shifts))
+        is_long = size >= MAX_INDEX_32 or max(max(steps), -min(steps)) * (size - 1) >= MAX_INDEX_32
+        key = (tuple([step if 0 <= step <= 1 else 2 for step in steps]), shifts[0] != 0, is_long, alignments)
+        walk = self._walks.get(key)
+        if walk is None:
+            walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=False))
+        return loops, walk
+
+    def _keep_walk(self, key: Any, walk: Walk) -> Walk:
+        if len(self._walks) >= MAX_KEPT:
+            self._walks.clear()
+        self._walks[key] = walk
+        return walk
 
     def _contiguous(
         self, num_kept: int, length: int, is_first: bool, arrays: Sequence[Operand]
@@ -222,9 +270,7 @@ class Reduction(Planner):
         key = (is_first, pitch % MAX_VECTOR, is_long, *[x.alignment for x in arrays])
         walk = self._walks.get(key)
         if walk is None:
-            if len(self._walks) >= MAX_KEPT:
-                self._walks.clear()
-            walk = self._walks[key] = self._walk(loops, arrays, kept_innermost=is_first)
+            walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=is_first))
         return loops, walk
 
     def _collapse(
