@@ -21,6 +21,9 @@ ALIGNMENT = 256
 
 Grid = tuple[int, int, int]
 
+Again = tuple["Kernel", Grid, tuple[int, ...]]
+"""A plan of one launch like one before: the kernel, the grid, and the parameters after outputs and inputs."""
+
 
 class Work(NamedTuple):
     """What a launch does, for those who profile.
@@ -200,6 +203,7 @@ __all__ = [
     "FLAGS",
     "NO_WORK",
     "SCRATCH",
+    "Again",
     "Argument",
     "Copy",
     "Fill",

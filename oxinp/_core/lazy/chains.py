@@ -84,7 +84,7 @@ def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executab
         )
     layouts = [layout for _, layout in outputs]
     layouts += [entry for entry in graph.leaves if type(entry) is Layout]
-    line = _line_of(layouts)
+    line = line_of(layouts)
     if line is not None:
         plan = planner.plan_line(*line, device().capability)
     else:
@@ -128,7 +128,7 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     planner = structure.plans.get(own)
     if planner is None:
         return None
-    line = _line_of([layout, *[entry for entry in graph.leaves if type(entry) is Layout]])
+    line = line_of([layout, *[entry for entry in graph.leaves if type(entry) is Layout]])
     launch = None if line is None else planner.plan_again(*line)
     if launch is None:
         return None
@@ -165,8 +165,10 @@ def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) ->
         program.run_into(ptr, leaves)
 
 
-def _line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
     """Size, strides and alignments of operands that are one loop over their elements; None where they are not."""
+    if not layouts:
+        return None
     size = layouts[0].size
     steps = []
     for layout in layouts:

@@ -18,7 +18,7 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Read, inputs, outputs
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Argument
+    from oxinp._kernels.plan import Again, Argument
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.memory import Buffer
 
@@ -187,6 +187,21 @@ def anywhere(kernel: Any) -> Any:
     """Return ``launch(grid, *parameters)`` of a kernel; None where it is not loaded, or launches are watched."""
     found = _ANYWHERE.get(keyed(kernel))
     return None if found is None or found[0] != config.version else found[1]
+
+
+def run_again(again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
+    """Run what `run_once` runs, of one launch whose parameters are as they come, with one output."""
+    kernel, grid, constants = again
+    launch = anywhere(kernel)
+    if launch is None:
+        return None
+    parameters = _addresses(leaves)
+    if ptr is not None:
+        launch(grid, ptr, *parameters, *constants)
+        return []
+    buffer = device().allocate(nbytes)
+    launch(grid, buffer.ptr, *parameters, *constants)
+    return [buffer]
 
 
 def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, load, run_once
+from oxinp._core.lazy.executor import Executable, load, run_again, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Plan
+    from oxinp._kernels.plan import Again, Plan
     from oxinp._runtime.memory import Buffer
 
 SPARE = "spare"
@@ -48,8 +48,8 @@ class Op(Frozen, eq=False):
     cost : callable
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
     plan_again : callable or None
-        ``plan_again(bound, variant)`` -> the same Plan if it takes arithmetic alone, because an operation of this kind
-        has been planned for other sizes; else None.
+        ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` says of it, if that takes arithmetic alone
+        because an operation of this kind has been planned for other sizes; else None.
     takes_chains : bool
         Operands may be chains of elementwise operations, which run in the operation's own kernel; else they are
         computed before.
@@ -82,7 +82,7 @@ class Op(Frozen, eq=False):
     infer: Callable[[tuple[Layout, ...], Any], tuple[Layout, ...]] | None = None
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
-    plan_again: Callable[[BoundOp, Any], Plan | None] | None = None
+    plan_again: Callable[[BoundOp, Any], Plan | Again | None] | None = None
     takes_chains: bool = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
@@ -152,10 +152,18 @@ class BoundOp:
             Address of the only result, if it is not to be new.
         """
         op = self.op
-        if self.has_run or op.plan_again is None or any([graph.structure.has_parts for graph in self.graphs]):
+        if self.has_run or op.plan_again is None:
             return None
+        for graph in self.graphs:
+            if graph.structure.has_parts:
+                return None
         plan = op.plan_again(self, variant)
-        made = None if plan is None else run_once(plan, [layout.nbytes for layout in self.layouts], leaves, ptr)
+        if plan is None:
+            return None
+        if type(plan) is tuple:
+            made = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
+        else:
+            made = run_once(plan, [layout.nbytes for layout in self.layouts], leaves, ptr)
         self.has_run = made is not None
         return made
 

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.building import LOCK
-from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
+from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -36,7 +36,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scal
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction.table import ReductionRow, with_initial
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import Again, Plan
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -67,8 +67,17 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     return plan
 
 
-def _plan_again(bound: BoundOp, target: Layout | None) -> Plan | None:
+def _plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
     """Return the same, if other sizes have been planned."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    if len(wanted.axes) == graph.layout.ndim:
+        planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
+        line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
+        if planner is not None and line is not None:
+            again: Again | None = planner.line_again(*line, device().capability.num_sms)
+            if again is not None:
+                return again
     planner, problem = _problem(bound, target)
     plan: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
     return plan

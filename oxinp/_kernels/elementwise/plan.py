@@ -38,12 +38,9 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.plan import Grid
+    from oxinp._kernels.plan import Again
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
-
-Again = tuple["Kernel", "Grid", tuple[int, ...]]
-"""A launch that is like one before: the kernel, the grid and the constants."""
 
 MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4

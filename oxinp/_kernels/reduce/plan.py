@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Grid
+    from oxinp._kernels.plan import Again, Grid
     from oxinp._kernels.problem import ReduceOp
     from oxinp._ptx import Builder, Kernel
     from oxinp._ptx.types import Type
@@ -137,6 +137,44 @@ class Reduction(Planner):
         """Return what `plan` does if its kernels have been made for other sizes, so that it takes arithmetic alone."""
         return None if 0 in shape else self._planned(shape, axes, arrays, output, device, Planner.known_kernel)
 
+    def line_again(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int
+    ) -> Again | None:
+        """Return the only launch of the plan for arrays of one dimension, reduced to one element; None if there is none.
+
+        It is what `_rows` returns for a single row, as far as its kernel has been made: with 32-bit indices and no
+        measured Spec.
+        """
+        if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32 or not steps:
+            return None
+        farthest = max(max(steps), -min(steps)) * (size - 1)
+        if farthest >= MAX_INDEX_32 or size * sum([type_.nbytes for type_ in self.types]) >= MIN_TUNED_NBYTES:
+            return None
+        last = 0
+        if min(steps) < 0 and next(step for step in steps if step) < 0:  # see `_line`
+            last = size - 1
+            offsets = [step * last * type_.nbytes for step, type_ in zip(steps, self.types, strict=True)]
+            alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
+            steps = tuple([-step for step in steps])
+        walk = self._walks.get((tuple([step if 0 <= step <= 1 else 2 for step in steps]), last != 0, False, alignments))
+        if walk is None:
+            return None
+        chain, vector, _ = walk
+        num_units = size // vector
+        group, count, at_once, chunk = self._group_rows(1, num_units, walk.unroll, num_sms)
+        if chunk < num_units:
+            return None
+        spec = self._spec(RowsSpec, chain, 1, 1, group, vector, count, at_once)
+        kernel = self._kernels.get(spec)
+        if kernel is None:
+            return None
+        values: list[int] = []
+        for (loops, is_shifted), step in zip(chain.moves, steps, strict=True):
+            values += [step if loop else 1 for loop in loops]
+            if is_shifted:
+                values.append(-step * last)
+        return kernel, (1, 1, 1), (*values, 1, 0, 1, num_units, size - num_units * vector)
+
     def _planned(
         self,
         shape: tuple[int, ...],
@@ -201,14 +239,17 @@ class Reduction(Planner):
     def _pass(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
     ) -> ReducePass:
-        if axes == (0,) and len(shape) == 1 < shape[0] and arrays and not (self.wants_index or self.op.wants_index):
-            return self._rows(*self._line(shape[0], arrays), num_sms)
+        has_line = arrays and not (self.wants_index or self.op.wants_index)
+        if has_line and axes == (0,) and len(shape) == 1 < shape[0]:
+            return self._rows(*self._line(shape[0], tuple([x.strides[0] for x in arrays]), arrays), num_sms)
         dense = contiguous_strides(shape)
         for x in arrays:
             if x.strides != dense:
                 break
         else:
             parts = kept_and_reduced(shape, axes)
+            if parts is not None and has_line and parts[0] == 1 < parts[1]:
+                return self._rows(*self._line(parts[1], (1,) * len(arrays), arrays), num_sms)
             if parts is not None and output.strides == contiguous_strides(without(shape, axes)):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
@@ -221,10 +262,9 @@ class Reduction(Planner):
         loops = ReduceLoops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
         return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms)
 
-    def _line(self, size: int, arrays: Sequence[Operand]) -> tuple[ReduceLoops, Walk]:
+    def _line(self, size: int, steps: tuple[int, ...], arrays: Sequence[Operand]) -> tuple[ReduceLoops, Walk]:
         """The loops of arrays of one dimension that are reduced to one element, and how threads go through them."""
         # As `_collapse` returns them: the loop goes the way of the first array that moves.
-        steps = tuple([x.strides[0] for x in arrays])
         count = len(steps)
         shifts = (0,) * count
         alignments = tuple([x.alignment for x in arrays])
@@ -235,7 +275,7 @@ class Reduction(Planner):
         kept = Nest((1,), ((1,),) * (count + 2), (0,) * (count + 2))
         loops = ReduceLoops(kept, Nest((size,), tuple([(step,) for step in steps]), shifts))
         is_long = size >= MAX_INDEX_32 or max(max(steps), -min(steps)) * (size - 1) >= MAX_INDEX_32
-        key = (tuple([step if 0 <= step <= 1 else 2 for step in steps]), shifts[0] != 0, is_long, alignments)
+        key = (tuple([step if 0 <= step <= 1 else 2 for step in steps]), any(shifts), is_long, alignments)
         walk = self._walks.get(key)
         if walk is None:
             walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=False))
