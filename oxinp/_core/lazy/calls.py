@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.building import LOCK, attempt
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 
@@ -85,6 +85,9 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
+        leaves = self.leaves
+        if leaves is not None and not LOCK._is_owned():
+            self.bound.plan_ahead(leaves)
         attempt(self._run)
 
     def _run(self) -> None:

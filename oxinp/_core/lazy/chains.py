@@ -13,7 +13,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, anywhere, load, parameters_of
+from oxinp._core.lazy.executor import Executable, load, run_again
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import kinds_of
 from oxinp._core.lazy.placement import device, keyed
@@ -104,7 +104,7 @@ class _Once:
 ONCE: Any = _Once()
 
 
-def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = None, ptr: int = 0) -> Any:
+def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = None, ptr: int | None = None) -> Any:
     """Run a graph that is new, whose structure has run on operands that lie alike; None where that is not so.
 
     Of sizes that are never met again nothing is kept: the launch that the plan would have comes of a few integers.
@@ -132,18 +132,10 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     launch = None if line is None else planner.plan_again(*line)
     if launch is None:
         return None
-    kernel, grid, constants = launch
-    run = anywhere(kernel)
-    if run is None:
-        return None
-    parameters = parameters_of(leaves, has_parts=structure.has_parts)
     if target is None:
         graph.program = ONCE
-        buffer = device().allocate(layout.nbytes)
-        run(grid, buffer.ptr, *parameters, *constants)
-        return buffer
-    run(grid, ptr, *parameters, *constants)
-    return True
+        return run_again(launch, layout.nbytes, leaves, has_parts=structure.has_parts)
+    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=structure.has_parts)
 
 
 def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> None:

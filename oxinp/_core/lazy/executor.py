@@ -165,8 +165,8 @@ class Executable:
             step(values)
 
 
-_ANYWHERE: dict[Any, tuple[int, Any]] = {}
-"""Kernels -> the version of the settings, and what launches them with any grid and parameters."""
+_ANYWHERE: dict[Any, tuple[int, Any, Callable[[int], Buffer]]] = {}
+"""Kernels -> the version of the settings, what launches them with any grid and parameters, and what allocates."""
 
 MAX_KERNELS = 1 << 12
 _OUTPUTS = tuple([argument.buffer for argument in outputs(64)])
@@ -180,7 +180,9 @@ def load(plan: Plan) -> None:
             if len(_ANYWHERE) >= MAX_KERNELS:
                 _ANYWHERE.clear()
             num_varying = len(step.kernel.params) - len(step.constants)
-            _ANYWHERE[keyed(step.kernel)] = config.version, device().relauncher(step.kernel, num_varying)
+            backend = device()
+            launch = backend.relauncher(step.kernel, num_varying)
+            _ANYWHERE[keyed(step.kernel)] = config.version, launch, backend.allocate
 
 
 def anywhere(kernel: Any) -> Any:
@@ -189,19 +191,41 @@ def anywhere(kernel: Any) -> Any:
     return None if found is None or found[0] != config.version else found[1]
 
 
-def run_again(again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
-    """Run what `run_once` runs, of one launch whose parameters are as they come, with one output."""
+def run_again(
+    again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None, *, has_parts: bool = False
+) -> Buffer | bool | None:
+    """Run what `run_once` runs, of one launch whose parameters are as they come, with one output.
+
+    Parameters
+    ----------
+    again : Again
+    nbytes : int
+        Of the output.
+    leaves : tuple
+    ptr : int, optional
+        Address of the output, if it is there.
+    has_parts : bool
+        There are complex scalars.
+
+    Returns
+    -------
+    Buffer, bool or None
+        The output; True where it was there. None where the kernel is not loaded, or launches are watched.
+    """
     kernel, grid, constants = again
-    launch = anywhere(kernel)
-    if launch is None:
+    version, launch, allocate = _ANYWHERE.get(keyed(kernel), _NOWHERE)
+    if launch is None or version != config.version:
         return None
-    parameters = _addresses(leaves)
+    parameters = _with_parts(leaves) if has_parts else [getattr(entry, "ptr", entry) for entry in leaves]
     if ptr is not None:
         launch(grid, ptr, *parameters, *constants)
-        return []
-    buffer = device().allocate(nbytes)
+        return True
+    buffer = allocate(nbytes)
     launch(grid, buffer.ptr, *parameters, *constants)
-    return [buffer]
+    return buffer
+
+
+_NOWHERE: tuple[int, Any, Any] = (-1, None, None)
 
 
 def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
@@ -264,11 +288,6 @@ def _value_of(argument: Argument, values: dict[str, Any]) -> Any:
 
 def _skip(*_: Any) -> None:
     """Launch nothing, for arrays without elements."""
-
-
-def parameters_of(leaves: tuple[Any, ...], *, has_parts: bool) -> list[Any]:
-    """Return kernel parameters of leaves; `has_parts`: there are complex scalars."""
-    return _with_parts(leaves) if has_parts else _addresses(leaves)
 
 
 def _addresses(leaves: tuple[Any, ...]) -> list[Any]:

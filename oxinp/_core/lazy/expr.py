@@ -433,7 +433,7 @@ def renew(
     place : int, optional
         Which leaf of the first graph is the only one of the second.
     """
-    record: Record | None = table.recall(key)
+    record: Record | None = table.recall(key) if table.old else None
     if record is not None:
         return record
     first, last = graphs[0], graphs[-1]
@@ -450,7 +450,7 @@ def renew(
     shape = first.shape or last.shape
     if target is not None and target.shape != shape:
         return None
-    nbytes = 0
+    widest = 0
     is_dense = True
     leaves: tuple[Any, ...] = ()
     for g in graphs:
@@ -458,8 +458,9 @@ def renew(
         if g.is_scalar:
             leaves += (join.structure.kinds[len(leaves)],)
             continue
-        nbytes = max(nbytes, layout.nbytes)
-        is_dense = is_dense and layout.is_contiguous
+        widest = max(widest, layout.dtype.itemsize)
+        if not layout.is_contiguous:
+            is_dense = False
         if not (g.nodes or layout.is_aligned):
             return None
         if layout.shape == shape:
@@ -479,7 +480,7 @@ def renew(
             layout = Layout.of(dtype, shape)
     else:
         layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
-    nbytes = max(nbytes, layout.nbytes)
+    nbytes = layout.size * max(widest, layout.dtype.itemsize)
     record = Record(Graph(join.structure, layout, leaves if place is None else first.leaves), operation.weight * nbytes)
     record.convert, record.scalars = join.convert, join.scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked

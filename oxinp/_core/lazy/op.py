@@ -112,7 +112,7 @@ class BoundOp:
         Of the operation: axes, flags.
     """
 
-    __slots__ = ("executables", "fused", "graphs", "has_run", "layouts", "op", "parameters")
+    __slots__ = ("executables", "fused", "graphs", "has_run", "layouts", "op", "parameters", "planned")
 
     def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
         self.op = op
@@ -120,6 +120,7 @@ class BoundOp:
         self.layouts = layouts
         self.parameters = parameters
         self.has_run = False
+        self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
 
@@ -136,10 +137,24 @@ class BoundOp:
 
     def _build(self, key: Any, variant: Hashable) -> None:
         assert self.executables is not None
-        plan = self.op.plan(self, variant)
+        plan = self._planned_for(variant) or self.op.plan(self, variant)
         self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], _kinds(self.graphs))
-        if self.op.plan_again is not None:
-            load(plan)
+        load(plan)
+
+    def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
+        """Plan what has not run, for these leaves: before the lock is taken."""
+        op = self.op
+        if self.executables is None and not self.has_run and op.plan_again is None:
+            variant = None if op.variant is None else op.variant(self, leaves)
+            self.planned = keyed(variant), config.version, op.plan(self, variant)
+
+    def _planned_for(self, variant: Hashable) -> Plan | None:
+        """Return what was planned ahead, if it was that."""
+        if self.planned is None:
+            return None
+        key, version, plan = self.planned
+        self.planned = None
+        return plan if key == keyed(variant) and version == config.version else None
 
     def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
         """Run it if it has not run, and others of its kind have; None where there is more to do than arithmetic.
@@ -151,19 +166,22 @@ class BoundOp:
         ptr : int, optional
             Address of the only result, if it is not to be new.
         """
-        op = self.op
-        if self.has_run or op.plan_again is None:
+        again = self.op.plan_again
+        if self.has_run or (again is None and self.planned is None):
             return None
         for graph in self.graphs:
             if graph.structure.has_parts:
                 return None
-        plan = op.plan_again(self, variant)
+        plan = self._planned_for(variant) if again is None else again(self, variant)
         if plan is None:
             return None
         if type(plan) is tuple:
-            made = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
+            buffer = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
+            made = None if buffer is None else [buffer] if ptr is None else []
         else:
             made = run_once(plan, [layout.nbytes for layout in self.layouts], leaves, ptr)
+            if made is None and again is None:
+                self.planned = keyed(variant), config.version, plan  # for what is compiled of it
         self.has_run = made is not None
         return made
 

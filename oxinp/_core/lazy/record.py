@@ -11,7 +11,19 @@ import numpy as np
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.building import LOCK, attempt
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, renew, scalar
+from oxinp._core.lazy.expr import (
+    Graph,
+    Loop,
+    Operation,
+    Record,
+    Unsupported,
+    cast,
+    combine,
+    leaf,
+    remember,
+    renew,
+    scalar,
+)
 from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout

@@ -411,7 +411,7 @@ def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | 
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
     with LOCK:
-        for storage in _pending():
+        for storage in _pending() if PENDING else ():
             if storage is not keep:
                 value = storage.value
                 if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
@@ -475,9 +475,11 @@ def prune(storage: Storage, depth: int) -> None:
 def _pending() -> list[Storage]:
     """What is pending; what is gone or has been computed goes from the list."""
     count = len(PENDING)
-    if not count:
-        return []
-    return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
+    alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+    if not alive:
+        del PENDING[:count]
+        return alive
+    return _keep_pending(alive, count)
 
 
 make_room: Record = prune  # called where `room` is exceeded

@@ -162,7 +162,7 @@ def reduce(
     dtype = None if dtype is None else np.dtype(dtype)
     has_kernel = layout.dtype in DEVICE_TYPES
     hosted = array._storage.host is not None and all(
-        [x._storage.host is not None for x in (out, where, mean) if isinstance(x, Handle)]
+        x._storage.host is not None for x in (out, where, mean) if isinstance(x, Handle)
     )
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
         if explain.REPORTS:
@@ -176,7 +176,7 @@ def reduce(
             raise Unsupported("a mean that is given")
         row = row.about
     value, is_masked = _elements(array, where, mean)
-    source = value[0].dtype
+    source = value[0].layout.dtype
     dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
     starts = initial is not NO_INITIAL
     bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
@@ -187,7 +187,10 @@ def reduce(
             f"not {result.shape}"
         )
     count = math.prod([shape[a] for a in axes])
-    leaves = (*value[1], *_parameters(row, bound.parameters.op, count, ddof, dtypes.accumulated, initial))
+    op = bound.parameters.op
+    leaves = value[1]
+    if op.num_parameters:
+        leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
         frame = user_frame()
         line = frame.f_code.co_filename, frame.f_lineno
@@ -359,7 +362,7 @@ class _Wanted(NamedTuple):
 
 
 def _bound(wanted: _Wanted) -> BoundOp:
-    bound: BoundOp | None = _BOUND.get(wanted) or _BOUND.recall(wanted)
+    bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
         if _BOUND.has_met(wanted):
@@ -385,8 +388,10 @@ def _bind(wanted: _Wanted) -> BoundOp:
     lifted: _Lifted | None = chain.structure.plans.get(key)
     if lifted is None:
         lifted = chain.structure.plans[key] = _lift(wanted)
-    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
-    along = tuple([1 if a in axes else shape[a] for a in kept])
+    kept = (
+        [] if len(axes) == len(shape) and not keepdims else [a for a in range(len(shape)) if keepdims or a not in axes]
+    )
+    along = tuple([1 if a in axes else shape[a] for a in kept]) if kept else ()
     if source.is_contiguous or len(along) < 2:
         layout = Layout.of(dtypes.result, along)
     else:

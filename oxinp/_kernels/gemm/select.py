@@ -100,9 +100,12 @@ def plan(
     variant = variant or _PLAIN
     c_strides = variant.c_strides or contiguous(shape)
     arrays = [x.strides for x in variant.epilogue.arrays] if variant.epilogue is not None else []
-    nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
-    loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
-    steps = nest.strides if loops else ((),) * len(nest.strides)
+    loops: list[int] = []
+    steps: tuple[tuple[int, ...], ...] = ((),) * (3 + len(arrays))
+    if batch:
+        nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
+        if nest.shape != (1,):
+            loops, steps = list(nest.shape), nest.strides
     (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
     copies = [
         widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))

@@ -137,17 +137,15 @@ class Reduction(Planner):
         """Return what `plan` does if its kernels have been made for other sizes, so that it takes arithmetic alone."""
         return None if 0 in shape else self._planned(shape, axes, arrays, output, device, Planner.known_kernel)
 
-    def line_again(
-        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int
-    ) -> Again | None:
-        """Return the only launch of the plan for arrays of one dimension, reduced to one element; None if there is none.
+    def line_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int) -> Again | None:
+        """Return the launch of the plan for arrays of one dimension, reduced to one element; None if there are two.
 
         It is what `_rows` returns for a single row, as far as its kernel has been made: with 32-bit indices and no
         measured Spec.
         """
         if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32 or not steps:
             return None
-        farthest = max(max(steps), -min(steps)) * (size - 1)
+        farthest = max(*steps, -min(steps)) * (size - 1)
         if farthest >= MAX_INDEX_32 or size * sum([type_.nbytes for type_ in self.types]) >= MIN_TUNED_NBYTES:
             return None
         last = 0
@@ -274,7 +272,7 @@ class Reduction(Planner):
             alignments = tuple([shifted_alignment(x, shift) for x, shift in zip(arrays, shifts, strict=True)])
         kept = Nest((1,), ((1,),) * (count + 2), (0,) * (count + 2))
         loops = ReduceLoops(kept, Nest((size,), tuple([(step,) for step in steps]), shifts))
-        is_long = size >= MAX_INDEX_32 or max(max(steps), -min(steps)) * (size - 1) >= MAX_INDEX_32
+        is_long = size >= MAX_INDEX_32 or max(*steps, -min(steps)) * (size - 1) >= MAX_INDEX_32
         key = (tuple([step if 0 <= step <= 1 else 2 for step in steps]), any(shifts), is_long, alignments)
         walk = self._walks.get(key)
         if walk is None:

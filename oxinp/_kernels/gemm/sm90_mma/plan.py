@@ -122,7 +122,7 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
     in_bf16x3 : bool
         f32 or c64 are to be multiplied in bf16x3.
     """
-    if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
+    if device.cc != ARCHITECTURE or a.type is not b.type or not (_is_readable(a) and _is_readable(b)):
         return None
     if a.type is c64:
         if not in_bf16x3 or (a.major, b.major) != ("k", "mn"):
@@ -138,9 +138,8 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
 
 def _is_readable(x: Source) -> bool:
     """Whether TMA can load an operand, and what lies behind its lines does not matter."""
-    nbytes = x.type.nbytes
-    steps = (x.run if x.major == "k" else 0, x.pitch, x.distance)
-    is_aligned = x.alignment % ALIGN == 0 and not any(step * nbytes % ALIGN for step in steps)
+    steps = (x.run if x.major == "k" else 0) | x.pitch | x.distance  # of which the lowest bits count
+    is_aligned = not (x.alignment % ALIGN or steps * x.type.nbytes % ALIGN)
     return is_aligned and x.pitch >= x.run and x.distance >= 0 and not x.batch
 
 
