@@ -24,9 +24,8 @@ from oxinp._kernels.gemm.multistage.cost import (
     MAX_SPLIT_K,
     MIN_SPLIT_DEPTH,
     MeasuredTile,
-    is_meant,
+    expected,
     measured_tiles,
-    seconds,
     split_counts,
 )
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
@@ -303,8 +302,8 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tiles = _legal_tiles(spec, _limits(device))
-    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, (1,), spec, device)))
+    ways = expected(problem, _legal_tiles(spec, _limits(device)), (1,), spec, device, are_meant=False)
+    _, tile, _ = min(ways, key=lambda way: (way[1].max_side > 0, way[0]))
     spec = _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
@@ -388,12 +387,7 @@ def _config(
         )
 
     def ways() -> list[tuple[float, MeasuredTile, int]]:
-        return [
-            (time, tile, split_k)
-            for tile in _legal_tiles(spec, _limits(device))
-            if is_meant(tile, problem, device)
-            for time, split_k in zip(seconds(problem, tile, counts, spec, device), counts, strict=True)
-        ]
+        return expected(problem, _legal_tiles(spec, _limits(device)), counts, spec, device)
 
     def best() -> TileConfig:
         _, tile, split_k = min(ways(), key=itemgetter(0))
