@@ -283,12 +283,14 @@ class Emulation(NamedTuple):
     is_emulated: bool
 
 
+_EMULATED, _NATIVE = Emulation(is_emulated=True), Emulation(is_emulated=False)
+
+
 def _is_emulated(
     type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
 ) -> bool:
     """Whether emulation was measured to be faster near this problem; `is_expected` where nothing was measured."""
-    ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
-    default = Emulation(is_expected)
+    ways, default = (_EMULATED, _NATIVE), _EMULATED if is_expected else _NATIVE
     choice = Choice(
         "matmul/emulation", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
     )
@@ -303,7 +305,7 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     problem = (1, *shape, depth)
     spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
     ways = expected(problem, _legal_tiles(spec, _limits(device)), (1,), spec, device, are_meant=False)
-    _, tile, _ = min(ways, key=lambda way: (way[1].max_side > 0, way[0]))
+    _, _, tile = min([(tile.max_side > 0, time, tile) for time, tile, _ in ways], key=itemgetter(0, 1))
     spec = _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
@@ -316,7 +318,10 @@ class _Limits(NamedTuple):
 
 
 def _limits(device: Device) -> _Limits:
-    return _Limits(device.cc, device.max_shared_nbytes)
+    return _known_limits(device.cc, device.max_shared_nbytes)
+
+
+_known_limits = cache(_Limits)
 
 
 def multistage_spec(

@@ -248,7 +248,9 @@ class Reduction(Planner):
             parts = kept_and_reduced(shape, axes)
             if parts is not None and has_line and parts[0] == 1 < parts[1]:
                 return self._rows(*self._line(parts[1], (1,) * len(arrays), arrays), num_sms)
-            if parts is not None and output.strides == contiguous_strides(without(shape, axes)):
+            kept_shape = without(shape, axes)
+            is_vector = len(kept_shape) == 1
+            if parts is not None and output.strides == ((1,) if is_vector else contiguous_strides(kept_shape)):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
                     return self._columns(*found, num_sms) if parts[2] else self._rows(*found, num_sms)
@@ -343,7 +345,7 @@ class Reduction(Planner):
     def _rows(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
         """The pass whose lanes go along the reduced loops."""
         (kept, reduced), (chain, vector, _) = loops, walk
-        num_rows, length = kept.size, reduced.size
+        num_rows, length = math.prod(kept.shape), math.prod(reduced.shape)
         num_units = length // vector
         group, count, at_once, chunk = self._group_rows(num_rows, num_units, walk.unroll, num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
@@ -356,8 +358,8 @@ class Reduction(Planner):
             num_units,
             length - num_units * vector,
             *((chunk, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
-            *Splitter.constants(kept.shape, bits),
-            *Splitter.constants((*outer, inner // vector), bits),
+            *(Splitter.constants(kept.shape, bits) if len(kept.shape) > 1 else ()),
+            *(Splitter.constants((*outer, inner // vector), bits) if outer else ()),
         )
         per_block = max(1, at_once) * spec.block // group
         num_blocks = -(-num_rows // per_block) * num_chunks
@@ -386,7 +388,7 @@ class Reduction(Planner):
     def _columns(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
         """The pass whose lanes go along the last kept loop."""
         (kept, reduced), (chain, vector, count) = loops, walk
-        num_rows, num_kept = reduced.size, kept.size
+        num_rows, num_kept = math.prod(reduced.shape), math.prod(kept.shape)
         *outer, num_columns = kept.shape
         down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
         num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))
@@ -401,8 +403,8 @@ class Reduction(Planner):
             num_rows,
             *Divisor.constants(num_tiles, bits),
             *((chunk, num_kept, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
-            *Splitter.constants(tuple(outer) or (1,), bits),
-            *Splitter.constants(reduced.shape, bits),
+            *(Splitter.constants(outer, bits) if len(outer) > 1 else ()),
+            *(Splitter.constants(reduced.shape, bits) if len(reduced.shape) > 1 else ()),
         )
         return ReducePass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, num_kept)
 

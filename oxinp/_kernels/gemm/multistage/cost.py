@@ -160,7 +160,8 @@ def expected(
         least, slots = 1 / alone, num_sms * blocks_per_sm
         for split_k in counts:
             # In the last wave, blocks that have a multiprocessor for themselves run faster.
-            full, rest = divmod(num_tiles * count * split_k, slots)
+            blocks = num_tiles * count * split_k
+            full, rest = blocks // slots, blocks % slots
             waves = max(full * blocks_per_sm + -(-rest // num_sms), least)
             steps = -(-depth // (split_k * tile_depth)) + num_stages
             time = waves * tile_m * tile_n * steps * tile_depth / rate

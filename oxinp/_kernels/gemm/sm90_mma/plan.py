@@ -129,8 +129,8 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
             return None
         a, b = (x._replace(type=f32, run=2 * x.run, pitch=2 * x.pitch, distance=2 * x.distance) for x in (a, b))
         return _Product(a, b, (a.lines, b.run, a.run), device, in_bf16x3=True, is_complex=True).plan()
-    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
-    depth = a.run if a.major == "k" else a.lines
+    m, depth = (a.lines, a.run) if a.major == "k" else (a.run, a.lines)
+    n = b.lines if b.major == "k" else b.run
     if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
         return _plan_stacked(a, b, (m, n, depth), device)
     return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3).plan() if a.type in MEASURED else None
