@@ -432,10 +432,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    executable = bound.executable(layout.form)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
+    ptr = buffer.ptr + layout.offset
+    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+        bound.executable(layout.form).run_into(ptr, leaves)
     _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
@@ -583,6 +584,9 @@ def _pending() -> list[Storage]:
     with _SHORTENING:
         count = len(PENDING)
         alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+        if not alive:
+            del PENDING[:count]
+            return alive
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
         PENDING[:count] = map(ref, pending.values())
     return list(pending.values())
