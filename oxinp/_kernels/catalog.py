@@ -266,6 +266,8 @@ ROWS = (
     (1 << 12, 1023),
     (100, 16384),
     (1, 4097),
+    (256, 65536),
+    (64, 65536),
     (1 << 24, 1 << 9),
 )
 
@@ -296,7 +298,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
             walk = rowwise.walk_of(reduce.choose(*given, sum_, kept, DEVICE))
             if walk is None:
                 continue
-            how = walk.batch, walk.is_short
+            *_, batch, is_short, join = walk
+            how = batch, is_short, join
             targets = [Output(5, x), Output(3, x), Output(4, Operand(type_, (1, 0)))]
             softmax = [
                 RowReduction(0, greatest, type_, *how),
@@ -306,8 +309,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
                 Instr(_over, type_, (3, 4)),
             ]
             if type_ is not f16:
-                yield shape, 1, (x,), softmax, targets[:1], walk
-                yield shape, 1, (x,), softmax, targets, walk
+                yield shape, 1, (x,), softmax, targets[:1], walk, DEVICE
+                yield shape, 1, (x,), softmax, targets, walk, DEVICE
             mean, variance = operators.mean(acc, is_masked=False), operators.moments(_variance, len(type_.parts))
             normalised = [
                 RowReduction(0, mean, type_, *how, parameters=(3,)),
@@ -318,12 +321,13 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
                 Instr(_scaled, type_, (9, 1, 2)),
             ]
             along = Operand(type_, (0, 1), 256)
-            yield shape, 1, (x, along, along, *(ScalarOperand(f64),) * 2), normalised, [Output(10, x)], walk
+            inputs = (x, along, along, *(ScalarOperand(f64),) * 2)
+            yield shape, 1, inputs, normalised, [Output(10, x)], walk, DEVICE
 
 
 def rowwise_specs() -> list[RowwiseSpec]:
     """Return the distinct Specs of row-wise chains."""
-    found = [rowwise.choose(*problem, DEVICE) for problem in _row_problems()]
+    found = [rowwise.choose(*problem) for problem in _row_problems()]
     return list(dict.fromkeys(each[0] for each in found if each is not None))
 
 
