@@ -16,6 +16,7 @@ from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
+from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.index import gather, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
@@ -27,6 +28,7 @@ from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random import twister_draw, twister_jump
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
@@ -34,6 +36,8 @@ from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.twister_draw import DrawSpec
+from oxinp._kernels.random.twister_jump import JumpSpec
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
@@ -445,7 +449,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec]:
+def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec | DrawSpec | JumpSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -476,7 +480,14 @@ def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxS
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted]))
+    jumps = [JumpSpec(is_sequence) for is_sequence in (False, True)]
+    twisters = [
+        DrawSpec(name, counts, is_given)
+        for name, made in twister_draw.FORMATS.items()
+        for counts, is_given in ((False, False), (True, False), (False, True))
+        if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -513,9 +524,12 @@ FAMILIES: dict[type, Any] = {
     FindSpec: random_find,
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
+    DrawSpec: twister_draw,
+    JumpSpec: twister_jump,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
+    **fft.FAMILIES,
 }
 
 
@@ -531,6 +545,7 @@ def specs() -> list[Any]:
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),
+        *fft.specs(DEVICE),
         *gemm.specs(DEVICE, AMPERE),
         *sparse.specs(),
     ]
