@@ -1,9 +1,9 @@
 """Row-wise chains on a GPU: right, and how fast: ``python -m asv_benchmarks.kernels.rowwise [REGEX] [--peer]``.
 
-Prints a line per case of 2**26 elements: launches, the median of device-event times over random data, that of the same
-chain with a kernel per reduction (``apart``), that of CuPy and PyTorch (``--peer``, as far as they are installed), the
-ratio to the faster one, and the share of the floor: one read and one write of the array at the rate of a copy in the
-same run. Every element has to have the bits that the chain gives with a kernel per reduction, and sampled rows are
+Prints a line per case, most of 2**26 elements: launches, the median of device-event times over random data, that of the
+same chain with a kernel per reduction (``apart``), that of CuPy and PyTorch (``--peer``, as far as they are installed),
+the ratio to the faster one, and the share of the floor: one read and one write of the array at the rate of a copy in
+the same run. Every element has to have the bits that the chain gives with a kernel per reduction, and sampled rows are
 compared with NumPy's in f64. Ends with status 1 if anything is wrong.
 """
 
@@ -51,12 +51,16 @@ def by_norm(n, x, weight, bias):
 
 
 CASES = [
-    # chain, dtype, length of a row: the most important first
+    # chain, dtype, length of a row (or rows and length): the most important first
     *((softmax, dtype, length) for length in (1024, 256, 8192, 32, 65536) for dtype in ("f4", "f8")),
     (layer_norm, "f4", 1024),
     (layer_norm, "f4", 8192),
     (less_greatest, "f4", 1024),
     (by_norm, "f4", 1024),
+    (softmax, "f4", (300, 49152)),
+    (softmax, "f4", (100, 65536)),
+    (softmax, "f4", (256, 50257)),
+    (layer_norm, "f4", 65536),
     (layer_norm, "f8", 1024),
 ]
 
@@ -176,11 +180,12 @@ def main():
     del copied
     write(f"copy {rate / 1e9:.2f} TB/s")
     write(f"{'case':26} launches {'ours':>9} {'apart':>9} {'peers':>30} {'ratio':>6} {'floor':>6}")
-    for chain, dtype, length in CASES:
-        name = f"{chain.__name__} {dtype} {NUM_ELEMENTS // length} x {length}"
+    for chain, dtype, shape in CASES:
+        rows, length = shape if isinstance(shape, tuple) else (NUM_ELEMENTS // shape, shape)
+        name = f"{chain.__name__} {dtype} {rows} x {length}"
         if not re.search(options.pattern, name):
             continue
-        host = drawn.astype(dtype).reshape(-1, length)
+        host = drawn[: rows * length].astype(dtype).reshape(rows, length)
         vectors = [rng.standard_normal(length).astype(dtype) for _ in range(2)]
         arrays = [oxinp.asarray(a) for a in (host, *vectors)]
         oxinp.evaluate(*arrays)

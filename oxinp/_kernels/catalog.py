@@ -270,6 +270,8 @@ ROWS = (
     (1 << 12, 1023),
     (100, 16384),
     (1, 4097),
+    (256, 65536),
+    (64, 65536),
     (1 << 24, 1 << 9),
 )
 
@@ -300,7 +302,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
             walk = rowwise.walk_of(reduce.choose(*given, sum_, kept, DEVICE))
             if walk is None:
                 continue
-            how = walk.batch, walk.is_short
+            *_, batch, is_short, join = walk
+            how = batch, is_short, join
             targets = [Output(5, x), Output(3, x), Output(4, Operand(type_, (1, 0)))]
             softmax = [
                 RowReduction(0, greatest, type_, *how),

@@ -382,7 +382,7 @@ class _Merger:
             return None if values is None else values[graph.result]
         own, rows = walk.walk, self.rows
         axes = tuple(range(len(rows.kept), len(rows.shape)))
-        if graph.shape != rows.shape or walk.axes != axes or own[:2] != rows.walk[:2]:
+        if graph.shape != rows.shape or walk.axes != axes or own.common != rows.walk.common:
             return None
         values = self.add(graph, inner)
         if values is None:
@@ -409,7 +409,7 @@ class _Merger:
             (value, mask), (parameters, walk) = args, rest
             of_mask = None if mask is None else numbered(mask)
             own = tuple([numbered(a) for a in parameters])
-            _, _, batch, is_short = walk.walk
-            items.append(made.RowReduction(numbered(value), walk.op, type_, batch, is_short, of_mask, own))
+            *_, batch, is_short, join = walk.walk
+            items.append(made.RowReduction(numbered(value), walk.op, type_, batch, is_short, join, of_mask, own))
         absorbed = {place: (numbered(n), self.calls[place][0].layouts[0]) for place, n in self.absorbed.items()}
         return _Program(self.rows, tuple(self.inputs), tuple(items), absorbed, [numbered(n) for n in values])

@@ -61,6 +61,7 @@ class ReducePass(NamedTuple):
     constants: tuple[int, ...]
     num_chunks: int
     chunk_length: int
+    chunk: int = 0  # units
 
 
 class Walk(NamedTuple):
@@ -372,7 +373,7 @@ class Reduction(Planner):
         )
         per_block = max(1, at_once) * spec.block // group
         num_blocks = -(-num_rows // per_block) * num_chunks
-        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
+        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows, chunk)
 
     def _group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
         """Threads per row, units that a thread loads before it uses the first, rows at once, units of a chunk."""

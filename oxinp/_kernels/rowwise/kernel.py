@@ -6,8 +6,8 @@ a thread every `group`-th of its units. Algorithm: where the units of a thread f
 once, and what later passes need of them stays there; else every pass reads them again, and computes again what it needs
 of them. Within a pass a thread combines the elements of its units as the kernels of `reduce.rows` do, in the same
 batches and the same trees, so that results have the same bits; every thread then has the result of the group's first.
-A row that is too long for the registers of a block may be shared by a cluster of blocks: a thread of each has some of
-the batches that one thread would have, leaves their accumulators in shared memory, and combines those of all blocks.
+A row that is too long for the registers of a block may be shared by a cluster of blocks (see `sharing`), which leave
+accumulators for each other in shared memory.
 Bytes per element: those of the operands once, or, where the units do not fit, those of the inputs once per pass, from
 the second on out of the L2 cache as far as it holds the rows that are computed at a time.
 """
@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.chain import OUTER, STRIDED, UNIT, BoundChain, Chain, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS, Element, Instr
-from oxinp._kernels.reduce.accumulate import Running, gather
+from oxinp._kernels.reduce.accumulate import Running
 from oxinp._kernels.reduce.rows import BLOCK, WARP
+from oxinp._kernels.rowwise import sharing
 from oxinp._kernels.rowwise.program import Item, Program, RowReduction
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
-from oxinp._ptx.cluster import cluster_barrier, in_block
+from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.warp import shuffle
@@ -56,6 +57,8 @@ class RowwiseSpec(Frozen):
         Every thread has that many.
     cluster : int
         Blocks that share a row, each with `units` per thread.
+    sharing : str
+        How, see `sharing`; empty for one block.
     rest : int
         Elements behind the last full unit that a thread may have.
     """
@@ -68,11 +71,12 @@ class RowwiseSpec(Frozen):
     is_full: bool
     rest: int
     cluster: int = 1
+    sharing: str = ""
 
     @property
     def block(self) -> int:
         """Threads per block."""
-        return max(self.group, BLOCK)
+        return BLOCK if self.sharing == sharing.THREADS else max(self.group, BLOCK)
 
     @property
     def program(self) -> Program:
@@ -129,6 +133,9 @@ class _Rowwise:
         else:
             row = k.cast(k.ctaid / spec.cluster if spec.cluster > 1 else k.ctaid, self.type)
             self.thread, self.has_row = k.cast(k.tid, self.type), None
+            if spec.sharing == sharing.THREADS:
+                assert self.rank is not None
+                self.thread = self.thread + self.rank * spec.block
         self.row = locate(self.bound.origin(), range(spec.chain.ndim - 1), self.kept.split(row))
         for number, spot in enumerate(self.row.inputs):
             if self.program.is_uniform[number]:
@@ -149,17 +156,18 @@ class _Rowwise:
         """Compute all passes on units that stay in registers."""
         spec = self.spec
         first, last = self.thread, max([item.batch for item in spec.items if isinstance(item, RowReduction)])
-        if self.rank is not None:
+        if spec.sharing in {sharing.BATCHES, sharing.CHUNKS}:
+            assert self.rank is not None
             first, last = first + self.rank * (spec.units * spec.group), spec.units  # the last blocks may lack any
         units = [*self.units(first, spec.units, 0 if spec.is_full else last), *self.rest()]
         for level, reductions in enumerate(self.program.reductions):
             known = set(units[0].values)
             needed = self.program.needed(level, known)
             self.prepare(needed)
-            runnings = [Running(self.k, item.op) for _, item in reductions]
-            if reductions and self.rank is not None:
+            runnings = [] if spec.sharing == sharing.BATCHES else [Running(self.k, item.op) for _, item in reductions]
+            if reductions and spec.sharing == sharing.BATCHES:
                 self.load_and_evaluate(needed, units)
-                self.combine_in_cluster(level, units, runnings)
+                runnings = self.taken_batches(level, units)
                 self.store_units(level, units)
             elif reductions:
                 self.compute(level, needed, units, runnings)
@@ -249,42 +257,50 @@ class _Rowwise:
             elements += [Element(value, None, count) for value, count in zip(values, counts, strict=True)]
         return elements
 
-    def combine_in_cluster(self, level: int, units: list[_Unit], runnings: list[Running]) -> None:
-        """Combine the accumulators of the batches of all blocks, in the order in which one thread would."""
-        k, spec = self.k, self.spec
-        left = []
-        for _, item in self.program.reductions[level]:
-            batches = self.batches(item, units)
-            memory = k.shared(item.op.acc, (len(batches), spec.group))
-            for i, batch in enumerate(batches):
-                memory[i * spec.group + k.tid] = gather(k, item.op, self.elements_of(item, batch))
-            left.append((item, memory, len(batches)))
-        cluster_barrier(k)
-        for (item, memory, count), running in zip(left, runnings, strict=True):
-            for rank in range(spec.cluster):
-                there = in_block(k, memory, rank)
-                for i in range(count):
-                    number = self.thread + (rank * spec.units + i * item.batch) * spec.group
-                    with nullcontext() if spec.is_full else k.when(number < self.num_units):
-                        running.join(there[i * spec.group + k.tid])
+    def taken_batches(self, level: int, units: list[_Unit]) -> list[Running]:
+        """Combine the batches of units with those that other blocks of the cluster have."""
+        spec = self.spec
+        items = [item for _, item in self.program.reductions[level]]
+        batches = [[self.elements_of(item, batch) for batch in self.batches(item, units)] for item in items]
+
+        def is_there(rank: int, i: int, item: RowReduction) -> Value | None:
+            number = self.thread + (rank * spec.units + i * item.batch) * spec.group
+            return None if spec.is_full else number < self.num_units
+
+        return sharing.join_batches(self.k, items, batches, spec.cluster, is_there)
 
     def finish(self, level: int, runnings: list[Running]) -> None:
-        """Combine the accumulators of a group to the results of reductions, which every thread gets."""
-        k, group = self.k, self.spec.group
-        for (number, item), running in zip(self.program.reductions[level], runnings, strict=True):
-            op = item.op
-
-            def combine(a: Value, b: Value, op: object = op) -> Value:
-                value: Value = op.combine(k, a, b)  # type: ignore[attr-defined]
-                return value
-
-            total = running.total()
-            total = warp_reduce(k, total, combine, group) if group <= WARP else block_reduce(k, total, combine)
-            if group > 1:  # not every operator gives the same bits in either order
-                total = shuffle(k, "idx", total, 0, min(group, WARP))
+        """Combine the accumulators of a row's threads to the results of reductions, which every thread gets."""
+        k = self.k
+        items = [item for _, item in self.program.reductions[level]]
+        totals = self.joined(items, [running.total() for running in runnings]) if items else []
+        for (number, item), total in zip(self.program.reductions[level], totals, strict=True):
+            op, value = item.op, total
             if op.finish is not None:
-                total = op.finish(k, total, *[self.uniform[parameter] for parameter in item.parameters])
-            self.uniform[number] = k.cast(total, item.type)
+                value = op.finish(k, value, *[self.uniform[parameter] for parameter in item.parameters])
+            self.uniform[number] = k.cast(value, item.type)
+
+    def joined(self, items: list[RowReduction], totals: list[Value]) -> list[Value]:
+        """Combine the accumulators of a row's threads; every thread has the same bits."""
+        k, spec = self.k, self.spec
+        if spec.sharing == sharing.CHUNKS:
+            return sharing.join_chunks(k, items, totals, spec.cluster)
+        if spec.sharing == sharing.THREADS:
+            found = sharing.join_threads(k, items, totals, spec.cluster)
+        else:
+            found = []
+            for item, total in zip(items, totals, strict=True):
+
+                def combine(a: Value, b: Value, item: RowReduction = item) -> Value:
+                    value: Value = item.op.combine(k, a, b)
+                    return value
+
+                is_warp = spec.group <= WARP
+                found.append(warp_reduce(k, total, combine, spec.group) if is_warp else block_reduce(k, total, combine))
+        if spec.group == 1:
+            return found
+        # Not every operator gives the same bits in either order: those of the first thread are stored elsewhere.
+        return [shuffle(k, "idx", total, 0, min(spec.group, WARP)) for total in found]
 
     # -- values
 
