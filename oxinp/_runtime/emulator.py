@@ -90,7 +90,13 @@ class EmulatorBackend:
             MemoryError,
             make_free_list=lambda: _WatchedList(self.memory),
         )
+        self.pool.owner = self
         self._flags: Buffer | None = None
+
+    @property
+    def is_captured(self) -> bool:
+        """False: there are no graphs here."""
+        return False
 
     @property
     def flags(self) -> int:
@@ -100,6 +106,11 @@ class EmulatorBackend:
             with self._lock:
                 self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
         return self._flags.ptr
+
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        del ptr
+        return "device"
 
     def order(self, *accesses: tuple[int, bool]) -> int:
         """Do nothing: what was asked for is done."""

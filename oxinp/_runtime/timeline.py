@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from oxinp._runtime.cuda import CudaBackend
-    from oxinp._runtime.memory import Block
+    from oxinp._runtime.memory import Block, Footprint
     from oxinp._runtime.pool import Pool
 
 __all__ = [
     "POOLS",
-    "Footprint",
     "OtherDevice",
     "Timeline",
     "Uses",
@@ -117,23 +116,6 @@ class _Elsewhere:
 
 
 _elsewhere = _Elsewhere()
-
-
-class Footprint:
-    """What a graph reads and writes, collected while it is captured, used by each of its launches."""
-
-    __slots__ = ("_is_written",)
-
-    def __init__(self) -> None:
-        self._is_written: dict[Any, bool] = {}
-
-    def add(self, block: Any, *, writes: bool) -> None:
-        """Remember a block."""
-        self._is_written[block] = writes or self._is_written.get(block, False)
-
-    def items(self) -> Iterable[tuple[Any, bool]]:
-        """Return each block, and whether it is written to."""
-        return self._is_written.items()
 
 
 class Timeline:

@@ -13,7 +13,7 @@ from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, new_table, remember
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 
@@ -142,11 +142,12 @@ class BoundOp:
         """Enqueue it, into a new Buffer for every result."""
         op = self.op
         executable = self.executable(None if op.variant is None else op.variant(self, leaves))
-        try:
+        if not (op.has_spare and executable.scratch_nbytes):
             return executable.run_all(leaves)
+        try:
+            with device().pool.keeping_arrays():  # the other way costs less than their eviction
+                return executable.run_all(leaves)
         except MemoryError:
-            if not (op.has_spare and executable.scratch_nbytes):
-                raise
             return self.executable(SPARE).run_all(leaves)
 
     def fused_with(self, graph: Graph, place: int) -> Executable | None:
