@@ -24,8 +24,9 @@ _MAKE_ARRAYS = (
 )
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
-    "allclose angle append array_equal array_equiv average block corrcoef cov cross diff fix gradient iscomplex "
-    "isclose isneginf isposinf isreal nan_to_num pad polyval real_if_close roll sinc trapezoid tril triu unwrap"
+    "allclose angle append array_equal array_equiv asarray_chkfinite average block corrcoef cov cross diff fix "
+    "gradient imag iscomplex isclose isneginf isposinf isreal nan_to_num pad polyval real_if_close roll sinc "
+    "trapezoid tril triu unwrap"
 )
 # ... and that of these may be larger.
 _GROWING = "cumulative_prod cumulative_sum fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"

@@ -46,6 +46,8 @@ def _of(package: str, **paths: str) -> list[Submodule]:
     ]
 
 
+_SPARSE_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+_SPARSE_CLASSES = [f"{name}_{kind}" for name in _SPARSE_FORMATS for kind in ("array", "matrix")]
 _SPARSE = ("sparse", "sparse.csgraph", "sparse.linalg")
 
 SUBMODULES: dict[str, Submodule] = {
@@ -128,6 +130,11 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
         _row("scipy.fft.rfftfreq", COMPOSED),
+        *_native("scipy.fft", "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2"),
+        *_native("scipy.fft", "fftn ifftn rfftn irfftn hfftn ihfftn"),
+        *_native("scipy.fft", "dct idct dst idst dctn idctn dstn idstn"),
+        _row("scipy.fft.fht", COMPOSED),
+        _row("scipy.fft.ifht", COMPOSED),
         _row("scipy.linalg.solve_triangular", NATIVE),
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
@@ -157,11 +164,9 @@ ROWS: dict[str, CoverageRow] = {
         *_own("scipy.linalg.blas", "find_best_blas_type get_blas_funcs"),
         *_own("scipy.linalg.lapack", "get_lapack_funcs"),
         *_own("scipy.optimize", "show_options"),
-        *_own(
-            "scipy.sparse",
-            "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr "
-            "isspmatrix_dia isspmatrix_dok isspmatrix_lil issparse",
-        ),
+        *_native("scipy.sparse", " ".join(_SPARSE_CLASSES)),
+        *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
+        *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),

@@ -249,7 +249,7 @@ class Consumer(_Cursor):
         self._oldest.set(self._following(stage)[0])
 
 
-class Rounds(_Cursor):
+class UnrolledConsumer(_Cursor):
     """The consumer side of a pipeline with the mainloop unrolled over several stages, in every thread of one group.
 
     The stages of an iteration follow each other, so that their offsets from its first stage are constants; the first
@@ -294,7 +294,7 @@ class Rounds(_Cursor):
             self._wait_for(buffer, parity)
         return buffer
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         """Begin the next iteration."""
         first, parity = self._next()
         self._before.set(self._stage.get())
@@ -324,4 +324,4 @@ class Rounds(_Cursor):
         self.builder.emit_op(_WAIT, barrier, parity)
 
 
-__all__ = ["Buffer", "Consumer", "Pipeline", "Producer", "Rounds", "Slot", "cluster_barrier", "spinning"]
+__all__ = ["Buffer", "Consumer", "Pipeline", "Producer", "Slot", "UnrolledConsumer", "cluster_barrier", "spinning"]

@@ -23,11 +23,13 @@ __all__ = [
     "LOCKS",
     "MINIMUM_CC",
     "NUM_FLAGS",
+    "NUM_REPORTS",
     "Backend",
     "BackendUnavailable",
     "Capability",
     "Event",
     "Launch",
+    "Reports",
     "new_lock",
 ]
 
@@ -49,6 +51,9 @@ MINIMUM_CC = (8, 0)
 
 NUM_FLAGS = 4096
 """What kernels have whose blocks wait for each other."""
+
+NUM_REPORTS = 256
+"""Of two words of 64 bits each that kernels write to and the host reads where they are."""
 
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""
@@ -105,6 +110,25 @@ class Event(Protocol):
         ...
 
 
+class Reports(Protocol):
+    """`NUM_REPORTS` reports of two words of type i64 that lie at an address.
+
+    Attributes
+    ----------
+    ptr : int
+    """
+
+    ptr: int
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return the first word of every report, as they are now."""
+        ...
+
+    def take(self, number: int, /) -> int:
+        """Return the second word of a report, and make both zeros."""
+        ...
+
+
 class Backend(Protocol):
     """A device and its memory.
 
@@ -145,6 +169,11 @@ class Backend(Protocol):
     @property
     def flags(self) -> int:
         """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
+        ...
+
+    @property
+    def reports(self) -> Reports:
+        """Words that kernels write to and the host reads where they are; zeros until then."""
         ...
 
     def order(self, *accesses: tuple[int, bool]) -> int:
@@ -220,6 +249,14 @@ class Backend(Protocol):
         Callable
             Launches on the stream that is current now, and obeys `config.synchronous` as it is now: keep it under both,
             `stream` and `config.version`. Two threads may not call it at once.
+        """
+        ...
+
+    def relauncher(self, kernel: Kernel, num_varying: int, /) -> Callable[..., None] | None:
+        """Return ``launch(grid, *parameters)``, which launches a kernel with any grid and all of its parameters.
+
+        None where launches are watched one by one, or need more than a grid. It is kept, and called, as what `launcher`
+        returns; all that are made of one kernel may be called by one thread at a time.
         """
         ...
 

@@ -18,13 +18,13 @@ from _driver.context import Context
 from _driver.device import Device, list_devices
 from _driver.event import Event
 from _driver.launch import Launcher
-from _driver.memory import DeviceMemory
+from _driver.memory import DeviceMemory, PinnedMemory
 from _driver.stream import Stream
 from _driver.tensormap import TensorMap
 from oxinp._config import config
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.backend import FIRST_LOCK, MINIMUM_CC, NUM_FLAGS, BackendUnavailable, Capability
+from oxinp._runtime.backend import FIRST_LOCK, MINIMUM_CC, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
@@ -76,6 +76,26 @@ def open_backend(ordinal: int | None = None) -> CudaBackend:
         f"No GPU here is new enough: compute capability {MINIMUM_CC[0]}.{MINIMUM_CC[1]} (Ampere) is needed, found "
         f"{found or 'no GPU'}. Use a newer GPU, or set OXINP_BACKEND=host."
     )
+
+
+class MappedReports:
+    """Reports in host memory that kernels reach over the bus, which only those do that have something to say."""
+
+    def __init__(self, context: Context) -> None:
+        memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
+        self.ptr = memory.device_ptr
+        self._words = np.frombuffer(memory.view(), np.int64)
+        self._words[:] = 0
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """See `Reports.read`."""
+        return self._words[::2]
+
+    def take(self, number: int) -> int:
+        """See `Reports.take`."""
+        word = int(self._words[2 * number + 1])
+        self._words[2 * number : 2 * number + 2] = 0
+        return word
 
 
 class CudaBackend:
@@ -157,6 +177,11 @@ class CudaBackend:
         stream.synchronize()
         stream.close()
         return address
+
+    @cached_property
+    def reports(self) -> MappedReports:
+        """See `Backend.reports`."""
+        return MappedReports(self.context)
 
     @property
     def stream(self) -> int:
@@ -297,6 +322,8 @@ class CudaBackend:
         if array.nbytes:
             self._transfers.download(array, ptr, self._order(((ptr, False),), is_transfer=True))
             stats.d2h_bytes += array.nbytes
+            for hook in hooks.after_waiting:
+                hook()
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
@@ -338,10 +365,20 @@ class CudaBackend:
         if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
             made = self._launcher(kernel, grid, num_varying, constants, after)
             return self._finished(made.launch, kernel, num_varying)
+        return self._finished(self._shared_launcher(kernel).at(grid, constants), kernel, num_varying)
+
+    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
+        """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
+        if after_launch() is not None or kernel.cluster is not None or "launcher" in vars(self):
+            return None
+        shared = self._shared_launcher(kernel)
+        return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
+
+    def _shared_launcher(self, kernel: Kernel) -> Launcher:
         shared = self._shared.get(kernel)
         if shared is None:
             shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
-        return self._finished(shared.at(grid, constants), kernel, num_varying)
+        return shared
 
     def _launcher(
         self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
@@ -421,6 +458,8 @@ class CudaBackend:
         for hook in tuple(hooks.before_synchronize):
             hook()
         self.context.synchronize()
+        for hook in hooks.after_waiting:
+            hook()
 
     def memory_stats(self) -> MemoryStats:
         """Return what the pool holds."""

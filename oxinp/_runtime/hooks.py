@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "addresses",
+    "after_waiting",
     "before_growth",
     "before_leaving",
     "before_leaving_stream",
@@ -60,6 +61,12 @@ before_synchronize: list[Callable[[], object]] = []
 before_leaving_stream: list[Callable[[], object]] = []
 """Called before the calling thread's work goes to another stream, or something is queued behind what it has asked for:
 what is pending on its device is launched here.
+"""
+
+after_waiting: list[Callable[[], object]] = []
+"""Called after a backend has waited for the device: what kernels have reported is raised here.
+
+What the host was to be given has arrived by then.
 """
 
 before_growth: list[Callable[[int], object]] = []

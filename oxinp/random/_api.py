@@ -12,7 +12,7 @@ import math
 import operator
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.ops import draws
 from oxinp._core.ops.draws import Counter, Ending, Position
-from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
 from oxinp.random import philox
 from oxinp.random.philox import Philox4x32
+from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation, broadcast
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
 _MUTATES: dict[str, tuple[Mutated, ...]] = {
@@ -42,7 +42,7 @@ _MUTATES: dict[str, tuple[Mutated, ...]] = {
 # What gives no arrays.
 STATE = {"bit_generator", "spawn", "seed", "get_state", "set_state", "bytes"}
 
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOAT32 = np.dtype(np.float32)
 _KINDS = {FLOAT32: "f32", FLOAT64: "f64"}
 
 
@@ -206,7 +206,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         """Integers from the device; None where NumPy is to draw them, or to say what is wrong."""
         if high is None:
             low, high = 0, low
-        if shape is None or type(low) not in _INTEGERS or type(high) not in _INTEGERS:
+        if shape is None or type(low) not in INTEGERS or type(high) not in INTEGERS:
             return None
         try:
             wanted = np.dtype(dtype)
@@ -220,6 +220,33 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         bits, largest = wanted.itemsize * 8, high - low
         rejects, ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
         return self._draw(shape, wanted.itemsize, ask, rejects=rejects)
+
+    def _transformed(self, name: str, row: Transformation, values: list[Any], size: Any) -> Any:
+        """Numbers of a distribution from the device; None where NumPy is to draw them, or to say what is wrong."""
+        shape = _shape_of(size)
+        numpys = getattr(_NUMPYS, name)
+        if all(type(value) in SCALARS for value in values):
+            if shape is None:
+                return None
+            numpys(self, *values, size=0)  # raises where the parameters are wrong
+            ready, least = [float(value) for value in values], values[0]
+        else:
+            found = broadcast(values, size, shape)
+            if found is None:
+                return None
+            ready, shape = found
+            if not starts_on_device(math.prod(shape) * FLOAT64.itemsize):
+                return None
+            extremes = [tuple(map(float, numbers)) for numbers in row.extremes(*ready)]
+            if any(math.isnan(number) for numbers in extremes for number in numbers):
+                return None
+            for numbers in extremes:
+                numpys(self, *numbers, size=0)
+            least = extremes[0][0]
+        if name == "weibull" and least <= 0:
+            return None
+        numbers = self._standard(row.standard, shape, FLOAT64)
+        return None if numbers is None else row.function(numbers, *ready)
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""
@@ -240,9 +267,6 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 
     def __reduce__(self) -> Any:
         return Generator, (self.bit_generator,)
-
-
-_INTEGERS = {int, *(np.dtype(code).type for code in "bBhHiIlLqQ")}
 
 
 def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[bool, Any]:
@@ -272,64 +296,10 @@ def _whole_range(bits: int, words: int, low: int, dtype: np.dtype[Any], shape: t
     return ask
 
 
-class _Derived(NamedTuple):
-    """A distribution that is a function of a standard one's numbers, as NumPy computes it.
-
-    Attributes
-    ----------
-    standard : str
-        ``"uniform"``, ``"normal"`` or ``"exponential"``.
-    parameters : dict
-        Names and defaults; `inspect.Parameter.empty` where there is none.
-    function : callable
-        ``function(numbers, *parameters)``, the latter as floats.
-    """
-
-    standard: str
-    parameters: dict[str, Any]
-    function: Callable[..., Any]
+_PLAIN = {type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *SCALARS}
 
 
-def _logistic(u: Any, loc: float, scale: float) -> Any:
-    return OBJECTS["log"](u / (1.0 - u)) * scale + loc
-
-
-def _laplace(u: Any, loc: float, scale: float) -> Any:
-    log = OBJECTS["log"]
-    return np.where(u >= 0.5, loc - log(2.0 - u - u) * scale, log(u + u) * scale + loc)
-
-
-def _triangular(u: Any, left: float, mode: float, right: float) -> Any:
-    base, left_base, sqrt = right - left, mode - left, OBJECTS["sqrt"]
-    is_left = u <= left_base / base
-    return np.where(is_left, sqrt(u * (left_base * base)) + left, right - sqrt((1.0 - u) * ((right - mode) * base)))
-
-
-_NONE = inspect.Parameter.empty
-_LOCATED = {"loc": 0.0, "scale": 1.0}
-_DERIVED = {
-    "uniform": _Derived("uniform", {"low": 0.0, "high": 1.0}, lambda u, low, high: u * (high - low) + low),
-    "normal": _Derived("normal", _LOCATED, lambda x, loc, scale: x * scale + loc),
-    "lognormal": _Derived(
-        "normal", {"mean": 0.0, "sigma": 1.0}, lambda x, mean, sigma: OBJECTS["exp"](x * sigma + mean)
-    ),
-    "exponential": _Derived("exponential", {"scale": 1.0}, lambda x, scale: x * scale),
-    "rayleigh": _Derived("exponential", {"scale": 1.0}, lambda x, scale: OBJECTS["sqrt"](x * 2.0) * scale),
-    "pareto": _Derived("exponential", {"a": _NONE}, lambda x, a: OBJECTS["expm1"](x / a)),
-    "weibull": _Derived("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](x, 1.0 / a)),
-    "power": _Derived("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](-OBJECTS["expm1"](-x), 1.0 / a)),
-    "logistic": _Derived("uniform", _LOCATED, _logistic),
-    "laplace": _Derived("uniform", _LOCATED, _laplace),
-    "gumbel": _Derived(
-        "uniform", _LOCATED, lambda u, loc, scale: loc - OBJECTS["log"](-OBJECTS["log"](1.0 - u)) * scale
-    ),
-    "triangular": _Derived("uniform", dict.fromkeys(("left", "mode", "right"), _NONE), _triangular),
-}
-_SCALARS = {float, np.float64, np.float32, *_INTEGERS}
-_PLAIN = {type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *_SCALARS}
-
-
-def _derived(name: str, row: _Derived) -> Callable[..., Any]:
+def _derived(name: str, row: Transformation) -> Callable[..., Any]:
     """The method of a distribution."""
     numpys = getattr(_NUMPYS, name)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -343,14 +313,8 @@ def _derived(name: str, row: _Derived) -> Callable[..., Any]:
             return numpys(self, *args, **kwargs)  # which raises as well
         bound.apply_defaults()
         *values, size = bound.args
-        shape = _shape_of(size)
-        if shape is not None and all(type(value) in _SCALARS for value in values):
-            numpys(self, *values, size=0)  # raises where the parameters are wrong
-            if name != "weibull" or values[0] > 0:
-                numbers = self._standard(row.standard, shape, FLOAT64)
-                if numbers is not None:
-                    return row.function(numbers, *map(float, values))
-        return self._on_host(name, tuple(bound.args))
+        drawn = self._transformed(name, row, values, size)
+        return self._on_host(name, tuple(bound.args)) if drawn is None else drawn
 
     method.__name__ = name
     method.__qualname__ = f"Generator.{name}"
@@ -359,7 +323,7 @@ def _derived(name: str, row: _Derived) -> Callable[..., Any]:
     return method
 
 
-for _name, _row in _DERIVED.items():
+for _name, _row in TRANSFORMATIONS.items():
     setattr(Generator, _name, _derived(_name, _row))
 
 

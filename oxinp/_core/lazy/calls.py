@@ -99,14 +99,21 @@ class Call:
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
+        self.finish(buffers)
+        if REPORTS:
+            nbytes = sum(layout.nbytes for layout in self.bound.layouts)
+            note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+
+    def finish(self, buffers: Sequence[Buffer]) -> None:
+        """Say where the results are, unless that has been said."""
+        if self.leaves is None:
+            return
         self.leaves = None
+        CALLS.pop(self._entry, None)
         for reference, buffer in zip(self.results, buffers, strict=True):
             result = reference()
             if result is not None:
                 result.settle(buffer)
-        if REPORTS:
-            nbytes = sum(layout.nbytes for layout in self.bound.layouts)
-            note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
 
     def _watched(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         outer, at_work.storage = at_work.storage, self

@@ -52,7 +52,9 @@ class Executable:
     """
 
     __slots__ = (
+        "_anywhere",
         "_following",
+        "_kernel",
         "_rest",
         "allocate",
         "arguments",
@@ -62,11 +64,12 @@ class Executable:
         "launch",
         "leaf",
         "nbytes",
-        "plan",
         "scratch_nbytes",
         "sizes",
         "steps",
+        "then",
         "version",
+        "widths",
     )
 
     leaf: Any  # the leaf graph of the first output, for `schedule`
@@ -74,18 +77,20 @@ class Executable:
     def __init__(self, plan: Plan, sizes: Sequence[int], kinds: Sequence[Any]) -> None:
         backend = device()
         self.version = config.version
-        self.plan = plan
+        self.then = plan.then
         self.allocate = backend.allocate
         self.sizes = tuple(sizes)
         self.nbytes = self.sizes[0] if self.sizes else 0
         self.scratch_nbytes = plan.scratch_nbytes
-        widths = [2 if kind is not None and kind.kind == "c" else 1 for kind in kinds]
+        self.widths = widths = [2 if kind is not None and kind.kind == "c" else 1 for kind in kinds]
         self.arguments: Callable[[tuple[Any, ...]], list[Any]] = _with_parts if 2 in widths else _addresses
         natural = (*outputs(len(self.sizes)), *inputs(len(widths)))
         launch = plan.steps[0] if len(plan.steps) == 1 else None
         self.is_single = not plan.steps or (type(launch) is Launch and launch.arguments == natural)
         self.arrays_only = self.is_single and all(kind is None for kind in kinds)
         self.steps: list[_Step] = []
+        self._kernel = launch.kernel if self.is_single and type(launch) is Launch else None
+        self._anywhere: Callable[..., None] | None = None
         self._following: Plan | None = None  # what was planned last for words that were read, and its steps
         self._rest: list[_Step] = []
         self.flags = 0
@@ -114,6 +119,19 @@ class Executable:
             launch(*values)
 
         return launch_and_note
+
+    def launch_anywhere(self) -> Callable[..., None] | None:
+        """Return ``launch(grid, *parameters)`` for other plans of this one's kernel, whose constants come last.
+
+        None where there is more than one launch, or each is watched.
+        """
+        if device().pool.notes_uses:
+            return None
+        if self._anywhere is None and self._kernel is not None:
+            self._anywhere = device().relauncher(self._kernel, len(self.sizes) + sum(self.widths))
+            if self._anywhere is None:
+                self._kernel = None
+        return self._anywhere
 
     def _launch_briefly(self, launch: Launch, count: int) -> None:
         """Launch by what is made fastest, and from the second time on by what launches fastest."""
@@ -162,13 +180,13 @@ class Executable:
         sizes_of : callable
             Words -> bytes of every output; raises where they are a status that says so.
         """
-        assert self.plan.then is not None
+        assert self.then is not None
         arguments = self.arguments(leaves)
         scratch = self.allocate(self.scratch_nbytes)
         nowhere = [0] * len(self.sizes)
         words = _run(self.steps, (*nowhere, scratch.ptr, self.flags, *arguments))
         buffers = [self.allocate(nbytes) for nbytes in sizes_of(words)]
-        following = self.plan.then(words)
+        following = self.then(words)
         if following is not self._following:
             places = _places(len(self.sizes), [1] * len(arguments))
             self._rest, self._following = [_compiled(step, places) for step in following.steps], following

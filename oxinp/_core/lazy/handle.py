@@ -151,7 +151,7 @@ def expression(handle: Handle) -> Value:
 
 
 def _computed(storage: Storage) -> Value:
-    return schedule.materialise(storage) if storage.value is not None else device_value(storage)
+    return schedule.postpone(storage) if storage.value is not None else device_value(storage)
 
 
 def chain(handle: Handle) -> Value:

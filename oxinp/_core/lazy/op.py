@@ -7,7 +7,7 @@ methods of arrays and SciPy's names are thin fronts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
@@ -19,10 +19,32 @@ from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Plan
+    from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
 SPARE = "spare"
 """The variant of a plan that is run where there is no memory for the workspace of another."""
+
+
+class RowWalk(NamedTuple):
+    """How an operation goes through the rows of its only operand.
+
+    Attributes
+    ----------
+    op : ReduceOp or None
+        None for an elementwise operation on results, of one element per row.
+    axes : tuple of int
+        That are reduced.
+    mask : int or None
+        Number of the value of the operand's graph that says which elements count.
+    walk : Walk or None
+        See `_kernels.rowwise.plan`.
+    """
+
+    op: ReduceOp | None = None
+    axes: tuple[int, ...] = ()
+    mask: int | None = None
+    walk: Any = None
 
 
 def _largest(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
@@ -58,6 +80,9 @@ class Op(Frozen, eq=False):
         graph's other leaves.
     may_fuse : callable or None
         ``may_fuse(bound, leaves)``: whether that is worth asking for these leaves.
+    rows : callable or None
+        ``rows(bound)`` -> `RowWalk`: how the operation is part of a kernel that computes what is made of its result
+        and of its operand's rows, see `rowwise`; None where it is part of none.
     gives_views : bool
         The plan may be asked for a first result that lies in any layout: the variant is then that layout.
     variant : callable or None
@@ -83,6 +108,7 @@ class Op(Frozen, eq=False):
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
     may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None
+    rows: Callable[[BoundOp], RowWalk | None] | None = None
     gives_views: bool = False
     variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None
     has_spare: bool = False

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy import calls, chains
+from oxinp._core.lazy import calls, chains, rowwise
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.lazy.op import bind
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
@@ -152,15 +153,22 @@ def _compute(storage: Storage, value: Value) -> Value:
             return storage.value or value
         wanted = _wanted_interior(value, others)
     try:
-        if CALLS and not wanted and (done := _fused(storage, value, others)) is not None:
-            return done
+        if CALLS:
+            found = rowwise.compute(storage, value, wanted or {}, others)
+            if found is None and not wanted:
+                found = _fused(storage, value, others)
+            if found is not None:
+                return found
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
-        if program is None or program.version != config.version:
-            program = chains.find(graph)
         if REPORTS:
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
+        if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+            storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
+            return done
+        if program is None or program.version != config.version:
+            program = chains.find(graph)
         if program.arrays_only:  # `Executable.run`, spelled out
             buffer = program.allocate(program.nbytes)
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -203,6 +211,31 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
             storage.value = done = leaf(graph.layout), (buffer,), next_mask()
             return done
     return None
+
+
+def postpone(storage: Storage) -> Value:
+    """Return the value of a storage without nodes: of one that is pending the result of a call, or computed.
+
+    A call that waits is what a chain becomes that is made of a reduction that waits, and has fewer elements than that
+    reduces: it may be computed with what is made of it, see `rowwise`.
+    """
+    return attempt(_postpone, storage)
+
+
+def _postpone(storage: Storage) -> Value:
+    value = storage.value
+    if value is not None and CALLS and value[0].nodes and rowwise.is_of_fewer(value) and not value[2] & SHARED:
+        if here.are_several:
+            claim(storage)
+        graph, leaves, mask = value
+        call, (result,) = request(bind(chains.ELEMENTWISE_CALL, (graph,)), leaves, mask)
+        for name in ("lines", "offset", "origin"):  # of the line that recorded it
+            if hasattr(storage, name):
+                setattr(call, name, getattr(storage, name))
+        result.owner = ref(storage)
+        storage.value = postponed = leaf(graph.layout), (result,), next_mask()
+        return postponed
+    return materialise(storage)
 
 
 def _elsewhere(storage: Storage) -> Timeline | None:
@@ -281,6 +314,8 @@ def _evaluate(value: Value) -> tuple[Graph, Buffer]:
     graph, leaves, _ = value
     if not graph.nodes:
         graph = chains.copying(graph.layout, graph.dtype)
+    if graph.program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+        return leaf(graph.layout), buffer
     program = chains.find(graph)
     return program.leaf, program.run(leaves)
 
@@ -306,13 +341,18 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         claim(storage)
         if source is not None:
             claim(source)
-    if room >= 0:  # nobody watches
-        _write(storage, layout, value, source)
+    _watched(storage, depth, _write, storage, layout, value, source)
+
+
+def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
+    """Call what writes to a storage, and let those who watch know."""
+    if room >= 0:  # nobody does
+        body(*args)
         return
     make_room(storage, depth)
     outer, at_work.storage = at_work.storage, storage
     try:
-        _write(storage, layout, value, source)
+        body(*args)
     finally:
         at_work.storage = outer
 
@@ -334,19 +374,42 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         else:
             graph, copied = evaluate(value)
             leaves = (copied,)
-    program = graph.programs.get(layout.form)
-    if program is None or program.version != config.version:
-        program = chains.find(graph, target=layout)
     if REPORTS:
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-    if program.arrays_only:  # `program.run_into`, spelled out
-        program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
-    else:
-        program.run_into(buffer.ptr + layout.offset, leaves)
-    storage.host = None
-    storage.stale = None
+    chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    _note_written(storage)
     if direct and reads_target and source is not None and source is not storage:
         _read_back(source, storage, layout)
+
+
+def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
+    """Have an operation write into part of a storage on the device, in an attempt, from operands that lie elsewhere.
+
+    Parameters
+    ----------
+    storage : Storage
+        As of `write`.
+    layout : Layout
+        Of what the operation takes for its only result.
+    bound, leaves
+        The operation, and what it is applied to.
+    depth : int
+        For `RECORDERS`.
+    """
+    if here.are_several:
+        claim(storage)
+    _watched(storage, depth, _write_by, storage, layout, bound, leaves)
+
+
+def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
+    assert storage.value is not None
+    (buffer,) = storage.value[1]
+    executable = bound.executable()
+    flush_readers(storage.value)
+    if REPORTS:
+        note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+    executable.run_into(buffer.ptr + layout.offset, leaves)
+    _note_written(storage)
 
 
 def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
@@ -373,11 +436,19 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     executable.run_into(buffer.ptr + layout.offset, leaves)
-    storage.host = None
-    storage.stale = None
+    _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
+
+
+def _note_written(storage: Storage) -> None:
+    """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
+    assert storage.value is not None
+    graph, leaves, mask = storage.value
+    storage.value = (graph, leaves, mask)
+    storage.host = None
+    storage.stale = None
 
 
 def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
@@ -430,9 +501,8 @@ def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
-    for reference in PENDING[:]:
-        storage = reference()
-        if storage is not None and storage is not keep:
+    for storage in _pending():
+        if storage is not keep:
             value = storage.value
             if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                 materialise(storage)
@@ -482,6 +552,8 @@ def _flush(find: Callable[[], list[Storage]]) -> None:
 
 def _is_shared(call: Call, storages: list[Storage]) -> bool:
     """Whether a result of a call is an array's, or has several readers."""
+    if call.bound.op.rows is not None:  # the first reader stores the result for the others
+        return False
     results = [result for reference in call.results if (result := reference()) is not None]
     return any(result.is_held() or result.num_readers(storages) > 1 for result in results)
 
@@ -520,6 +592,8 @@ def _prune() -> None:
 
 def _pending() -> list[Storage]:
     """Return what is pending, each once, and let `PENDING` be that."""
+    if not PENDING:
+        return []
     with _SHORTENING:
         count = len(PENDING)
         alive = [other for reference in PENDING[:count] if (other := reference()) is not None]

@@ -28,7 +28,7 @@ from oxinp._core.lazy.expr import (
     structure_of,
 )
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
-from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.op import BoundOp, Op, RowWalk
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
@@ -54,6 +54,23 @@ class Reduced(NamedTuple):
 
 def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     """Plan the chain and the reduction after it, into a layout if one is given."""
+    planner, problem = _problem(bound, target)
+    plan: Plan = planner.plan(*problem)
+    return plan
+
+
+def _rows(bound: BoundOp) -> RowWalk | None:
+    """Return how the reduction runs along the last axes; None where it does not, or is cut to pieces."""
+    wanted: Reduced = bound.parameters
+    planner, problem = _problem(bound, None)
+    if 0 in problem[0] or len(wanted.axes) == 0:
+        return None
+    walk = importlib.import_module("oxinp._kernels.rowwise.plan").walk_of(planner.passes(*problem))
+    return None if walk is None else RowWalk(wanted.op, wanted.axes, wanted.mask, walk)
+
+
+def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
+    """Return the planner of the chain and the reduction after it, and what it is asked for."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
     target = bound.layouts[0] if target is None else target
@@ -68,14 +85,13 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
         module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
         own = instructions(structure), structure.result, wanted.op, output.type, wanted.mask
         planner = structure.plans[key] = module.Reduction(input_types(structure), *own)
-    plan: Plan = planner.plan(graph.shape, wanted.axes, arrays(graph), output, device().capability)
-    return plan
+    return planner, (graph.shape, wanted.axes, arrays(graph), output, device().capability)
 
 
 @cache
 def _operation(row: ReductionRow) -> Op:
     """Return the operation of a row."""
-    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
+    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, rows=_rows, gives_views=True)
 
 
 def reduce(

@@ -26,7 +26,7 @@ from oxinp._kernels.elementwise.chain import (
     OperandSpec,
 )
 from oxinp._kernels.elementwise.linear import LinearSpec
-from oxinp._kernels.elementwise.planner import Planner, operand_spec
+from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner, operand_spec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import Launch, Plan, Work
@@ -38,8 +38,12 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._kernels.plan import Grid
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
+
+Again = tuple["Kernel", "Grid", tuple[int, ...]]
+"""A launch that is like one before: the kernel, the grid and the constants."""
 
 MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4
@@ -70,7 +74,7 @@ class Elementwise(Planner):
         Numbers and types of the values that are written.
     """
 
-    __slots__ = ("_flat", "arguments", "nbytes")
+    __slots__ = ("_lines", "arguments", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
@@ -78,7 +82,7 @@ class Elementwise(Planner):
         super().__init__(inputs, instrs, outputs)
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
         self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
-        self._flat: dict[tuple[int, ...], tuple[LinearSpec, Kernel]] = {}
+        self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[int, ...]]] = {}
 
     def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
@@ -91,26 +95,51 @@ class Elementwise(Planner):
         grid, constants = family.geometry(spec, nest)
         return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
 
-    def plan_flat(self, size: int, alignments: tuple[int, ...], device: Device) -> Plan:
-        """Return the plan for operands that are all contiguous, of `size` elements, the outputs' alignments first."""
-        nbytes = size * self.nbytes
-        found = self._flat.get(alignments)
-        if found is not None and nbytes < MIN_TUNED_NBYTES:
-            spec, kernel = found
-            grid, constants = linear.flat_geometry(spec, size)
-            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
+    def plan_line(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device) -> Plan:
+        """Return the plan for operands of one dimension of `size` elements, the outputs' strides first."""
         types = [*[type_ for _, type_ in self.outputs], *self.types]
-        operands = [Operand(type_, (1,), a) for type_, a in zip(types, alignments, strict=True)]
+        operands = list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
         plan = self.plan((size,), operands, device)
-        if nbytes < MIN_TUNED_NBYTES and not self.wants_index:
+        if self._is_like_others(size, steps):
             _, chosen, _ = self.choose((size,), operands)
             assert isinstance(chosen, LinearSpec)
-            self._flat[alignments] = chosen, plan.launch.kernel
+            kinds = _kinds(steps)
+            if len(self._lines) >= MAX_KEPT:
+                self._lines.clear()
+            strided = tuple([i for i, kind in enumerate(kinds) if kind > 1])
+            self._lines[kinds, alignments] = chosen, plan.launch.kernel, strided
         return plan
+
+    def plan_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]) -> Again | None:
+        """Return the launch of `plan_line` for operands that move like others before; None where that has to be asked.
+
+        It holds for the sizes and strides of `_is_like_others`, among which a kernel depends on nothing but which
+        strides are 0 and 1, and on alignments.
+        """
+        if not self._is_like_others(size, steps):
+            return None
+        found = self._lines.get((_kinds(steps), alignments))
+        if found is None:
+            return None
+        spec, kernel, strided = found
+        grid, constants = linear.flat_geometry(spec, size)
+        if strided:
+            constants = (*[steps[i] for i in strided], *constants)
+        return kernel, grid, constants
+
+    def _is_like_others(self, size: int, steps: tuple[int, ...]) -> bool:
+        """Whether a problem of one dimension is a single forward loop, with 32-bit indices and no measured Spec."""
+        return (
+            1 < size < MAX_INDEX_32
+            and steps[0] > 0
+            and size * self.nbytes < MIN_TUNED_NBYTES
+            and not self.wants_index
+            and (max(steps) - min(steps)) * size < MAX_INDEX_32
+        )
 
     def _choose_in_line(self, nest: Nest, operands: Sequence[Operand]) -> LinearSpec:
         """Return the Spec of a nest of one loop, which depends on sizes through the width of indices alone."""
-        kinds = tuple([steps[0] if 0 <= steps[0] <= 1 else 2 for steps in nest.strides])
+        kinds = _kinds(tuple([steps[0] for steps in nest.strides]))
         alignments = [shifted_alignment(x, shift) for x, shift in zip(operands, nest.shifts, strict=False)]
         key = (kinds, tuple([shift != 0 for shift in nest.shifts]), *alignments, index_bits(nest))
         spec = self._specs.get(key)
@@ -146,6 +175,11 @@ class Elementwise(Planner):
             return tile, spec, tiled
         spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
         return linear, spec, nest
+
+
+def _kinds(steps: tuple[int, ...]) -> tuple[int, ...]:
+    """What of strides along one loop decides on a kernel: whether they are 0, 1 or anything else."""
+    return tuple([step if 0 <= step <= 1 else 2 for step in steps])
 
 
 def plan(

@@ -131,11 +131,9 @@ class Reduction(Planner):
             return Plan(())
         if 0 in shape:
             return self._fill(kept_shape, output, device)
-        passes = self.choose(shape, axes, arrays, output, device.num_sms)
+        passes = self.passes(shape, axes, arrays, output, device)
         first = passes[0]
         nbytes = touched_nbytes(shape, arrays)
-        if nbytes >= MIN_TUNED_NBYTES:
-            first = _measured(first, math.prod(kept_shape), math.prod(shape), device)
         kernel = self.kernel(first.family, first.spec)
         written = touched_nbytes(kept_shape, (output,))
         if len(passes) == 1:
@@ -152,6 +150,15 @@ class Reduction(Planner):
             ),
             scratch_nbytes,
         )
+
+    def passes(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
+    ) -> list[ReducePass]:
+        """Return what `choose` does, with the sizes that were measured to be best."""
+        first, *rest = self.choose(shape, axes, arrays, output, device.num_sms)
+        if touched_nbytes(shape, arrays) >= MIN_TUNED_NBYTES:
+            first = _measured(first, math.prod(without(shape, axes)), math.prod(shape), device)
+        return [first, *rest]
 
     def choose(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int

@@ -136,7 +136,7 @@ class _ConvertedOperand:
         source, x = self.source, Argument(self.source.buffer)
         if self.reduction is not None:
             yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.terms[0])
-            yield from _zeros().plan_flat(source.extent, (ALIGNMENT,), self.device).on(out0=self.counts)
+            yield from _zeros().plan_line(source.extent, (1,), (ALIGNMENT,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
         spec = ConvertSpec(source.type, source.major == "k", is_vector)
         high, low = self.terms
