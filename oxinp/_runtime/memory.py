@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from oxinp._ptx.frozen import Frozen
@@ -10,10 +10,18 @@ from oxinp._ptx.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from oxinp._runtime.pool import Pool
-    from oxinp._runtime.timeline import Uses
-
-__all__ = ["FOOTPRINTS", "Block", "Buffer", "Footprint", "MemoryStats", "Pages", "class_nbytes", "format_nbytes"]
+__all__ = [
+    "FOOTPRINTS",
+    "Block",
+    "Buffer",
+    "Footprint",
+    "MemoryStats",
+    "Pages",
+    "Source",
+    "Uses",
+    "class_nbytes",
+    "format_nbytes",
+]
 
 
 class MemoryStats(Frozen):
@@ -47,6 +55,37 @@ class MemoryStats(Frozen):
     limit_nbytes: int | None = None
 
 
+class Source(Protocol):
+    """A pool, as what comes from it knows it: a `Pool`."""
+
+    used_nbytes: int
+    peak_nbytes: int
+    owner: Any
+
+    def find(self, nbytes: int, stock: Any, /) -> Block:
+        """Return a free block for a request that no free list has served."""
+        ...
+
+
+class Uses:
+    """Who used a block of memory last.
+
+    Attributes
+    ----------
+    writer, time : Timeline, int
+        The last to write to it, and when.
+    readers : dict of Timeline to int
+        Who has read it since, each at last when.
+    """
+
+    __slots__ = ("readers", "time", "writer")
+
+    def __init__(self, writer: Any, time: int) -> None:
+        self.writer = writer
+        self.time = time
+        self.readers: dict[Any, int] = {}
+
+
 class Block:
     """A piece of memory that serves one Buffer at a time, whole.
 
@@ -66,7 +105,7 @@ class Block:
 
     __slots__ = ("home", "nbytes", "pool", "ptr", "used", "uses")
 
-    def __init__(self, ptr: int, nbytes: int, home: list[Block], pool: Pool) -> None:
+    def __init__(self, ptr: int, nbytes: int, home: list[Block], pool: Source) -> None:
         self.ptr = ptr
         self.nbytes = nbytes
         self.home = home

@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Any
 from oxinp._config import config
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
-from oxinp._runtime.memory import Block, MemoryStats, class_nbytes, format_nbytes
+from oxinp._runtime.memory import Block, MemoryStats, Uses, class_nbytes, format_nbytes
 from oxinp._runtime.stock import Stock
-from oxinp._runtime.timeline import Uses, settle
+from oxinp._runtime.timeline import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
