@@ -13,7 +13,7 @@ from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 
@@ -222,14 +222,16 @@ class BoundOp:
         """Enqueue it, into a new Buffer for every result."""
         op = self.op
         variant = None if op.variant is None else op.variant(self, leaves)
-        executable = None
         try:
             if self.executables is None and (made := self.run_first(variant, leaves)) is not None:
                 return made
             executable = self.executable(variant)
-            return executable.run_all(leaves)
+            if not (op.has_spare and executable.scratch_nbytes):
+                return executable.run_all(leaves)
+            with device().pool.keeping_arrays():  # the other way costs less than their eviction
+                return executable.run_all(leaves)
         except MemoryError:
-            if not op.has_spare or (executable is not None and not executable.scratch_nbytes):
+            if not op.has_spare:
                 raise
             return self.executable(SPARE).run_all(leaves)
 
