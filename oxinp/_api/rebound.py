@@ -24,14 +24,26 @@ _MAKE_ARRAYS = (
 )
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
-    "allclose angle append array_equal array_equiv asarray_chkfinite average block corrcoef cov cross diff fix "
-    "gradient imag iscomplex isclose isneginf isposinf isreal nan_to_num pad polyval real_if_close roll sinc "
-    "trapezoid tril triu unwrap"
+    "allclose angle append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite average block corrcoef "
+    "cov cross delete diag_indices_from diff fix gradient histogram2d histogramdd i0 imag insert iscomplex isclose "
+    "isneginf isposinf isreal nan_to_num pad piecewise polyadd polyder polyint polysub polyval put_along_axis "
+    "real_if_close roll setxor1d sinc sort_complex take_along_axis trapezoid tril tril_indices_from trim_zeros triu "
+    "triu_indices_from unwrap"
 )
 # ... and that of these may be larger.
-_GROWING = "cumulative_prod cumulative_sum fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
+_GROWING = (
+    "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
+    "kaiser kron logspace mask_indices meshgrid outer resize tensordot tile tri tril_indices triu_indices vander"
+)
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
+_replaced: dict[tuple[str, str], Any] = {}  # by a module's name and a function's
+
+
+def replace(module: ModuleType, name: str, function: Callable[..., Any]) -> None:
+    """Have a private function of NumPy's replaced in what is rebound: what does the work behind its own checks."""
+    getattr(module, name)  # there it is, or NumPy has changed
+    _replaced[module.__name__, name] = function
 
 
 class _Bound:
@@ -73,7 +85,8 @@ def _names_of(module: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, value in module.items():
             is_its_own = type(value) is FunctionType and value.__globals__ is module
-            made[name] = _with_globals(value, made) if is_its_own else _ours(value)
+            ours = _replaced.get((module["__name__"], name))
+            made[name] = ours or (_with_globals(value, made) if is_its_own else _ours(value))
         names = _bound.setdefault(id(module), made)  # whole: other threads use it from here on
     return names
 

@@ -28,6 +28,7 @@ from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random import twister_draw, twister_jump
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
@@ -35,6 +36,8 @@ from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.twister_draw import DrawSpec
+from oxinp._kernels.random.twister_jump import JumpSpec
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
@@ -267,6 +270,8 @@ ROWS = (
     (1 << 12, 1023),
     (100, 16384),
     (1, 4097),
+    (256, 65536),
+    (64, 65536),
     (1 << 24, 1 << 9),
 )
 
@@ -297,7 +302,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
             walk = rowwise.walk_of(reduce.choose(*given, sum_, kept, DEVICE))
             if walk is None:
                 continue
-            how = walk.batch, walk.is_short
+            *_, batch, is_short, join = walk
+            how = batch, is_short, join
             targets = [Output(5, x), Output(3, x), Output(4, Operand(type_, (1, 0)))]
             softmax = [
                 RowReduction(0, greatest, type_, *how),
@@ -307,8 +313,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
                 Instr(_over, type_, (3, 4)),
             ]
             if type_ is not f16:
-                yield shape, 1, (x,), softmax, targets[:1], walk
-                yield shape, 1, (x,), softmax, targets, walk
+                yield shape, 1, (x,), softmax, targets[:1], walk, DEVICE
+                yield shape, 1, (x,), softmax, targets, walk, DEVICE
             mean, variance = operators.mean(acc, is_masked=False), operators.moments(_variance, len(type_.parts))
             normalised = [
                 RowReduction(0, mean, type_, *how, parameters=(3,)),
@@ -319,7 +325,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
                 Instr(_scaled, type_, (9, 1, 2)),
             ]
             along = Operand(type_, (0, 1), 256)
-            yield shape, 1, (x, along, along, *(ScalarOperand(f64),) * 2), normalised, [Output(10, x)], walk
+            inputs = (x, along, along, *(ScalarOperand(f64),) * 2)
+            yield shape, 1, inputs, normalised, [Output(10, x)], walk, DEVICE
 
 
 def rowwise_specs() -> list[RowwiseSpec]:
@@ -442,7 +449,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec]:
+def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec | DrawSpec | JumpSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -473,7 +480,14 @@ def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxS
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted]))
+    jumps = [JumpSpec(is_sequence) for is_sequence in (False, True)]
+    twisters = [
+        DrawSpec(name, counts, is_given)
+        for name, made in twister_draw.FORMATS.items()
+        for counts, is_given in ((False, False), (True, False), (False, True))
+        if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -510,6 +524,8 @@ FAMILIES: dict[type, Any] = {
     FindSpec: random_find,
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
+    DrawSpec: twister_draw,
+    JumpSpec: twister_jump,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,

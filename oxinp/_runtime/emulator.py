@@ -16,7 +16,7 @@ import numpy as np
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import FIRST_LOCK, FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block
@@ -100,6 +100,7 @@ class EmulatorBackend:
     """
 
     name = "emulator"
+    lock: Any = FIRST_LOCK
     stream = 0
     dlpack_device: tuple[int, int] | None = None
 
@@ -114,8 +115,14 @@ class EmulatorBackend:
             MemoryError,
             make_free_list=lambda: _WatchedList(self.memory),
         )
+        self.pool.owner = self
         self._flags: Buffer | None = None
         self._reports: EmulatedReports | None = None
+
+    @property
+    def is_captured(self) -> bool:
+        """False: there are no graphs here."""
+        return False
 
     @property
     def flags(self) -> int:
@@ -125,6 +132,11 @@ class EmulatorBackend:
             with self._lock:
                 self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
         return self._flags.ptr
+
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        del ptr
+        return "device"
 
     @property
     def reports(self) -> EmulatedReports:

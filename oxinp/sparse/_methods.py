@@ -17,12 +17,12 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
-from oxinp._core.ops import gather
+from oxinp._core.ops import creation, gather
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL, SUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp.sparse import _rows
-from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, delegate, is_ours, rebuilt, sibling, sparray
+from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, rebuilt, sibling, sparray
 from oxinp.sparse._rows import Rows, Shape
 
 
@@ -86,7 +86,7 @@ def _converted(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int]:
         places = (column, row, shape[::-1]) if is_transposed else (row, column, shape)
         rows = _rows.from_coordinates(*places[:2], self._parts["data"], places[2])
     else:
-        return _of_rows(delegate(self, "tocsr", (), {}, writes=False), is_transposed=is_transposed)
+        return _of_rows(self.tocsr(), is_transposed=is_transposed)
     return rows, _rows.survey(rows.indptr, rows.indices, rows.num_columns).longest
 
 
@@ -184,10 +184,11 @@ def _times(rows: Rows, longest: int, other: Any) -> Any:
 
 
 def _product(self: Sparse, other: Sparse) -> Any:
-    if other.ndim != 2 or self.format not in COMPRESSED:
-        raise Unsupported("a product that SciPy converts for")
+    if other.ndim != 2 or self.ndim != 2:
+        raise Unsupported("vectors")
     if self.shape[1] != other.shape[0]:
         _ = self._theirs(self.shape) @ other._theirs(other.shape)
+    self = self if self.format in COMPRESSED else self.tocsr()
     other = _as_format(other, self.format)
     a, b = (_canonical(each) for each in (self, other))
     shape = (self.shape[0], other.shape[1])
@@ -209,6 +210,7 @@ def combine(name: str) -> Callable[[Sparse, Any], Any]:
         other = as_ours(other)
         if not is_ours(other) or other.shape != self.shape:
             raise Unsupported("what is not sparse, or of another shape")
+        self = self if self.format in COMPRESSED else self.tocsr()
         other = _as_format(other, self.format)
         a, b = (_canonical(each) for each in (self, other))
         if name == "subtract" and np.result_type(a.data.dtype, b.data.dtype) == BOOL:
@@ -286,6 +288,13 @@ def as_type(self: Sparse, dtype: Any, casting: str = "unsafe", copy: bool = True
     return _with_data(self, astype(self._parts["data"], wanted, casting=casting))
 
 
+def conjugated(self: Sparse, copy: bool = True) -> Any:
+    """``self.conj()``."""
+    if self.dtype.kind != "c":
+        return copied(self) if copy else self
+    return _with_data(self, OBJECTS["conjugate"](self._parts["data"]))
+
+
 def copied(self: Sparse) -> Any:
     """``self.copy()``."""
     return _with_data(self, copy(self._parts["data"]))
@@ -319,6 +328,40 @@ def to_coo(self: Sparse, copy: bool = True) -> Any:
     given = [each.copy() if copy else each for each in (rows.data, minor)]
     coords = (major, given[1]) if self.format == "csr" else (given[1], major)
     return sibling(self, "coo", {"data": given[0], "coords": coords}, self.shape, canonical=found.is_canonical)
+
+
+def dia_to_coo(self: Sparse, copy: bool = False) -> Any:  # noqa: ARG001 - SciPy's signature
+    """``self.tocoo()`` of diagonals."""
+    data, offsets = self._parts["data"], self._parts["offsets"]
+    if not data.size or data.dtype not in DEVICE_TYPES:
+        raise Unsupported("no elements, or elements without kernels")
+    num_rows, num_columns = self.shape
+    kept = _rows.index_dtype(num_rows, num_columns)
+    column = creation.arange(0, data.shape[1], 1, kept)[None]
+    row = column - astype(offsets, kept)[:, None]
+    mask = (row >= 0) & (row < num_rows) & (column < num_columns) & (data != 0)
+    numbers = gather.flatnonzero(mask.ravel())
+    if not numbers.size:
+        raise Unsupported("no elements")
+    width = np.int64(data.shape[1])
+    columns = numbers % width
+    rows = columns - _rows.taken(astype(offsets, INT64), numbers // width)
+    coords = (astype(rows, kept), astype(columns, kept))
+    return sibling(self, "coo", {"data": _rows.taken(data.ravel(), numbers), "coords": coords}, self.shape)
+
+
+def dia_to_compressed(format_: str) -> Callable[..., Any]:
+    """Return the method that converts diagonals to CSR or CSC."""
+    convert = to_compressed(format_)
+    return lambda self, copy=False: convert(dia_to_coo(self))  # noqa: ARG005
+
+
+def power(self: Sparse, n: Any, dtype: Any = None) -> Any:
+    """``self.power(n)``."""
+    if not _is_number(n) or n == 0 or dtype is not None:
+        raise Unsupported("what SciPy refuses, or another dtype")
+    add_duplicates(self)
+    return _with_data(self, self._parts["data"] ** n)
 
 
 def to_array(self: Sparse, order: Any = None, out: Any = None) -> Any:
@@ -395,7 +438,7 @@ def count_nonzero(self: Sparse, axis: Any = None) -> Any:
     if axis is not None:
         raise Unsupported("counts along an axis")
     add_duplicates(self)
-    return int(reduce(SUM, self._parts["data"] != 0))
+    return np.int64(reduce(SUM, self._parts["data"] != 0))
 
 
 # -- elements ----------------------------------------------------------------------------------------------------------
@@ -471,12 +514,12 @@ METHODS: dict[str, MethodRow] = {
     "__mul__": MethodRow(matrix_multiply),
     "__rmul__": MethodRow(matrix_rmultiply),
     "__truediv__": MethodRow(divide, WITH_COO),
-    "__add__": MethodRow(combine("add")),
-    "__radd__": MethodRow(combine("add")),
-    "__sub__": MethodRow(combine("subtract")),
-    "__ne__": MethodRow(combine("not_equal")),
-    "__lt__": MethodRow(combine("less")),
-    "__gt__": MethodRow(combine("greater")),
+    "__add__": MethodRow(combine("add"), WITH_DATA),
+    "__radd__": MethodRow(combine("add"), WITH_DATA),
+    "__sub__": MethodRow(combine("subtract"), WITH_DATA),
+    "__ne__": MethodRow(combine("not_equal"), WITH_DATA),
+    "__lt__": MethodRow(combine("less"), WITH_DATA),
+    "__gt__": MethodRow(combine("greater"), WITH_DATA),
     "__getitem__": MethodRow(get_item),
     "dot": MethodRow(
         lambda self, other: multiply(self, other) if _is_number(other) else matmul(self, other), WITH_DATA
@@ -490,7 +533,11 @@ METHODS: dict[str, MethodRow] = {
     "T": MethodRow(transpose, WITH_COO),
     "astype": MethodRow(as_type, WITH_DATA),
     "copy": MethodRow(copied, WITH_DATA),
+    "conj": MethodRow(conjugated, WITH_DATA),
+    "conjugate": MethodRow(conjugated, WITH_DATA),
     "diagonal": MethodRow(diagonal),
+    "power": MethodRow(power),
+    "trace": MethodRow(lambda self, offset=0: diagonal(self, offset).sum()),
     "sum": MethodRow(total),
     "count_nonzero": MethodRow(count_nonzero, WITH_COO, writes=True),
     "sum_duplicates": MethodRow(add_duplicates, WITH_COO, writes=True),
@@ -509,4 +556,13 @@ METHODS: dict[str, MethodRow] = {
     },
 }
 
-__all__ = ["METHODS", "MethodRow"]
+# What other formats do otherwise: format -> method -> row.
+OTHERS: dict[str, dict[str, MethodRow]] = {
+    "dia": {
+        "tocoo": MethodRow(dia_to_coo, ("dia",)),
+        "tocsr": MethodRow(dia_to_compressed("csr"), ("dia",)),
+        "tocsc": MethodRow(dia_to_compressed("csc"), ("dia",)),
+    },
+}
+
+__all__ = ["METHODS", "OTHERS", "MethodRow"]

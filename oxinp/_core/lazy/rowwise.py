@@ -21,7 +21,7 @@ from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Graph, leaf, new_table, remember
 from oxinp._core.lazy.op import RowWalk
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, contiguous_strides
 from oxinp._core.memory.storage import next_mask
@@ -237,7 +237,8 @@ class _Program:
             for _, kind in self.inputs
         ]
         results = [problem.Output(number, operand(self.rows.over(layout))) for number, layout in outputs]
-        plan = planner.plan(self.rows.shape, self.rows.num_axes, operands, self.items, results, self.rows.walk)
+        shape, num_axes, walk = self.rows
+        plan = planner.plan(shape, num_axes, operands, self.items, results, walk, device().capability)
         if plan is None:
             return None
         kinds = [None if isinstance(kind, Layout) else kind for _, kind in self.inputs]
@@ -381,7 +382,7 @@ class _Merger:
             return None if values is None else values[graph.result]
         own, rows = walk.walk, self.rows
         axes = tuple(range(len(rows.kept), len(rows.shape)))
-        if graph.shape != rows.shape or walk.axes != axes or own[:2] != rows.walk[:2]:
+        if graph.shape != rows.shape or walk.axes != axes or own.common != rows.walk.common:
             return None
         values = self.add(graph, inner)
         if values is None:
@@ -408,7 +409,7 @@ class _Merger:
             (value, mask), (parameters, walk) = args, rest
             of_mask = None if mask is None else numbered(mask)
             own = tuple([numbered(a) for a in parameters])
-            _, _, batch, is_short = walk.walk
-            items.append(made.RowReduction(numbered(value), walk.op, type_, batch, is_short, of_mask, own))
+            *_, batch, is_short, join = walk.walk
+            items.append(made.RowReduction(numbered(value), walk.op, type_, batch, is_short, join, of_mask, own))
         absorbed = {place: (numbered(n), self.calls[place][0].layouts[0]) for place, n in self.absorbed.items()}
         return _Program(self.rows, tuple(self.inputs), tuple(items), absorbed, [numbered(n) for n in values])

@@ -74,9 +74,11 @@ def _product(k: Builder, a: Value, b: Value) -> Value:
 
 
 def _power(k: Builder, a: Value) -> Value:
-    real, imag = a.parts if a.type.is_complex else (a, a)
-    squared: Value = k.fma(real, real, imag * imag) if a.type.is_complex else real * imag
-    return squared
+    if not a.type.is_complex:
+        return a * a
+    real, imag = a.parts
+    power: Value = k.fma(real, real, imag * imag)
+    return power
 
 
 def _before(source: Array, axis: int) -> Array:
