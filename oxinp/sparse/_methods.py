@@ -69,9 +69,7 @@ def _of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
     if self.format in COMPRESSED and (self.format == "csc") == is_transposed:
         rows, found = _major(self)
         return rows, found.longest
-    name = f"rows {is_transposed}"
-    if self.format == "csr":
-        _major(self)  # which checks
+    name = "converted" if self.format in COMPRESSED else f"rows {is_transposed}"
     made: tuple[Rows, int] = self._cached(
         name, tuple(self._parts), lambda: _converted(self, is_transposed=is_transposed)
     )
@@ -386,6 +384,7 @@ def transpose(self: Sparse, axes: Any = None, copy: bool = False) -> Any:
     else:
         made = sibling(self, "csc" if self.format == "csr" else "csr", dict(self._parts), self.shape[::-1])
         made._flags.update(self._flags)
+        made._known = self._known  # of the same arrays
     return copied(made) if copy else made
 
 

@@ -215,6 +215,17 @@ def test_errors_are_scipys(code):
         eval(code, {"A": ours(matrix), "x": oxinp.ones(80)})  # noqa: S307
 
 
+def test_transposes_are_converted_once(stats):
+    matrix = KINDS["random"]
+    made, x = ours(matrix), oxinp.ones(80)
+    counts = []
+    for _ in range(3):
+        before = stats().launches
+        assert_same(made.T @ x, matrix.T @ np.ones(80))
+        counts.append(stats().launches - before)
+    assert counts[0] > counts[1] == counts[2] == 1
+
+
 def test_what_is_kept_follows_writes(stats):
     """Conversions are kept with a matrix, and made again once a part of it is written to."""
     matrix = KINDS["random"].copy()
