@@ -75,7 +75,7 @@ def _method(name: str, theirs: Any) -> Callable[..., Any]:
     return method
 
 
-def _property(name: str, theirs: Any) -> property:
+def _property(name: str) -> property:
     """Return the property of a name: computed as a method of the table, or read off SciPy's object."""
     row = METHODS.get(name, MethodRow())
 
@@ -308,7 +308,7 @@ def _body(theirs: Any, format_: str) -> dict[str, Any]:
             continue
         found = inspect.getattr_static(theirs, name)
         if isinstance(found, property):
-            body[name] = _property(name, theirs)
+            body[name] = _property(name)
         elif callable(found) or isinstance(found, staticmethod | classmethod):
             body[name] = _method(name, theirs)
     body.update({name: _part(name) for name in FORMATS[format_]})

@@ -238,6 +238,16 @@ def test_what_is_kept_follows_writes(stats):
     assert not fallen(stats)
 
 
+@pytest.mark.parametrize("k", [0, 3, -9])
+def test_diagonals_of_coordinates(k, stats):
+    matrix = scipy.sparse.coo_array(KINDS["banded"])
+    made = ours(matrix)
+    for values in (2.5, np.arange(60.0)):
+        matrix.setdiag(values, k)
+        made.setdiag(oxinp.array(values) if isinstance(values, np.ndarray) else values, k)
+        check(made, matrix, stats)
+
+
 def test_fallbacks_are_counted_and_written_back(stats):
     matrix = KINDS["random"].copy()
     made = ours(matrix)
