@@ -193,7 +193,7 @@ def anywhere(kernel: Any) -> Any:
 
 def run_again(
     again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None, *, has_parts: bool = False
-) -> Buffer | bool | None:
+) -> Any:
     """Run what `run_once` runs, of one launch whose parameters are as they come, with one output.
 
     Parameters

@@ -175,7 +175,8 @@ class BoundOp:
         plan = self._planned_for(variant) if again is None else again(self, variant)
         if plan is None:
             return None
-        if type(plan) is tuple:
+        made: list[Buffer] | None
+        if isinstance(plan, tuple):
             buffer = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
         else:
