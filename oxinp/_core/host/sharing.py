@@ -5,6 +5,7 @@ The host side of a storage is lent by pinning it, its device side by marking it 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -40,6 +41,7 @@ from oxinp._core.memory.storage import (
     pinned,
 )
 from oxinp._runtime import here, hooks
+from oxinp._runtime.memory import Pages
 
 _new = object.__new__
 _BYTE = np.dtype("V1")
@@ -163,6 +165,11 @@ class ForeignBuffer:
     def __del__(self) -> None:
         # Its owner knows nothing of the work queued here that may still use it.
         self.backend.outlive(self.owner)
+
+    @property
+    def pages(self) -> tuple[Pages, ...]:
+        """Where its bytes lie, as `Buffer.pages`; of memory whose end only others know, to the end."""
+        return (Pages(0, sys.maxsize - self.ptr, self.backend.memory_kind(self.ptr), self.backend),)
 
     @property
     def buffer(self) -> ForeignBuffer:

@@ -7,7 +7,6 @@ that is the same array. What is made on the host has no layout until somebody as
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
+from oxinp._core.lazy.eviction import storages
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
 from oxinp._core.lazy.placement import device
@@ -380,7 +380,7 @@ def leave_device() -> None:
     reaches it as long as no other device takes the place of this one.
     """
     schedule.flush_all()
-    for storage in [found for found in gc.get_objects() if type(found) is Storage]:
+    for storage in storages():
         if is_shared(storage) or _is_elsewhere(storage):
             continue
         attempt(_leave, storage)

@@ -291,16 +291,17 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
 def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
     graph, leaves, _ = value
     key = tuple(sorted(wanted))
-    interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
+    values: list[Any] = [wanted[number].value for number in key]
+    interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
     program = chains.find(graph, interior)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
-    for number, buffer in zip(key, rest, strict=True):
+    for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
         other = wanted[number]
-        assert other.value is not None
-        other.value = on_device(other.value[0].layout, buffer)
+        if other.value is before:  # else it was computed to free memory for this, and may even have left the device
+            other.value = on_device(layout, buffer)
     return result
 
 
@@ -340,13 +341,18 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         claim(storage)
         if source is not None:
             claim(source)
-    if room >= 0:  # nobody watches
-        _write(storage, layout, value, source)
+    _watched(storage, depth, _write, storage, layout, value, source)
+
+
+def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
+    """Call what writes to a storage, and let those who watch know."""
+    if room >= 0:  # nobody does
+        body(*args)
         return
     make_room(storage, depth)
     outer, at_work.storage = at_work.storage, storage
     try:
-        _write(storage, layout, value, source)
+        body(*args)
     finally:
         at_work.storage = outer
 
@@ -377,7 +383,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
 
 
 def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
-    """Have an operation write into part of a storage on the device, from operands that do not lie there, in an attempt.
+    """Have an operation write into part of a storage on the device, in an attempt, from operands that lie elsewhere.
 
     Parameters
     ----------
@@ -392,20 +398,18 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
     """
     if here.are_several:
         claim(storage)
-    if room < 0:
-        make_room(storage, depth)
-    outer, at_work.storage = at_work.storage, storage
-    try:
-        assert storage.value is not None
-        (buffer,) = storage.value[1]
-        executable = bound.executable()
-        flush_readers(storage.value)
-        if REPORTS:
-            note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-        executable.run_into(buffer.ptr + layout.offset, leaves)
-        _note_written(storage)
-    finally:
-        at_work.storage = outer
+    _watched(storage, depth, _write_by, storage, layout, bound, leaves)
+
+
+def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
+    assert storage.value is not None
+    (buffer,) = storage.value[1]
+    executable = bound.executable()
+    flush_readers(storage.value)
+    if REPORTS:
+        note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+    executable.run_into(buffer.ptr + layout.offset, leaves)
+    _note_written(storage)
 
 
 def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
@@ -432,10 +436,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    executable = bound.executable(layout.form)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
+    ptr = buffer.ptr + layout.offset
+    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+        bound.executable(layout.form).run_into(ptr, leaves)
     _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
@@ -520,6 +525,20 @@ def flush_device() -> None:
     attempt(_flush, _own_pending if here.are_several else _pending)
 
 
+def flush_large(nbytes: int) -> None:
+    """Do as `flush_device` if what is pending there keeps more than so many bytes for what it reads."""
+    buffers = {id(buffer): buffer for storage in _pending() if _is_own(storage) for buffer in _kept(storage)}
+    if sum([buffer.nbytes for buffer in buffers.values()]) > nbytes:
+        flush_device()
+
+
+def _kept(storage: Storage) -> list[Any]:
+    """Return the Buffers that a pending value reads."""
+    value = storage.value
+    found = [getattr(entry, "buffer", None) for entry in (() if value is None else value[1])]
+    return [buffer for buffer in found if not (type(buffer) is Pending and buffer.call) and hasattr(buffer, "nbytes")]
+
+
 def _flush(find: Callable[[], list[Storage]]) -> None:
     pending = find()
     run_calls(lambda call: _is_shared(call, pending))  # once, before those
@@ -583,14 +602,17 @@ def _pending() -> list[Storage]:
     with _SHORTENING:
         count = len(PENDING)
         alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+        if not alive:
+            del PENDING[:count]
+            return alive
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
         PENDING[:count] = map(ref, pending.values())
     return list(pending.values())
 
 
 def _own_pending() -> list[Storage]:
-    """Return what is pending on the device that the calling thread's work goes to."""
-    return [storage for storage in _pending() if _is_own(storage)]
+    """Return what is pending on the device that the calling thread's work goes to, but for what it computes now."""
+    return [storage for storage in _pending() if _is_own(storage) and storage is not at_work.storage]
 
 
 def _is_own(storage: Storage) -> bool:
@@ -602,5 +624,6 @@ make_room: Record = prune  # called where `room` is exceeded
 
 hooks.when_several.append(run_calls)
 hooks.before_synchronize.append(flush_all)
+hooks.before_growth.append(flush_large)
 hooks.before_leaving_stream.append(flush_device)
 hooks.before_out_of_memory.append(flush_device)

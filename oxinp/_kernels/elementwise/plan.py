@@ -38,12 +38,9 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.plan import Grid
+    from oxinp._kernels.plan import Again
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
-
-Again = tuple["Kernel", "Grid", tuple[int, ...]]
-"""A launch that is like one before: the kernel, the grid and the constants."""
 
 MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4
@@ -98,6 +95,11 @@ class Elementwise(Planner):
     def plan_line(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device) -> Plan:
         """Return the plan for operands of one dimension of `size` elements, the outputs' strides first."""
         types = [*[type_ for _, type_ in self.outputs], *self.types]
+        again = self.plan_again(size, steps, alignments)
+        if again is not None:
+            kernel, grid, constants = again
+            touched = [type_.nbytes * (size if step else 1) for type_, step in zip(types, steps, strict=True)]
+            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, sum(touched))),))
         operands = list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
         plan = self.plan((size,), operands, device)
         if self._is_like_others(size, steps):
@@ -344,6 +346,8 @@ def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of C order, in elements."""
+    if len(shape) == 2:  # spelled out, for matrices are reduced all the time
+        return shape[1], 1
     strides = []
     step = 1
     for n in reversed(shape):

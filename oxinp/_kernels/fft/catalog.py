@@ -77,7 +77,8 @@ def _power(k: Builder, a: Value) -> Value:
     if not a.type.is_complex:
         return a * a
     real, imag = a.parts
-    return k.fma(real, real, imag * imag)
+    power: Value = k.fma(real, real, imag * imag)
+    return power
 
 
 def _before(source: Array, axis: int) -> Array:
