@@ -162,13 +162,15 @@ def _compute(storage: Storage, value: Value) -> Value:
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
-        if REPORTS:
-            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+            if REPORTS:
+                note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
             storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
             return done
         if program is None or program.version != config.version:
             program = chains.find(graph)
+        if REPORTS:
+            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if program.arrays_only:  # `Executable.run`, spelled out
             buffer = program.allocate(program.nbytes)
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -374,9 +376,9 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         else:
             graph, copied = evaluate(value)
             leaves = (copied,)
+    chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     if REPORTS:
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-    chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     _note_written(storage)
     if direct and reads_target and source is not None and source is not storage:
         _read_back(source, storage, layout)
