@@ -5,7 +5,7 @@ mask), where the result is computed, and which exception is raised. That a short
 checked, too: an operator that always handed over would be equal and slow.
 """
 
-# ruff: noqa: ICN001 - oxinp is np
+# ruff: noqa: ARG005, ICN001 - cases of one signature, and oxinp is np
 
 import contextlib
 import itertools
@@ -206,10 +206,18 @@ def test_in_place(case, dtype, monkeypatch):
             assert stored == [(a, expected)], name
 
 
-@pytest.mark.parametrize("threshold", [0, 1, 256, 700, 65536])
+@pytest.mark.parametrize("threshold", [0, 64, 256, 700, 65536])
 @pytest.mark.parametrize("dtypes", [("f8", "f8"), ("f4", "i8"), ("?", "?"), ("u1", "f2"), ("c16", "f8")])
 def test_what_stays_on_the_host_stays_there_in_general(dtypes, threshold, config):
-    shapes = [((1,), (1,)), ((3,), (3,)), ((40,), (40,)), ((30, 1), (1, 30)), ((40,), ()), ((0,), (1,)), ((3,), (2,))]
+    shapes = [
+        ((1,), (1,)),
+        ((3,), (3,)),
+        ((40,), (40,)),
+        ((30, 1), (1, 30)),
+        ((40,), ()),
+        ((0, 1), (40,)),
+        ((3,), (2,)),
+    ]
     config.offload_threshold = float("inf")
     pairs = [tuple(np.asarray(numpy.ones(s, d)) for s, d in zip(shape, dtypes, strict=True)) for shape in shapes]
     config.offload_threshold = threshold
@@ -229,4 +237,4 @@ def test_what_stays_on_the_host_stays_there_in_general(dtypes, threshold, config
             small += 1
             assert placement.is_host(cost_of(operation_of(name), operands)), (name, operands)
             assert getattr(result, "_storage", None) is None or result._storage.value is None
-    assert small or threshold <= 1
+    assert small or not threshold
