@@ -369,7 +369,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     flush_readers(storage.value, source if direct else None)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
-        chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
+        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
         if source is not None and source is not storage:
             graph, leaves, _ = materialise(source)
         else:
