@@ -162,9 +162,9 @@ def _compute(storage: Storage, value: Value) -> Value:
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
-        if REPORTS:
-            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
         if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+            if REPORTS:
+                note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
             storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
             return done
         if program is None or program.version != config.version:
@@ -174,6 +174,8 @@ def _compute(storage: Storage, value: Value) -> Value:
             program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
         else:
             buffer = program.run(leaves)
+        if REPORTS:  # now, for what was missing has all of this done again
+            note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     except BaseException:
         PENDING.append(ref(storage))
         raise
