@@ -201,6 +201,10 @@ ROWS: dict[str, CoverageRow] = {
         *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
         *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
         *_composed("scipy.sparse", _SPARSE_COMPOSED),
+        *_composed("scipy.sparse.csgraph", "laplacian"),
+        *_native(
+            "scipy.sparse.csgraph", "bellman_ford breadth_first_order connected_components dijkstra shortest_path"
+        ),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),

@@ -162,24 +162,22 @@ def _compute(storage: Storage, value: Value) -> Value:
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
-        if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
-            if REPORTS:
-                note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-            storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
-            return done
-        if program is None or program.version != config.version:
-            program = chains.find(graph)
-        if program.arrays_only:  # `Executable.run`, spelled out
-            buffer = program.allocate(program.nbytes)
-            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
-        else:
-            buffer = program.run(leaves)
-        if REPORTS:  # now, for what was missing has all of this done again
+        buffer = chains.run_first(graph, leaves) if program is None else None
+        if buffer is None:
+            if program is None or program.version != config.version:
+                program = chains.find(graph)
+            if program.arrays_only:  # `Executable.run`, spelled out
+                buffer = program.allocate(program.nbytes)
+                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            else:
+                buffer = program.run(leaves)
+        if REPORTS:
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     except BaseException:
         PENDING.append(ref(storage))
         raise
-    storage.value = done = (program.leaf, (buffer,), next_mask())
+    layout = graph.layout
+    storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 
 
@@ -438,11 +436,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    if REPORTS:
-        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     ptr = buffer.ptr + layout.offset
     if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
+    if REPORTS:
+        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
