@@ -109,6 +109,11 @@ _MULTI_UFUNCS = (
     *("sph_legendre_p", "sph_legendre_p_all"),
 )
 
+_SIGNAL = (
+    "ShortTimeFFT coherence convolve correlate csd czt fftconvolve hilbert istft oaconvolve periodogram resample "
+    "spectrogram stft welch zoom_fft"
+)
+
 # THE ROWS, by the name that a function is counted by: of NumPy's below ``numpy``, of SciPy's in full.
 ROWS: dict[str, CoverageRow] = {
     row.name: row
@@ -120,17 +125,23 @@ ROWS: dict[str, CoverageRow] = {
         _row("fft.rfftfreq", COMPOSED),
         _row("lib.stride_tricks.as_strided", NATIVE),
         _row("lib.stride_tricks.sliding_window_view", NATIVE),
-        *_native("linalg", "cholesky det inv qr slogdet solve"),
+        *_native("linalg", "cholesky det eigh eigvalsh inv qr slogdet solve svd svdvals"),
+        _row("linalg.cond", COMPOSED),
         _row("linalg.cross", COMPOSED),
         _row("linalg.diagonal", NATIVE),
         _row("linalg.matmul", COMPOSED),
         _row("linalg.matrix_norm", COMPOSED),
+        _row("linalg.lstsq", COMPOSED),
         _row("linalg.matrix_power", COMPOSED),
+        _row("linalg.matrix_rank", COMPOSED),
         _row("linalg.matrix_transpose", NATIVE),
         _row("linalg.multi_dot", COMPOSED),
         _row("linalg.norm", COMPOSED),
         _row("linalg.outer", COMPOSED),
+        _row("linalg.pinv", COMPOSED),
         _row("linalg.tensordot", COMPOSED),
+        _row("linalg.tensorinv", COMPOSED),
+        _row("linalg.tensorsolve", COMPOSED),
         _row("linalg.trace", COMPOSED),
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
@@ -138,11 +149,27 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.RandomState", HOST),
         _row("random.default_rng", HOST),
         _row("random.shuffle", HOST, mutates=(0, "x")),
+        *_native("random", "rand randint randn random random_sample ranf sample standard_normal uniform"),
+        *_composed("random", "exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
+        *_composed("random", "standard_exponential triangular weibull"),
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
         _row("scipy.fft.rfftfreq", COMPOSED),
-        _row("scipy.linalg.solve_triangular", NATIVE),
+        *_native("scipy.fft", "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2"),
+        *_native("scipy.fft", "fftn ifftn rfftn irfftn hfftn ihfftn"),
+        *_native("scipy.fft", "dct idct dst idst dctn idctn dstn idstn"),
+        _row("scipy.fft.fht", COMPOSED),
+        _row("scipy.fft.ifht", COMPOSED),
+        *_native("scipy.linalg", "cholesky det eigh eigvalsh inv lu lu_factor qr solve_triangular svd svdvals"),
+        *[
+            _row(f"scipy.linalg.{name}", COMPOSED)
+            for name in (
+                *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
+                *("orth", "pinv", "pinvh", "polar", "toeplitz"),
+            )
+        ],
+        *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),

@@ -16,7 +16,7 @@ import scipy.sparse
 from oxinp._core.host import exchange, fallback
 from oxinp._core.host.exchange import Exchange, is_array
 from oxinp._core.lazy import placement, schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import device_value, fetch
 from oxinp._core.lazy.record import is_hosted, types
 
@@ -185,12 +185,12 @@ def _as_part(value: Any) -> Any:
 
 def _value(array: Any) -> Any:
     """Return the value of an array's storage on the device, which is another one after every write; None if unknown."""
-    storage = array._storage
+    return attempt(_computed, array._storage)
+
+
+def _computed(storage: Any) -> Any:
     device_value(storage)
-    with LOCK:
-        if storage.value is not None:
-            schedule.materialise(storage)
-    return storage.value
+    return None if storage.value is None else schedule.materialise(storage)
 
 
 def build(name: str, parts: dict[str, Any], shape: tuple[int, ...], **flags: bool) -> Any:

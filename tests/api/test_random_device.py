@@ -45,6 +45,16 @@ CALLS = [
     ("integers(-3, 3, 5, dtype='i1')", 0),
     ("integers(0, 2, 5, dtype=bool)", 0),
     ("integers(3, 4, 5)", 0),
+    ("normal(np.arange(40.0), 0.5)", 2),
+    ("normal(np.ones((3, 1)), np.arange(1, 5), size=(2, 3, 4))", 2),
+    ("uniform(np.arange(7), np.float32(9), (3, 7))", 0),
+    ("exponential(np.linspace(0, 1, 33))", 1),
+    ("weibull(np.arange(4.0))", 4),
+    ("pareto(np.arange(1, 5), size=(3, 4))", 4),
+    ("triangular(-1, np.zeros(3), np.arange(1, 4), (5, 3))", 1),
+    ("lognormal(np.zeros(()), 1, 3)", 8),
+    ("normal([0.0, 1.0], 1.0)", 2),
+    ("normal(0, np.array([1.0, np.nan]))", 2),
     ("gamma(2.0, size=3)", 0),
     ("bytes(5)", 0),
     ("permutation(5)", 0),
@@ -138,6 +148,15 @@ BAD = [
     "exponential(-1.0, 5)",
     "triangular(1, 0, 2, 5)",
     "pareto(-1, 5)",
+    "normal(0, np.array([1.0, -1.0]))",
+    "normal(np.zeros(3), np.ones(2))",
+    "normal(np.zeros(3), 1, size=(3, 2))",
+    "uniform(np.zeros(3), np.array([1.0, np.inf, 1.0]))",
+    "uniform(np.zeros(3), -np.ones(3))",
+    "triangular(np.array([0.0, 2.0]), 1.0, 3.0)",
+    "triangular(0.0, np.array([0.0, 4.0]), 3.0)",
+    "triangular(np.array([0.0, 1.0]), 1.0, 1.0)",
+    "pareto(np.arange(3.0))",
     "integers(5, 5, 10)",
     "integers(0, 300, 10, dtype='u1')",
     "integers(0, 10, 10, dtype='f8')",
@@ -149,7 +168,7 @@ def test_what_numpy_refuses(call):
     raised = []
     for xp in (oxinp, np):
         g = xp.random.default_rng(3)
-        names = {"g": g, "d": xp.zeros(6), "f": xp.zeros(5, "f4")}
+        names = {"g": g, "np": np, "d": xp.zeros(6), "f": xp.zeros(5, "f4")}
         with pytest.raises((TypeError, ValueError, OverflowError)) as info:
             eval(f"g.{call}", names)  # noqa: S307 - our own code
         raised.append(info.type)

@@ -99,6 +99,27 @@ def reductions(np):
     yield np.array(data((100_003, 3), "f8")).sum(axis=0)
 
 
+def rows(np):
+    """Reductions along rows and what is made of them, rows of every kind of group, and such as clusters share."""
+    for dtype, shapes in (
+        ("f4", [(300, 3), (37, 50), (9, 301), (2000, 1001), (40, 4000), (5, 7, 90)]),
+        ("f8", [(33, 20), (2, 3000)]),
+        ("c8", [(9, 130)]),
+        ("i4", [(17, 45)]),
+    ):
+        for seed, shape in enumerate(shapes):
+            x = np.array(data(shape, dtype, seed))
+            yield x - x.max(axis=-1, keepdims=True)
+            if dtype != "i4":
+                e = np.exp(x - x.mean(axis=-1, keepdims=True))
+                yield e / e.sum(axis=-1, keepdims=True)
+                yield e
+    for shape in ((700, 20_000), (200, 40_000), (3, 40_000)):
+        x = np.array(data(shape, "f4"))
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        yield (e / e.sum(axis=-1, keepdims=True))[::50, ::50]
+
+
 def scans(np):
     """Cumulative sums and products over rows and columns."""
     for dtype in ("i4", "i8", "f4", "f8", "c16"):
@@ -247,6 +268,7 @@ FAMILIES = [
     gathers,
     copies,
     reductions,
+    rows,
     scans,
     *map(functions_of, ("bi", "u", "f", "c")),
     products,
