@@ -343,14 +343,14 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         claim(storage)
         if source is not None:
             claim(source)
-    _watched(storage, depth, _write, storage, layout, value, source)
+    if room >= 0:  # nobody watches
+        _write(storage, layout, value, source)
+    else:
+        _watched(storage, depth, _write, storage, layout, value, source)
 
 
 def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
     """Call what writes to a storage, and let those who watch know."""
-    if room >= 0:  # nobody does
-        body(*args)
-        return
     make_room(storage, depth)
     outer, at_work.storage = at_work.storage, storage
     try:
@@ -400,7 +400,10 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
     """
     if here.are_several:
         claim(storage)
-    _watched(storage, depth, _write_by, storage, layout, bound, leaves)
+    if room >= 0:
+        _write_by(storage, layout, bound, leaves)
+    else:
+        _watched(storage, depth, _write_by, storage, layout, bound, leaves)
 
 
 def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
