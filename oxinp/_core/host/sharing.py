@@ -289,7 +289,6 @@ hooks.addresses.append(_address)
 
 def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
     """Copy bytes of a host copy of a shared storage to where others see them."""
-    assert storage.value is not None
     if high > low:
         attempt(_write_back, storage, host, low, high)
 
