@@ -370,7 +370,7 @@ class CudaBackend:
 
     def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
-        if after_launch() is not None or kernel.cluster is not None or "launcher" in vars(self):
+        if after_launch() is not None or "launcher" in vars(self):
             return None
         shared = self._shared_launcher(kernel)
         return shared.anywhere(self._finished(shared.launch, kernel, num_varying))

@@ -6,10 +6,10 @@ from typing import Any
 
 import scipy.sparse
 
-from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
 from oxinp.sparse import _classes  # noqa: F401 - which makes the classes
 from oxinp.sparse._base import CLASSES, Sparse
+from oxinp.sparse._executed import composed
 
 _FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 
@@ -43,4 +43,15 @@ _enter("isspmatrix", isspmatrix)
 for _format in _FORMATS:
     _enter(f"isspmatrix_{_format}", _is_matrix_of(_format))
 
-__all__ = ["implements"]
+# THE FUNCTIONS that are SciPy's own code over our arrays, by the module that defines them.
+_COMPOSED = {
+    "_construct": (
+        "eye eye_array identity diags diags_array spdiags kron kronsum hstack vstack bmat block_array block_diag "
+        "random random_array rand expand_dims permute_dims swapaxes"
+    ),
+    "_extract": "find tril triu",
+}
+for _module, _names in _COMPOSED.items():
+    for _name in _names.split():
+        if hasattr(scipy.sparse, _name):
+            composed(f"scipy.sparse.{_name}", f"scipy.sparse.{_module}")

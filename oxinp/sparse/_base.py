@@ -97,6 +97,9 @@ class Sparse(metaclass=SparseType):
         return _unpickled, (self.get(),)
 
     def __getattr__(self, name: str) -> Any:
+        if name.endswith("_container") and name[1:4] in FORMATS:
+            kind = "array" if type.__instancecheck__(sparray, self) else "matrix"
+            return CLASSES[f"{name[1:4]}_{kind}"]
         held = self.__dict__.get("_held")
         if held is None or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -109,6 +112,28 @@ class Sparse(metaclass=SparseType):
             self._flags.clear()
         else:
             object.__setattr__(self, name, value)
+
+    # -- what SciPy's own code asks of its objects beside public names ------------------------------------------------
+
+    @property
+    def _shape_as_2d(self) -> tuple[int, ...]:
+        shape = self.shape
+        return (1, shape[-1]) if len(shape) == 1 else shape
+
+    def __len__(self) -> int:
+        return len(self._theirs(self.shape) if self._held is None else self._held)
+
+    def __bool__(self) -> bool:
+        return bool(self.nnz) if self.shape == (1, 1) else bool(self._theirs(self.shape))
+
+    def _deduped_data(self) -> Any:
+        if hasattr(self, "sum_duplicates"):
+            self.sum_duplicates()
+        return self.data
+
+    @classmethod
+    def _swap(cls, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        return pair[::-1] if cls.format == "csc" else pair
 
     # -- where it is ---------------------------------------------------------------------------------------------------
 
@@ -160,15 +185,12 @@ def _as_part(value: Any) -> Any:
 
 def _value(array: Any) -> Any:
     """Return the value of an array's storage on the device, which is another one after every write; None if unknown."""
-    storage = array._storage
+    return attempt(_computed, array._storage)
+
+
+def _computed(storage: Any) -> Any:
     device_value(storage)
-    attempt(_compute, storage)
-    return storage.value
-
-
-def _compute(storage: Any) -> None:
-    if storage.value is not None:
-        schedule.materialise(storage)
+    return None if storage.value is None else schedule.materialise(storage)
 
 
 def build(name: str, parts: dict[str, Any], shape: tuple[int, ...], **flags: bool) -> Any:

@@ -6,6 +6,7 @@ line here.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host import exchange, fallback
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
@@ -40,7 +42,7 @@ from oxinp.sparse._base import (
     taken,
 )
 from oxinp.sparse._base import as_ours as as_ours_sparse
-from oxinp.sparse._methods import METHODS, MethodRow
+from oxinp.sparse._methods import METHODS, OTHERS, MethodRow
 
 MODULE = "oxinp.scipy.sparse"
 _OPERATORS = (
@@ -56,7 +58,7 @@ _OWN = frozenset({"shape", "ndim", "dtype", "format", "maxprint", "coords", "dat
 
 def _method(name: str, theirs: Any) -> Callable[..., Any]:
     """Return the method of a name: the row's, and SciPy's for what is small or where that raises `Unsupported`."""
-    row = METHODS.get(name, MethodRow())
+    row = OTHERS.get(theirs.__name__[:3], {}).get(name) or METHODS.get(name, MethodRow())
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         compute = row.compute
@@ -73,13 +75,14 @@ def _method(name: str, theirs: Any) -> Callable[..., Any]:
     return method
 
 
-def _property(name: str, theirs: Any) -> property:
+def _property(name: str) -> property:
     """Return the property of a name: computed as a method of the table, or read off SciPy's object."""
     row = METHODS.get(name, MethodRow())
-    if row.compute is not None:
-        return property(_method(name, theirs))
 
     def read(self: Any) -> Any:
+        if row.compute is not None and self.format in row.formats and not is_small(self):
+            with contextlib.suppress(Unsupported):
+                return row.compute(self)
         return delegate(self, "__getattribute__", (name,), {}, writes=row.writes)
 
     def write(self: Any, value: Any) -> None:
@@ -131,7 +134,9 @@ def _has_format(name: str) -> property:
     """Return the property that says whether indices are sorted, or canonical, of compressed formats."""
 
     def read(self: Any) -> bool:
-        if not self._flags.get("canonical") and not is_small(self):
+        if self._flags.get("canonical"):
+            return True
+        if not is_small(self):
             try:
                 return bool(getattr(_survey(self), f"is_{name}"))
             except Unsupported:
@@ -177,6 +182,8 @@ def new(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _on_device(cls: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any) -> Any:
     format_, copy_wanted = cls.format, copy
+    if format_ == "dia" and not options:
+        return _of_diagonals(cls, arg1, shape, dtype, copy_wanted=copy_wanted)
     if options or format_ not in (*COMPRESSED, "coo"):
         raise Unsupported("a format of the host, or what only SciPy's constructor knows")
     arg1 = as_ours_sparse(arg1)
@@ -195,6 +202,18 @@ def _on_device(cls: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: 
     rows = _rows.from_dense(wanted.T if format_ == "csc" else wanted)
     made = _of_rows(cls, rows, arg1.shape)
     return made if format_ != "coo" else _as_coo(cls, rows, arg1.shape)
+
+
+def _of_diagonals(cls: Any, arg1: Any, shape: Any, dtype: Any, *, copy_wanted: bool) -> Any:
+    """Return the matrix of (data, offsets)."""
+    if not isinstance(arg1, tuple) or len(arg1) != 2 or shape is None or not is_array(arg1[0]) or arg1[0].ndim != 2:
+        raise Unsupported("a shape, a matrix to convert, or what SciPy refuses")
+    offsets = np.atleast_1d(np.asarray(as_ours(arg1[1]).tolist(), np.int32))
+    if offsets.ndim != 1 or len(offsets) != arg1[0].shape[0] or len(set(offsets.tolist())) != len(offsets):
+        raise Unsupported("offsets that SciPy refuses")
+    data = arg1[0] if dtype is None else astype(arg1[0], np.dtype(dtype), copy_wanted=False)
+    parts = {"data": copy(data) if copy_wanted else data, "offsets": types.from_host(offsets)}
+    return build(cls.__name__, parts, tuple(map(int, shape)))
 
 
 def _of_rows(cls: Any, rows: Any, shape: tuple[int, ...]) -> Any:
@@ -232,7 +251,7 @@ def _of_coordinates(cls: Any, data: Any, indices: list[Any], shape: Any, copy_wa
     if shape is None:
         shape = tuple(int(reduce(MAX, each)) + 1 for each in indices)
     shape = tuple(map(int, shape))
-    kept = _rows.index_dtype(*shape)
+    kept = _index_dtype(cls, indices, shape)
     wanted = [copy(each) if copy_wanted else each for each in (data, *indices)]
     coords = tuple(astype(each, kept, copy_wanted=False) for each in wanted[1:])
     kind = "array" if issubclass(cls, sparray) else "matrix"
@@ -248,7 +267,7 @@ def _of_compressed(cls: Any, data: Any, indices: list[Any], shape: Any, copy_wan
     shape = tuple(map(int, shape))
     if len(shape) != 2 or indptr.size != shape[0 if cls.format == "csr" else 1] + 1 or minor.size != data.size:
         raise Unsupported("lengths that SciPy refuses")
-    kept = _rows.index_dtype(*shape, data.size)
+    kept = _index_dtype(cls, indices, shape)
     parts = {
         "data": data,
         "indices": astype(minor, kept, copy_wanted=False),
@@ -259,6 +278,14 @@ def _of_compressed(cls: Any, data: Any, indices: list[Any], shape: Any, copy_wan
     made = build(cls.__name__, parts, shape)
     _survey(made)
     return made
+
+
+def _index_dtype(cls: Any, indices: list[Any], shape: tuple[int, ...]) -> np.dtype[Any]:
+    """Return the dtype that indices are kept in: arrays keep a wide one, matrices what their extents ask for."""
+    needed = _rows.index_dtype(*shape, max(each.size for each in indices))
+    if not issubclass(cls, sparray) or all(np.can_cast(each.dtype, np.int32) for each in indices):
+        return needed
+    return np.dtype(np.int64)
 
 
 BUILDERS["new"] = new
@@ -281,7 +308,7 @@ def _body(theirs: Any, format_: str) -> dict[str, Any]:
             continue
         found = inspect.getattr_static(theirs, name)
         if isinstance(found, property):
-            body[name] = _property(name, theirs)
+            body[name] = _property(name)
         elif callable(found) or isinstance(found, staticmethod | classmethod):
             body[name] = _method(name, theirs)
     body.update({name: _part(name) for name in FORMATS[format_]})
@@ -300,6 +327,7 @@ def _body(theirs: Any, format_: str) -> dict[str, Any]:
         body["todense"] = _todense
     body.update(asformat=_asformat, get=Sparse.get)
     body["__hash__"] = None
+    del body["__len__"], body["__bool__"]  # which ask for the shape alone
     return body
 
 

@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
-from oxinp._core.ops import gather
+from oxinp._core.ops import creation, gather
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL, SUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp.sparse import _rows
-from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, delegate, is_ours, rebuilt, sibling, sparray
+from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, rebuilt, sibling, sparray
 from oxinp.sparse._rows import Rows, Shape
 
 
@@ -64,14 +65,12 @@ def _major(self: Sparse) -> tuple[Rows, Shape]:
     return Rows(indptr, indices, data, width), found
 
 
-def _of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
+def of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
     """Return a matrix, or its transpose, in rows, and the length of the longest; conversions are kept."""
     if self.format in COMPRESSED and (self.format == "csc") == is_transposed:
         rows, found = _major(self)
         return rows, found.longest
-    name = f"rows {is_transposed}"
-    if self.format == "csr":
-        _major(self)  # which checks
+    name = "converted" if self.format in COMPRESSED else f"rows {is_transposed}"
     made: tuple[Rows, int] = self._cached(
         name, tuple(self._parts), lambda: _converted(self, is_transposed=is_transposed)
     )
@@ -86,7 +85,7 @@ def _converted(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int]:
         places = (column, row, shape[::-1]) if is_transposed else (row, column, shape)
         rows = _rows.from_coordinates(*places[:2], self._parts["data"], places[2])
     else:
-        return _of_rows(delegate(self, "tocsr", (), {}, writes=False), is_transposed=is_transposed)
+        return of_rows(self.tocsr(), is_transposed=is_transposed)
     return rows, _rows.survey(rows.indptr, rows.indices, rows.num_columns).longest
 
 
@@ -117,6 +116,14 @@ def _canonical(self: Sparse) -> Rows:
         return rows
     made: Rows = self._cached("canonical", tuple(self._parts), lambda: _rows.canonical(rows))
     return made
+
+
+def canonical_rows(self: Sparse) -> Rows:
+    """Return the rows of a matrix in canonical format."""
+    if self.format == "csr":
+        return _canonical(self)
+    rows, _ = of_rows(self)  # whose columns ascend
+    return rows if _major(self)[1].is_canonical else _rows.canonical(rows)
 
 
 def _build(self: Sparse, format_: str, rows: Rows, shape: tuple[int, ...], *, is_canonical: bool = True) -> Any:
@@ -151,7 +158,7 @@ def matmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[0] != self.shape[1]:
         _let_raise(self, operator.matmul, other.shape)
         raise Unsupported("a product of more dimensions")
-    rows, longest = _of_rows(self)
+    rows, longest = of_rows(self)
     return _times(rows, longest, other)
 
 
@@ -161,7 +168,7 @@ def rmatmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
         _let_raise(self, operator.matmul, other.shape, flip=True)
         raise Unsupported("a product of more dimensions")
-    rows, longest = _of_rows(self, is_transposed=True)
+    rows, longest = of_rows(self, is_transposed=True)
     if other.ndim == 1:
         return _times(rows, longest, other)
     return copy(_times(rows, longest, other.T).T)
@@ -184,10 +191,11 @@ def _times(rows: Rows, longest: int, other: Any) -> Any:
 
 
 def _product(self: Sparse, other: Sparse) -> Any:
-    if other.ndim != 2 or self.format not in COMPRESSED:
-        raise Unsupported("a product that SciPy converts for")
+    if other.ndim != 2 or self.ndim != 2:
+        raise Unsupported("vectors")
     if self.shape[1] != other.shape[0]:
         _ = self._theirs(self.shape) @ other._theirs(other.shape)
+    self = self if self.format in COMPRESSED else self.tocsr()
     other = _as_format(other, self.format)
     a, b = (_canonical(each) for each in (self, other))
     shape = (self.shape[0], other.shape[1])
@@ -209,6 +217,7 @@ def combine(name: str) -> Callable[[Sparse, Any], Any]:
         other = as_ours(other)
         if not is_ours(other) or other.shape != self.shape:
             raise Unsupported("what is not sparse, or of another shape")
+        self = self if self.format in COMPRESSED else self.tocsr()
         other = _as_format(other, self.format)
         a, b = (_canonical(each) for each in (self, other))
         if name == "subtract" and np.result_type(a.data.dtype, b.data.dtype) == BOOL:
@@ -286,6 +295,13 @@ def as_type(self: Sparse, dtype: Any, casting: str = "unsafe", copy: bool = True
     return _with_data(self, astype(self._parts["data"], wanted, casting=casting))
 
 
+def conjugated(self: Sparse, copy: bool = True) -> Any:
+    """``self.conj()``."""
+    if self.dtype.kind != "c":
+        return copied(self) if copy else self
+    return _with_data(self, OBJECTS["conjugate"](self._parts["data"]))
+
+
 def copied(self: Sparse) -> Any:
     """``self.copy()``."""
     return _with_data(self, copy(self._parts["data"]))
@@ -321,12 +337,46 @@ def to_coo(self: Sparse, copy: bool = True) -> Any:
     return sibling(self, "coo", {"data": given[0], "coords": coords}, self.shape, canonical=found.is_canonical)
 
 
+def dia_to_coo(self: Sparse, copy: bool = False) -> Any:  # noqa: ARG001 - SciPy's signature
+    """``self.tocoo()`` of diagonals."""
+    data, offsets = self._parts["data"], self._parts["offsets"]
+    if not data.size or data.dtype not in DEVICE_TYPES:
+        raise Unsupported("no elements, or elements without kernels")
+    num_rows, num_columns = self.shape
+    kept = _rows.index_dtype(num_rows, num_columns)
+    column = creation.arange(0, data.shape[1], 1, kept)[None]
+    row = column - astype(offsets, kept)[:, None]
+    mask = (row >= 0) & (row < num_rows) & (column < num_columns) & (data != 0)
+    numbers = gather.flatnonzero(mask.ravel())
+    if not numbers.size:
+        raise Unsupported("no elements")
+    width = np.int64(data.shape[1])
+    columns = numbers % width
+    rows = columns - _rows.taken(astype(offsets, INT64), numbers // width)
+    coords = (astype(rows, kept), astype(columns, kept))
+    return sibling(self, "coo", {"data": _rows.taken(data.ravel(), numbers), "coords": coords}, self.shape)
+
+
+def dia_to_compressed(format_: str) -> Callable[..., Any]:
+    """Return the method that converts diagonals to CSR or CSC."""
+    convert = to_compressed(format_)
+    return lambda self, copy=False: convert(dia_to_coo(self))  # noqa: ARG005
+
+
+def power(self: Sparse, n: Any, dtype: Any = None) -> Any:
+    """``self.power(n)``."""
+    if not _is_number(n) or n == 0 or dtype is not None:
+        raise Unsupported("what SciPy refuses, or another dtype")
+    add_duplicates(self)
+    return _with_data(self, self._parts["data"] ** n)
+
+
 def to_array(self: Sparse, order: Any = None, out: Any = None) -> Any:
     """``self.toarray()``."""
     if out is not None or order not in (None, "C", "F"):
         raise Unsupported("an output")
     if self.format == "coo":
-        rows, is_columns = _of_rows(self)[0], False
+        rows, is_columns = of_rows(self)[0], False
     else:
         rows, is_columns = _canonical(self), self.format == "csc"
     made = _rows.to_dense(rows, is_fortran=is_columns != (order == "F"))
@@ -343,6 +393,7 @@ def transpose(self: Sparse, axes: Any = None, copy: bool = False) -> Any:
     else:
         made = sibling(self, "csc" if self.format == "csr" else "csr", dict(self._parts), self.shape[::-1])
         made._flags.update(self._flags)
+        made._known = self._known  # of the same arrays
     return copied(made) if copy else made
 
 
@@ -385,6 +436,27 @@ def sorted_indices(self: Sparse) -> Any:
     return made
 
 
+def set_diagonal(self: Sparse, values: Any, k: int = 0) -> None:
+    """``self.setdiag(values, k)`` of COO: what is there goes, the diagonal comes last."""
+    row, column, (num_rows, num_columns) = _coordinates(self)
+    if not (_is_number(values) or (is_array(values) and values.ndim == 1 and values.size)):
+        raise Unsupported("what SciPy converts")
+    size = min(num_rows + min(k, 0), num_columns - max(k, 0), *([values.size] if is_array(values) else []))
+    if size <= 0:
+        raise Unsupported("no such diagonal, which SciPy refuses")
+    data = self._parts["data"]
+    keep = (column - row != k) | ((column if k < 0 else row) >= size)
+    concatenate = dispatch.functions[np.concatenate]
+    first = max(0, -k), max(0, k)
+    along = values[:size] if is_array(values) else creation.full((size,), values, data.dtype)
+    coords = [
+        concatenate([gather.select(index, keep), creation.arange(start, start + size, 1, index.dtype)])
+        for index, start in zip((row, column), first, strict=True)
+    ]
+    self._parts.update(data=concatenate([gather.select(data, keep), astype(along, data.dtype)]), coords=tuple(coords))
+    self._flags.clear()
+
+
 def drop_zeros(self: Sparse) -> None:
     """``self.eliminate_zeros()``."""
     _replace(self, _rows.without_zeros(_major(self)[0]), is_canonical=False)
@@ -395,7 +467,7 @@ def count_nonzero(self: Sparse, axis: Any = None) -> Any:
     if axis is not None:
         raise Unsupported("counts along an axis")
     add_duplicates(self)
-    return int(reduce(SUM, self._parts["data"] != 0))
+    return np.int64(reduce(SUM, self._parts["data"] != 0))
 
 
 # -- elements ----------------------------------------------------------------------------------------------------------
@@ -417,7 +489,7 @@ def total(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) ->
         return reduce(SUM, data)
     if axis not in (0, 1, -1, -2) or not isinstance(self, sparray):
         raise Unsupported("what SciPy gives as a matrix, or refuses")
-    return _rows.sums(*_of_rows(self, is_transposed=axis in (0, -2)))
+    return _rows.sums(*of_rows(self, is_transposed=axis in (0, -2)))
 
 
 def get_item(self: Sparse, key: Any) -> Any:
@@ -471,12 +543,12 @@ METHODS: dict[str, MethodRow] = {
     "__mul__": MethodRow(matrix_multiply),
     "__rmul__": MethodRow(matrix_rmultiply),
     "__truediv__": MethodRow(divide, WITH_COO),
-    "__add__": MethodRow(combine("add")),
-    "__radd__": MethodRow(combine("add")),
-    "__sub__": MethodRow(combine("subtract")),
-    "__ne__": MethodRow(combine("not_equal")),
-    "__lt__": MethodRow(combine("less")),
-    "__gt__": MethodRow(combine("greater")),
+    "__add__": MethodRow(combine("add"), WITH_DATA),
+    "__radd__": MethodRow(combine("add"), WITH_DATA),
+    "__sub__": MethodRow(combine("subtract"), WITH_DATA),
+    "__ne__": MethodRow(combine("not_equal"), WITH_DATA),
+    "__lt__": MethodRow(combine("less"), WITH_DATA),
+    "__gt__": MethodRow(combine("greater"), WITH_DATA),
     "__getitem__": MethodRow(get_item),
     "dot": MethodRow(
         lambda self, other: multiply(self, other) if _is_number(other) else matmul(self, other), WITH_DATA
@@ -490,7 +562,11 @@ METHODS: dict[str, MethodRow] = {
     "T": MethodRow(transpose, WITH_COO),
     "astype": MethodRow(as_type, WITH_DATA),
     "copy": MethodRow(copied, WITH_DATA),
+    "conj": MethodRow(conjugated, WITH_DATA),
+    "conjugate": MethodRow(conjugated, WITH_DATA),
     "diagonal": MethodRow(diagonal),
+    "power": MethodRow(power),
+    "trace": MethodRow(lambda self, offset=0: diagonal(self, offset).sum()),
     "sum": MethodRow(total),
     "count_nonzero": MethodRow(count_nonzero, WITH_COO, writes=True),
     "sum_duplicates": MethodRow(add_duplicates, WITH_COO, writes=True),
@@ -509,4 +585,14 @@ METHODS: dict[str, MethodRow] = {
     },
 }
 
-__all__ = ["METHODS", "MethodRow"]
+# What other formats do otherwise: format -> method -> row.
+OTHERS: dict[str, dict[str, MethodRow]] = {
+    "coo": {"setdiag": MethodRow(set_diagonal, ("coo",), writes=True)},
+    "dia": {
+        "tocoo": MethodRow(dia_to_coo, ("dia",)),
+        "tocsr": MethodRow(dia_to_compressed("csr"), ("dia",)),
+        "tocsc": MethodRow(dia_to_compressed("csc"), ("dia",)),
+    },
+}
+
+__all__ = ["METHODS", "OTHERS", "MethodRow", "canonical_rows", "of_rows"]

@@ -144,7 +144,7 @@ def from_coordinates(row: Any, column: Any, data: Any, shape: tuple[int, int]) -
     num_rows, num_columns = shape
     wide = np.dtype(np.uint32) if num_rows * num_columns < 1 << 32 else INT64
     keys = astype(row, wide) * wide.type(num_columns) + astype(column, wide)
-    return from_keys(keys, data, shape, index_dtype(num_columns, data.size))
+    return from_keys(keys, data, shape, np.result_type(row.dtype, index_dtype(num_columns, data.size)))
 
 
 def from_keys(keys: Any, data: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Rows:

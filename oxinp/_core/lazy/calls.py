@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
@@ -85,6 +86,9 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
+        leaves = self.leaves
+        if leaves is not None and not here.are_several and not is_locked():
+            self.bound.plan_ahead(leaves)
         attempt(self._run)
 
     def _run(self) -> None:

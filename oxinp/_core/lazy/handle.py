@@ -156,10 +156,14 @@ def _computed(storage: Storage) -> Value:
 
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
-    storage = handle._storage
     layout = handle._layout
-    value = storage.value
-    if value is not None and value[0].nodes and value[0].layout is not layout:
+    value = handle._storage.value
+    if value is not None:
+        graph = value[0]
+        if graph.layout is layout:
+            return value
+        if not graph.nodes:
+            return read(layout, value)
         viewed = fused_view(value, layout)
         if viewed is not None:
             return viewed

@@ -198,7 +198,7 @@ def _plan_segments(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
 SEGMENTS = Op("random variates", _plan_segments, _infer_segments, draws=True)
 
 
-def _ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
+def ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
     """Ask for a draw; operands are arrays, and pairs of a dtype and a value."""
     return [wrap_result(value, as_array=True) for value in attempt(_deferred, op, operands, parameters)]
 
@@ -244,7 +244,7 @@ def fill(
         parameters = (*parameters, skip)
     else:
         start = _start(position, is_shifted=is_shifted)
-    (array,) = _ask(FILL, start, parameters)
+    (array,) = ask(FILL, start, parameters)
     return array, position.after(array._layout.size + is_shifted, 3 - halves)
 
 
@@ -333,8 +333,8 @@ def variates(
     if variate.has_table:
         operands.append(_table(name))
     operands += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
-    array, words = _ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
+    array, words = ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
     return array, Ending(position, variate.pieces, words)
 
 
-__all__ = ["GENERATORS", "Counter", "Ending", "Position", "fill", "variates"]
+__all__ = ["GENERATORS", "Counter", "Ending", "Position", "ask", "fill", "variates"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import block, cosine, real
+from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, registers
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
@@ -23,8 +23,8 @@ from oxinp._kernels.fft.spec import (
     STRIDED,
     TRIGONOMETRIC,
     UNIT,
-    BlockSpec,
     Fused,
+    TransformSpec,
     conflicts,
 )
 from oxinp._kernels.plan import Argument, Launch, Work
@@ -158,7 +158,7 @@ class Batch(Frozen):
     whole : int
         Length of the sequence of which the source has the first half; 0 where it has all.
     real : str
-        As of `BlockSpec`; `length` is half of the transform's then.
+        As of `TransformSpec`; `length` is half of the transform's then.
     chirp : int
         Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
     first_scale : float
@@ -222,8 +222,7 @@ class Batch(Frozen):
         nbytes = self.size * (self.chirp or self.length) * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
-        family = cosine if self.real in TRIGONOMETRIC else real if self.real else block
-        kernel = family.make(spec)
+        kernel = make(spec)
         return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
@@ -281,7 +280,7 @@ class Batch(Frozen):
 
     def _spec(
         self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
-    ) -> tuple[BlockSpec, tuple[int, int, int]]:
+    ) -> tuple[TransformSpec, tuple[int, int, int]]:
         """The Spec, and the grid."""
         nbytes = self.type.nbytes
         found = cut(self.length, nbytes)
@@ -318,7 +317,7 @@ class Batch(Frozen):
         needed = registers(found.held, nbytes) + (
             REGISTERS_BESIDE if self.chirp or is_staged or self.prologue or self.epilogue else 0
         )
-        spec = BlockSpec(
+        spec = TransformSpec(
             self.type,
             self.source_type,
             self.target_type,
@@ -349,7 +348,7 @@ class Batch(Frozen):
 
 
 @lru_cache(1 << 12)
-def with_padding(spec: BlockSpec) -> BlockSpec:
+def with_padding(spec: TransformSpec) -> TransformSpec:
     """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
     if len(spec.radices) == 1:
         return spec if not spec.real else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)

@@ -18,7 +18,6 @@ discrete Fourier transforms on graphics processors, SC 2008.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,11 +25,9 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
-from oxinp._kernels.fft.spec import BY_COLUMN, BlockSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, TransformSpec
 from oxinp._kernels.fft.tile import Place, Thread
-from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Kernel
-from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f32, f64, u32
 
 if TYPE_CHECKING:
@@ -43,17 +40,10 @@ if TYPE_CHECKING:
 AT_ONCE = 8  # loads of a thread on their way to shared memory
 
 
-@lru_cache(MAX_KERNELS)
-@retraceable
-def make(spec: BlockSpec) -> Kernel:
-    """Build the kernel of a Spec."""
-    return Block(spec).build()
-
-
 class Block(Exchange):
     """The kernel of complex transforms while it is built."""
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         if spec.chirp:
             # j * j modulo 2 * n in integers; what is n or more of it is half a turn and the rest.
@@ -234,4 +224,4 @@ def _filter(chirp: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
     return np.fft.fft(both) / length
 
 
-__all__ = ["Block", "make"]
+__all__ = ["Block"]

@@ -10,7 +10,6 @@ Source: J. Makhoul, A fast cosine transform in one and two dimensions, IEEE Tran
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +17,7 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.real import Merge, Real, Split
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import SECOND, SECOND_SINE, THIRD_SINE, BlockSpec
-from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._ptx import Kernel
-from oxinp._ptx.kernel import retraceable
+from oxinp._kernels.fft.spec import SECOND_SINE, THIRD_SINE, TransformSpec
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
@@ -29,17 +25,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 
-@lru_cache(MAX_KERNELS)
-@retraceable
-def make(spec: BlockSpec) -> Kernel:
-    """Build the kernel of a Spec."""
-    return (_Second if spec.real in (SECOND, SECOND_SINE) else _Third)(spec).build()
-
-
 class _Cosine(Real):
     """What both types share."""
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         self.whole = 2 * self.half
         self.is_sine = spec.real in (SECOND_SINE, THIRD_SINE)
@@ -64,7 +53,7 @@ class _Cosine(Real):
         return self.k.where(is_odd, -value, value) if self.is_sine else value
 
 
-class _Second(_Cosine, Split):
+class Second(_Cosine, Split):
     """Type II."""
 
     def read_pair(self, base: Place, number: Value) -> tuple[Value, Value]:
@@ -91,7 +80,7 @@ class _Second(_Cosine, Split):
             self.write(base.moved(second), beside.moved(second), imag * -self.scales[0])
 
 
-class _Third(_Cosine, Merge):
+class Third(_Cosine, Merge):
     """Type III."""
 
     def read_result(self, base: Place, number: Value) -> Number:
@@ -120,4 +109,4 @@ class _Third(_Cosine, Merge):
         self.write(base.moved(moved), beside.moved(moved), self.turned(value, is_odd))
 
 
-__all__ = ["make"]
+__all__ = ["Second", "Third"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, BlockSpec
+from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Exchange(Tile):
     """A tile with its stages."""
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         if spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)

@@ -10,7 +10,6 @@ Source: J. W. Cooley, P. A. W. Lewis and P. D. Welch, The fast Fourier transform
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +17,8 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import SPLIT, BlockSpec
-from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.fft.spec import TransformSpec
 from oxinp._ptx import Kernel
-from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
@@ -29,17 +26,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 
-@lru_cache(MAX_KERNELS)
-@retraceable
-def make(spec: BlockSpec) -> Kernel:
-    """Build the kernel of a Spec."""
-    return (Split if spec.real == SPLIT else Merge)(spec).build()
-
-
 class Real(Exchange):
     """What both directions share; the length of the stages is half that of the transform."""
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         self.half = spec.length
         numerators = np.arange(self.half // 2 + 1)
@@ -184,4 +174,4 @@ class Merge(Real):
         self.write(base.moved(moved), beside.moved(moved), value)
 
 
-__all__ = ["Merge", "Real", "Split", "make"]
+__all__ = ["Merge", "Real", "Split"]

@@ -1,4 +1,4 @@
-"""What the kernels of transforms in a block depend on: `BlockSpec`, and the bank conflicts of its exchanges."""
+"""What the kernels of transforms in a block depend on: `TransformSpec`, and the bank conflicts of its exchanges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Fused(Frozen):
     result: int
 
 
-class BlockSpec(Frozen):
+class TransformSpec(Frozen):
     """One kernel of the family.
 
     Attributes
@@ -139,7 +139,7 @@ class BlockSpec(Frozen):
         return size + (size // self.padding if self.padding else 0)
 
 
-def conflicts(spec: BlockSpec) -> int:
+def conflicts(spec: TransformSpec) -> int:
     """Return how many wavefronts the first warps' exchanges take, of all stages together."""
     nbytes = spec.type.nbytes
     lanes = np.arange(min(4 * WARP, -(-spec.threads * spec.columns // WARP) * WARP)) % (spec.threads * spec.columns)
@@ -191,7 +191,7 @@ __all__ = [
     "TRIGONOMETRIC",
     "UNIT",
     "WARP",
-    "BlockSpec",
     "Fused",
+    "TransformSpec",
     "conflicts",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, TRIGONOMETRIC, UNIT, BlockSpec
+from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, TRIGONOMETRIC, UNIT, TransformSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -89,7 +89,7 @@ class Place:
 class Tile:
     """A kernel while it is built; parameters are target, sources, then as `Batch.launch` says."""
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: TransformSpec) -> None:
         self.spec = spec
         self.k = k = Builder(_name(spec), block=spec.threads * spec.columns, min_blocks=spec.min_blocks)
         self.part = spec.type.parts[0]
@@ -224,7 +224,7 @@ def _evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     return values[fused.result]
 
 
-def _name(spec: BlockSpec) -> str:
+def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}{fused}"

@@ -9,7 +9,7 @@ have different columns, so each sum has one writer at a time, and elements of A 
 the order of the inner index, which is SciPy's, whoever finds a slot first. Columns are sorted at the end: by rank in a
 warp, by a bitonic network in a block. A first launch counts the products of rows, by which they are sorted into bins of
 tables; a second one counts the columns, a third one writes them. Rows with more products than the largest table takes
-are expanded (`SpgemmExpandSpec`) and sorted. Bytes: A, per element of A a row of B from the caches, twice; the result once.
+are expanded (`SpgemmExpandSpec`) and sorted. Bytes: A, per element of A a row of B from the caches, twice; the result.
 """
 
 from __future__ import annotations

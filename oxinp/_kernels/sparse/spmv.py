@@ -5,8 +5,8 @@ what of the vector is not in the caches; per row: one pointer and the result.
 
 `SpmvRowsSpec`: `lanes` threads own a row, each every `lanes`-th element of it; their sums are combined in a tree.
 
-`SpmvStreamSpec`: a block owns `BLOCK` rows. Neighbouring threads load neighbouring elements, whatever row they are in, and
-leave products in shared memory, `CHUNK` at a time; then each thread adds the products of its own row in their order,
+`SpmvStreamSpec`: a block owns `BLOCK` rows. Neighbouring threads load neighbouring elements, whatever row they are in,
+and leave products in shared memory, chunk by chunk; then each thread adds the products of its own row in their order,
 which is SciPy's: the same bits. For rows that are short and of similar lengths.
 """
 

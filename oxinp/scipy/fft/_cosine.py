@@ -42,13 +42,7 @@ def _real_transform(x: Any) -> Any:
 
 def _joined(parts: list[Any]) -> Any:
     """Parts one after the other along the last axis."""
-    first = parts[0]
-    result = creation.empty((*first.shape[:-1], sum(part.shape[-1] for part in parts)), first.dtype)
-    start = 0
-    for part in parts:
-        result[..., start : start + part.shape[-1]] = part
-        start += part.shape[-1]
-    return result
+    return np.concatenate(parts, axis=-1)
 
 
 def _first(x: Any, *, is_sine: bool) -> Any:
