@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import rowwise
+from oxinp._core.lazy import row_programs, rowwise
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device", "at_once")
@@ -285,7 +285,7 @@ def test_no_memory_for_all_at_once(monkeypatch, twin, launches):
             failures.append(leaves)
             raise MemoryError
 
-    monkeypatch.setattr(rowwise._Program, "executable", lambda *_: Full())
+    monkeypatch.setattr(row_programs.RowProgram, "executable", lambda *_: Full())
     twin(lambda n: softmax(n, n.asarray(numpy.zeros((20, 64), "f4"))))
     assert failures
     x = np.asarray(drawn((20, 64)))
