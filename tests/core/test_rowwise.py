@@ -277,6 +277,21 @@ def test_a_loop_over_its_own_result(twin):
     twin(body)
 
 
+def test_layers_upon_layers(monkeypatch, launches):
+    x = np.asarray(drawn((40, 64)))
+
+    def body(count):
+        y = x
+        for _ in range(count):
+            y = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-5) * 1.5 + y
+        return y
+
+    results = []
+    assert launches(lambda: results.append(body(5)) or results[0]) == 1
+    assert bits(results[0]) == bits(one_after_the_other(monkeypatch, lambda: body(5)))
+    assert launches(lambda: body(12)) <= 4
+
+
 def test_no_memory_for_all_at_once(monkeypatch, twin, launches):
     failures = []
 

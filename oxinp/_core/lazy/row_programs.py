@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.op import BoundOp, RowWalk
 
 
+MAX_ITEMS = MAX_NODES + MAX_LEAVES
+"""Operations and reductions of a program: those of the longest chain, each of whose leaves is a reduction."""
+
+
+MAX_INPUTS = 2 * MAX_LEAVES
+"""Reductions have parameters of their own."""
+
+
 class _Input(NamedTuple):
     """An input of a program: its number among the entries, and its layout over the rows or the dtype of a scalar."""
 
@@ -212,7 +220,7 @@ class _Merger:
                 return None
             args = tuple([values[a] for a in node.args])
             values.append(self._item((node.lower, node.dtype, args)))
-        return values if len(self.inputs) <= MAX_LEAVES and len(self.items) <= MAX_NODES else None
+        return values if len(self.inputs) <= MAX_INPUTS and len(self.items) <= MAX_ITEMS else None
 
     def _item(self, key: Any) -> int:
         return self.items.setdefault(key, len(self.items))

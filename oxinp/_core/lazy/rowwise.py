@@ -193,10 +193,10 @@ def _is_once(met: _Met) -> bool:
         bare.append(graph.structure if part is graph else (part.op, graph.structure))
         sizes.append(graph.leaves)
     structure = tuple(bare)
-    if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
+    is_known = _STRUCTURES.get(structure) or _STRUCTURES.recall(structure)
+    if not is_known:
         remember(_STRUCTURES, structure, True)
-        return False
-    if _PROGRAMS.has_met((structure, tuple(sizes))):
+    if _PROGRAMS.has_met((structure, tuple(sizes))) or not is_known:
         return False
     _left[:] = map(ref, results)
     return True
