@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.chains import MAX_OUTPUTS, operand
+from oxinp._core.lazy.chains import operand
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Graph
 from oxinp._core.lazy.placement import device
@@ -88,8 +88,6 @@ class RowProgram:
     def _made(self, outputs: Sequence[tuple[int, Layout]]) -> Executable | None:
         problem = importlib.import_module("oxinp._kernels.problem")
         planner = importlib.import_module("oxinp._kernels.rowwise.plan")
-        if len(outputs) > MAX_OUTPUTS:
-            return None
         operands = [
             operand(kind) if isinstance(kind, Layout) else problem.ScalarOperand(DEVICE_TYPES[kind])
             for _, kind in self.inputs
