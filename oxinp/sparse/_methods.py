@@ -118,6 +118,14 @@ def _canonical(self: Sparse) -> Rows:
     return made
 
 
+def canonical_rows(self: Sparse) -> Rows:
+    """Return the rows of a matrix in canonical format."""
+    if self.format == "csr":
+        return _canonical(self)
+    rows, _ = of_rows(self)  # whose columns ascend
+    return rows if _major(self)[1].is_canonical else _rows.canonical(rows)
+
+
 def _build(self: Sparse, format_: str, rows: Rows, shape: tuple[int, ...], *, is_canonical: bool = True) -> Any:
     parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
     return sibling(self, format_, parts, shape, **({"canonical": True} if is_canonical else {}))
@@ -587,4 +595,4 @@ OTHERS: dict[str, dict[str, MethodRow]] = {
     },
 }
 
-__all__ = ["METHODS", "OTHERS", "MethodRow", "of_rows"]
+__all__ = ["METHODS", "OTHERS", "MethodRow", "canonical_rows", "of_rows"]

@@ -13,10 +13,15 @@ from tests.sparse.test_operations import fallen, ours
 pytestmark = pytest.mark.usefixtures("on_device")
 KINDS = {name: matrix for name, matrix in kinds(120).items() if matrix.shape[0] == matrix.shape[1]}
 KINDS["forest"] = scipy.sparse.random_array((150, 150), density=0.004, rng=3, format="csr")
+USUAL = ("forest", "path", "power-law", "laplacian-2d")
 KINDS["path"] = scipy.sparse.csr_array((np.ones(49), (np.arange(49), np.arange(1, 50))), shape=(50, 50))
 
+EVERY_KIND = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in USUAL else pytest.mark.slow) for kind in KINDS]
+)
 
-@pytest.mark.parametrize("kind", KINDS)
+
+@EVERY_KIND
 def test_connected_components(kind, stats):
     matrix = KINDS[kind]
     for directed in (False, True):
@@ -26,7 +31,7 @@ def test_connected_components(kind, stats):
     assert not fallen(stats)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@EVERY_KIND
 def test_breadth_first_order(kind, stats):
     matrix = KINDS[kind]
     found, expected = (m.breadth_first_order(a, 7) for m, a in ((csgraph, ours(matrix)), (theirs, matrix)))
@@ -34,7 +39,7 @@ def test_breadth_first_order(kind, stats):
     assert not fallen(stats)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@EVERY_KIND
 @pytest.mark.parametrize("name", ["dijkstra", "bellman_ford", "shortest_path"])
 def test_distances(kind, name, stats):
     matrix = abs(KINDS[kind]) * 0.37

@@ -176,8 +176,9 @@ def test_products_beyond_the_largest_table(monkeypatch, stats):
     check(ours(matrix) @ ours(matrix), matrix @ matrix, stats)
 
 
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", ["f4", "c8", "c16", "i4", "i8"])
+@pytest.mark.parametrize(
+    ("dtype", "index"), [("f4", np.int64), ("c8", np.int32), ("c16", np.int64), ("i4", np.int32), ("i8", np.int64)]
+)
 def test_dtypes(dtype, index, stats):
     matrix = KINDS["banded"].astype(dtype)
     made = sparse.csr_array(
