@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
-from oxinp._core.manipulation.copy import astype
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
-from oxinp._core.memory.dtypes import BOOL
-from oxinp._core.ops import gather
+from oxinp._core.memory.dtypes import BOOL, INT64
+from oxinp._core.ops import creation, gather
+from oxinp._core.ops.index import getitem, setitem
 
 
 def _taken(value: Any) -> Any:
@@ -45,10 +48,12 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
         raise Unsupported("an output, or conditions that are no vector of truth")
     _check_placement(array, mask)
     array, axis = (ravel(array), 0) if axis is None else (array, axis)
-    chosen = gather.flatnonzero(mask)
-    if not chosen._layout.size:
-        raise Unsupported("no elements")
-    return gather.take(array, chosen, axis)
+    extent = array._layout.shape[normalize_axis_index(axis, array._layout.ndim)]
+    if mask._layout.size > extent:
+        if bool(getitem(mask, slice(extent, None)).any()):
+            raise Unsupported("an element that is not there, of which NumPy says which")
+        mask = getitem(mask, slice(None, extent))
+    return gather.take(array, gather.flatnonzero(mask), axis, is_checked=False)
 
 
 @implements("extract")
@@ -65,6 +70,17 @@ def extract(condition: Any, arr: Any) -> Any:
 def nonzero(a: Any) -> Any:
     """See `numpy.nonzero`."""
     return gather.nonzero(_truth_of(a))
+
+
+@implements("argwhere")
+def argwhere(a: Any) -> Any:
+    """See `numpy.argwhere`."""
+    found = gather.nonzero(_truth_of(a))
+    count = found[0]._layout.size
+    result = creation.empty((len(found), count), INT64)
+    for number, indices in enumerate(found):
+        setitem(result, number, indices)
+    return own(view(result, lambda x: x.T))
 
 
 @implements("flatnonzero")

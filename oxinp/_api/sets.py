@@ -92,7 +92,7 @@ def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: A
     check_placement(array, tested)
     among = sort(tested, None)
     places = UFUNC_OBJECTS["minimum"](searchsorted(among, array, is_right=False), among._layout.size - 1)
-    found = gather.take(among, places)
+    found = gather.take(among, places, is_checked=False)
     return UFUNC_OBJECTS["not_equal" if invert else "equal"](found, array)
 
 

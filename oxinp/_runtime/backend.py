@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._ptx.frozen import Frozen
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +17,27 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
-__all__ = ["FORKED", "MINIMUM_CC", "NUM_FLAGS", "Backend", "BackendUnavailable", "Capability", "Event", "Launch"]
+__all__ = [
+    "FIRST_LOCK",
+    "FORKED",
+    "LOCKS",
+    "MINIMUM_CC",
+    "NUM_FLAGS",
+    "NUM_REPORTS",
+    "Backend",
+    "BackendUnavailable",
+    "Capability",
+    "Event",
+    "Launch",
+    "Reports",
+    "new_lock",
+]
+
+FIRST_LOCK: Any = free_in_children(RLock())
+"""The lock of the device in use as long as there is one: no thread asks then which device is whose."""
+
+LOCKS = [FIRST_LOCK]
+"""The locks of all devices, in the order in which whoever needs several takes them."""
 
 FORKED = (
     "this process was forked from one that had used the device, which does not survive that: neither new work on it "
@@ -30,8 +52,18 @@ MINIMUM_CC = (8, 0)
 NUM_FLAGS = 4096
 """What kernels have whose blocks wait for each other."""
 
+NUM_REPORTS = 256
+"""Of two words of 64 bits each that kernels write to and the host reads where they are."""
+
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""
+
+
+def new_lock() -> Any:
+    """Return the lock of one more device."""
+    lock = free_in_children(RLock())
+    LOCKS.append(lock)
+    return lock
 
 
 def _untuned(_: Any) -> None:
@@ -78,6 +110,25 @@ class Event(Protocol):
         ...
 
 
+class Reports(Protocol):
+    """`NUM_REPORTS` reports of two words of type i64 that lie at an address.
+
+    Attributes
+    ----------
+    ptr : int
+    """
+
+    ptr: int
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return the first word of every report, as they are now."""
+        ...
+
+    def take(self, number: int, /) -> int:
+        """Return the second word of a report, and make both zeros."""
+        ...
+
+
 class Backend(Protocol):
     """A device and its memory.
 
@@ -91,6 +142,8 @@ class Backend(Protocol):
         What kernels are planned for.
     pool : Pool
         Where `allocate` takes memory from.
+    lock : threading.RLock
+        Held while something is computed on the device, or written to what lies there.
     stream : int
         Handle of the stream that the calling thread's work goes to.
     dlpack_device : (int, int) or None
@@ -101,6 +154,7 @@ class Backend(Protocol):
     dlpack_device: tuple[int, int] | None
     capability: Capability
     pool: Pool
+    lock: Any
 
     @property
     def stream(self) -> int:
@@ -108,8 +162,18 @@ class Backend(Protocol):
         ...
 
     @property
+    def is_captured(self) -> bool:
+        """Whether what the calling thread queues is captured for a graph, and nothing can be read."""
+        ...
+
+    @property
     def flags(self) -> int:
         """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
+        ...
+
+    @property
+    def reports(self) -> Reports:
+        """Words that kernels write to and the host reads where they are; zeros until then."""
         ...
 
     def order(self, *accesses: tuple[int, bool]) -> int:
@@ -129,7 +193,8 @@ class Backend(Protocol):
         Raises
         ------
         MemoryError
-            None is left, cached blocks given back and pending work done; says what is asked, held and free.
+            None is left, cached blocks given back, pending work done and idle arrays moved to the host; says what is
+            asked, held and free.
         """
         ...
 
@@ -221,6 +286,10 @@ class Backend(Protocol):
 
     def outlive(self, owner: object, /) -> None:
         """Keep what queued work may use until that is done; raises nothing, so that finalisers may call it."""
+        ...
+
+    def memory_kind(self, ptr: int, /) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
         ...
 
     def check_address(self, ptr: int, /) -> None:

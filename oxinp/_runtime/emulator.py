@@ -16,7 +16,7 @@ import numpy as np
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import FORKED, NUM_FLAGS, BackendUnavailable, Capability
+from oxinp._runtime.backend import FIRST_LOCK, FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block
@@ -62,6 +62,29 @@ class EmulatorEvent:
         return (later._seconds - self._seconds) * 1e3
 
 
+class EmulatedReports:
+    """Reports in the emulated memory; see `Reports`."""
+
+    def __init__(self, backend: EmulatorBackend) -> None:
+        self._backend = backend
+        self._buffer = backend.allocate(16 * NUM_REPORTS)
+        self.ptr = self._buffer.ptr
+        with backend._lock:
+            backend.memory.write(self.ptr, np.zeros(2 * NUM_REPORTS, np.int64))
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """See `Reports.read`."""
+        with self._backend._lock:
+            return self._backend.memory.read(self.ptr, 16 * NUM_REPORTS).view(np.int64)[::2]
+
+    def take(self, number: int) -> int:
+        """See `Reports.take`."""
+        with self._backend._lock:
+            word = self._backend.memory.read(self.ptr + 16 * number, 16).view(np.int64)[1]
+            self._backend.memory.write(self.ptr + 16 * number, np.zeros(2, np.int64))
+        return int(word)
+
+
 class EmulatorBackend:
     """An emulated device; see `Backend`.
 
@@ -77,6 +100,7 @@ class EmulatorBackend:
     """
 
     name = "emulator"
+    lock: Any = FIRST_LOCK
     stream = 0
     dlpack_device: tuple[int, int] | None = None
 
@@ -91,7 +115,14 @@ class EmulatorBackend:
             MemoryError,
             make_free_list=lambda: _WatchedList(self.memory),
         )
+        self.pool.owner = self
         self._flags: Buffer | None = None
+        self._reports: EmulatedReports | None = None
+
+    @property
+    def is_captured(self) -> bool:
+        """False: there are no graphs here."""
+        return False
 
     @property
     def flags(self) -> int:
@@ -101,6 +132,18 @@ class EmulatorBackend:
             with self._lock:
                 self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
         return self._flags.ptr
+
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        del ptr
+        return "device"
+
+    @property
+    def reports(self) -> EmulatedReports:
+        """See `Backend.reports`."""
+        if self._reports is None:
+            self._reports = EmulatedReports(self)
+        return self._reports
 
     def order(self, *accesses: tuple[int, bool]) -> int:
         """Do nothing: what was asked for is done."""
@@ -128,6 +171,8 @@ class EmulatorBackend:
         with self._lock:
             array.reshape(-1).view("u1")[:] = self.memory.read(ptr, array.nbytes)
         stats.d2h_bytes += array.nbytes
+        for hook in hooks.after_waiting:
+            hook()
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
@@ -184,7 +229,7 @@ class EmulatorBackend:
 
     def synchronize(self) -> None:
         """Do what `hooks.before_synchronize` asks for; nothing else is ever pending."""
-        for hook in tuple(hooks.before_synchronize):
+        for hook in (*hooks.before_synchronize, *hooks.after_waiting):
             hook()
 
     def memory_stats(self) -> MemoryStats:

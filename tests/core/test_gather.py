@@ -109,6 +109,87 @@ def test_what_is_read_stays_as_it_was():
     assert float(ours.sum()) == 0
 
 
+def test_what_is_out_of_bounds_is_raised_by_whoever_waits_next():
+    ours, index = np.arange(20.0), np.asarray([1, 3]) * 10
+    chosen = ours[index]
+    with pytest.raises(IndexError, match="index 30 is out of bounds for axis 0 with size 20") as raised:
+        numpy.asarray(chosen)
+    assert any(__file__ in note for note in raised.value.__notes__)
+    ours[index] = 7
+    with pytest.raises(IndexError, match="index 30 is out of bounds for axis 0 with size 20"):
+        np.cuda.synchronize()
+    assert_same(ours, numpy.arange(20.0))
+    matrix = np.ones((20, 5))
+    with pytest.raises(IndexError, match="index -6 is out of bounds for axis 1 with size 5"):
+        numpy.asarray(matrix[np.asarray([1, 2]) * 2, np.asarray([1, -3]) * 2])
+    np.cuda.synchronize()
+
+
+def test_a_gather_does_not_wait(stats):
+    ours, index = np.arange(300.0), np.arange(0, 300, 7) + 0
+    before = stats().d2h_bytes
+    chosen = ours[index]
+    ours[index] = chosen + 1
+    np.evaluate(ours, chosen)
+    assert stats().d2h_bytes == before
+
+
+KEYS = [
+    lambda i, _: (i, i),
+    lambda i, _: (slice(None), i),
+    lambda i, _: (i[:, None] % 4, i % 3),
+    lambda i, _: (slice(1, None, 2), i[:2, None] % 4, i % 8),
+    lambda i, _: (i, slice(None), i),
+    lambda i, _: (i, None, 2, ...),
+    lambda i, _: (..., 2, i),
+    lambda i, _: (None, i, ..., i),
+    lambda _, m: (m[:, 0, 0],),
+    lambda _, m: (m[:, :, 0], 3),
+    lambda _, m: (slice(None, None, -1), m[0]),
+    lambda _, m: (m[:, 0, 0], slice(1, 3)),
+    lambda _, m: (..., m[0, 0]),
+    lambda i, _: (abs(i).astype("u1"), numpy.int64(1)),
+    lambda i, _: ([0, 1, 0], i[:3]),
+    lambda i, _: (i[:0],),
+    lambda _, m: (m & False,),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[::-1, :, ::-1], lambda x: x.transpose(1, 0, 2)[:, ::2]])
+@pytest.mark.parametrize("key", KEYS)
+def test_every_form_of_key(key, view, stats):
+    x, i = values("f", (7, 5, 8)), numpy.array([1, -2, 1, 0])
+    seen = view(x)
+    wanted = key(i, seen > 50)
+    given = tuple(np.asarray(part) if isinstance(part, numpy.ndarray) else part for part in wanted)
+    ours = np.asarray(x)
+    found, expected = view(ours)[given], seen[wanted]
+    assert_same(found, expected)
+    if expected.size and 1 not in expected.shape:
+        assert found.strides == expected.strides
+    for value in (3, numpy.arange(seen[wanted].size, dtype="i4").reshape(seen[wanted].shape), seen[wanted][:1] * 2):
+        view(ours)[given] = np.asarray(value) if isinstance(value, numpy.ndarray) else value
+        seen[wanted] = value
+        assert_same(ours, x)
+        view(ours)[given] += 1
+        seen[wanted] += 1
+        assert_same(ours, x)
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_of_equal_indices_the_last_one_counts(code, stats):
+    x, index = values(code, (300,)), numpy.random.default_rng(4).integers(-300, 300, 2000)
+    given, ours = values(code, (2000,)), np.asarray(x)
+    ours[np.asarray(index)] = np.asarray(given)
+    x[index] = given
+    assert_same(ours, x)
+    ours[np.asarray(index)] = ours[np.asarray(index[::-1])]
+    x[index] = x[index[::-1]]
+    assert_same(ours, x)
+    assert not fallbacks(stats)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -128,7 +209,8 @@ def test_what_is_read_stays_as_it_was():
         lambda xp, x: xp.where(x, 1),
     ],
 )
-def test_what_numpy_refuses(call):
+def test_what_numpy_refuses(call, config):
+    config.synchronous = True
     x = numpy.arange(1200.0).reshape(30, 40)
     with pytest.raises(Exception) as expected:
         call(numpy, x.copy())

@@ -15,13 +15,12 @@ from oxinp._core.array.methods import array_methods
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import adopt_host
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import astype, axes_of, copy
-from oxinp._core.memory.storage import is_shared
+from oxinp._core.memory.storage import SIDES, is_shared
 from oxinp._core.ops import creation, index
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
@@ -233,8 +232,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             if stale is None:
                 host[key] = value
                 return
-            with LOCK:
-                if storage.stale is stale and storage.host is host:
+            with SIDES:
+                if storage.stale is stale and storage.host is host and storage.value is None:
                     host[key] = value
                     low = (key if key >= 0 else key + len(host)) * host.itemsize
                     stale.low = min(stale.low, low)

@@ -15,7 +15,7 @@ from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
-from oxinp._core.lazy.op import kinds_of
+from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
@@ -25,7 +25,7 @@ from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
-    from oxinp._kernels.plan import Again
+    from oxinp._kernels.plan import Again, Plan
     from oxinp._ptx.types import Type
     from oxinp._runtime.memory import Buffer
 
@@ -73,6 +73,14 @@ def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> N
 
 
 def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:
+    plan = _planned(graph, outputs)
+    made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
+    made.leaf = leaf(outputs[0][1])
+    load(plan)
+    return made
+
+
+def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Plan:
     structure = graph.structure
     key = tuple([(number, layout.dtype) for number, layout in outputs])
     planner = structure.plans.get(key)
@@ -87,13 +95,21 @@ def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executab
     layouts += [entry for entry in graph.leaves if type(entry) is Layout]
     line = line_of(layouts)
     if line is not None:
-        plan = planner.plan_line(*line, device().capability)
+        plan: Plan = planner.plan_line(*line, device().capability)
     else:
         plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
-    made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
-    made.leaf = leaf(outputs[0][1])
-    load(plan)
-    return made
+    return plan
+
+
+ELEMENTWISE_CALL = Op(
+    "chain",
+    lambda bound, _: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
+    infer=lambda layouts, _: layouts,
+    takes_chains=True,
+    takes_views=True,
+    rows=lambda _: RowWalk(),
+)
+"""A chain as an operation that waits, where what it is an operand of has another shape, see `schedule.postpone`."""
 
 
 class _Once:

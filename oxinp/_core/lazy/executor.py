@@ -7,7 +7,7 @@ of its outputs and of its workspace, so that running it is an allocation and a l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 256
 """Tensor maps of an argument, and resolved calls, that are kept: memory comes back to the same few addresses."""
+
+_CLOCK = count(1)
 
 
 class Executable:
@@ -97,6 +99,22 @@ class Executable:
                 self.flags = backend.flags
         elif type(launch) is Launch:
             self._launch_briefly(launch, len(self.sizes) + sum(widths))
+        self.launch = self._noted(self.launch)
+
+    def _noted(self, launch: Any) -> Any:
+        """Return a launch that notes which memory it uses, where that is wanted."""
+        pool = device().pool
+        if not pool.notes_uses:
+            return launch
+
+        def launch_and_note(*values: Any) -> None:
+            now = next(_CLOCK)
+            for value in values:
+                if type(value) is int and (block := pool.block_at(value)) is not None:
+                    block.used = now
+            launch(*values)
+
+        return launch_and_note
 
     def _launch_briefly(self, launch: Launch, count: int) -> None:
         """Launch by what is made fastest, and from the second time on by what launches fastest."""
@@ -110,7 +128,7 @@ class Executable:
                 brief(*parameters)
                 is_first = False
             else:
-                self.launch = backend.launcher(*shape)
+                self.launch = self._noted(backend.launcher(*shape))
                 self.launch(*parameters)
 
         self.launch = settle
@@ -182,7 +200,7 @@ def load(plan: Plan) -> None:
                 _ANYWHERE.clear()
             num_varying = len(step.kernel.params) - len(step.constants)
             backend = device()
-            launch = backend.relauncher(step.kernel, num_varying)
+            launch = None if backend.pool.notes_uses else backend.relauncher(step.kernel, num_varying)
             _ANYWHERE[keyed(step.kernel)] = config.version, launch, backend.allocate
 
 
@@ -221,7 +239,7 @@ def run_again(
     if ptr is not None:
         launch(grid, ptr, *parameters, *constants)
         return True
-    buffer = allocate(nbytes)
+    buffer: Buffer = allocate(nbytes)
     launch(grid, buffer.ptr, *parameters, *constants)
     return buffer
 

@@ -7,22 +7,44 @@ methods of arrays and SciPy's names are thin fronts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again, Plan
+    from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
 SPARE = "spare"
 """The variant of a plan that is run where there is no memory for the workspace of another."""
+
+
+class RowWalk(NamedTuple):
+    """How an operation goes through the rows of its only operand.
+
+    Attributes
+    ----------
+    op : ReduceOp or None
+        None for an elementwise operation on results, of one element per row.
+    axes : tuple of int
+        That are reduced.
+    mask : int or None
+        Number of the value of the operand's graph that says which elements count.
+    walk : Walk or None
+        See `_kernels.rowwise.plan`.
+    """
+
+    op: ReduceOp | None = None
+    axes: tuple[int, ...] = ()
+    mask: int | None = None
+    walk: Any = None
 
 
 def _largest(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
@@ -61,6 +83,9 @@ class Op(Frozen, eq=False):
         graph's other leaves.
     may_fuse : callable or None
         ``may_fuse(bound, leaves)``: whether that is worth asking for these leaves.
+    rows : callable or None
+        ``rows(bound)`` -> `RowWalk`: how the operation is part of a kernel that computes what is made of its result
+        and of its operand's rows, see `rowwise`; None where it is part of none.
     gives_views : bool
         The plan may be asked for a first result that lies in any layout: the variant is then that layout.
     variant : callable or None
@@ -87,6 +112,7 @@ class Op(Frozen, eq=False):
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
     may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None
+    rows: Callable[[BoundOp], RowWalk | None] | None = None
     gives_views: bool = False
     variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None
     has_spare: bool = False
@@ -172,7 +198,7 @@ class BoundOp:
         for graph in self.graphs:
             if graph.structure.has_parts:
                 return None
-        plan = self._planned_for(variant) if again is None else again(self, variant)
+        plan: Any = self._planned_for(variant) if again is None else again(self, variant)
         if plan is None:
             return None
         made: list[Buffer] | None
@@ -196,14 +222,16 @@ class BoundOp:
         """Enqueue it, into a new Buffer for every result."""
         op = self.op
         variant = None if op.variant is None else op.variant(self, leaves)
-        executable = None
         try:
             if self.executables is None and (made := self.run_first(variant, leaves)) is not None:
                 return made
             executable = self.executable(variant)
-            return executable.run_all(leaves)
+            if not (op.has_spare and executable.scratch_nbytes):
+                return executable.run_all(leaves)
+            with device().pool.keeping_arrays():  # the other way costs less than their eviction
+                return executable.run_all(leaves)
         except MemoryError:
-            if not op.has_spare or (executable is not None and not executable.scratch_nbytes):
+            if not op.has_spare:
                 raise
             return self.executable(SPARE).run_all(leaves)
 

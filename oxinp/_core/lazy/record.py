@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
     Graph,
@@ -24,10 +24,11 @@ from oxinp._core.lazy.expr import (
     renew,
     scalar,
 )
-from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Storage, Value, is_pinned, make_storage
+from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._runtime import here
 
 _new = object.__new__
 _NumpyArray = np.ndarray
@@ -194,7 +195,7 @@ def express(
         if not record.flush:
             raise Unsupported(record.reason)
         for i in record.flush:
-            schedule.materialise(operands[i]._storage)
+            schedule.postpone(operands[i]._storage)
 
 
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
@@ -317,8 +318,7 @@ def apply_into(
     check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
-        with LOCK:
-            compute(*views, out=writes_host(out))
+        compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
     return out
@@ -349,29 +349,39 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
     source, depth
         As for `schedule.write`.
     """
-    attempt(_store, out, value, source, depth)  # under the lock nobody computes or reads the old value meanwhile
+    # Under the lock nobody computes or reads the old value meanwhile.
+    computed = attempt(_store, out, value, source, depth)
+    if computed is not None:
+        seen = begin_writing(out)
+        try:
+            seen[...] = computed
+        finally:
+            end_writing(out._storage)
 
 
-def _store(out: Any, value: Value, source: Storage | None, depth: int) -> None:
+def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
+    """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
     storage = out._storage
     if is_pinned(storage):
-        _store_on_host(out, value)
-        return
+        return _computed(out, value)
     if out._view is None:
-        storage.value = value
-        storage.host = None
-        storage.stale = None
+        with SIDES:
+            if here.are_several:
+                claim(storage)
+            storage.value = value
+            storage.host = None
+            storage.stale = None
         if value[0].nodes:
             schedule.enter(storage)
-        return
+        return None
     if storage.value is None:
         device_value(storage)
         if storage.value is None:  # it has been pinned since
-            _store_on_host(out, value)
-            return
+            return _computed(out, value)
     schedule.materialise(storage)
     if out._layout.size:
         schedule.write(storage, out._layout, value, source, depth)
+    return None
 
 
 def store_result(out: Any, value: Value) -> None:
@@ -384,14 +394,15 @@ def store_result(out: Any, value: Value) -> None:
     store(out, value)
 
 
-def _store_on_host(out: Any, value: Value) -> None:
-    """Compute an expression on the device for elements that others see, or NumPy writes, on the host."""
-    if out._layout.size:
-        graph, buffer = schedule.evaluate(value)
-        layout = graph.layout
-        computed = np.empty(layout.nbytes, np.uint8)
-        placement.device().download(computed, buffer.ptr)
-        writes_host(out)[...] = np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
+def _computed(out: Any, value: Value) -> np.ndarray[Any, Any] | None:
+    """Compute an expression on the device and return its elements, None if there are none."""
+    if not out._layout.size:
+        return None
+    graph, buffer = schedule.evaluate(value)
+    layout = graph.layout
+    computed = np.empty(layout.nbytes, np.uint8)
+    placement.device_of(buffer).download(computed, buffer.ptr)
+    return np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 
 def check_writeable(out: Any) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.layout import Layout
@@ -48,7 +47,11 @@ def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
 def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
     """Make an array in C order of one with its axes permuted, and permute them back."""
     back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-    made = moved(make(moved(array, np.transpose, axes)), np.transpose, back)
+    return own(moved(make(moved(array, np.transpose, axes)), np.transpose, back))
+
+
+def own(made: Handle) -> Any:
+    """Return a view of a new array, of which nobody else has a handle, as that array."""
     made._view = (None, True)
     return made
 
@@ -101,22 +104,18 @@ def assign(target: Handle, value: Any) -> None:
         if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
-        value = _from_elsewhere(value, layout.dtype)
+        value = from_elsewhere(value, layout.dtype)
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
             check_assignment(layout, seen)
         if explain.REPORTS:
             explain.note("host", "assignment", placement.why_host(layout.nbytes))
-        if isinstance(value, Handle) and value._layout.dtype.hasobject:  # whose conversion may run code of the user's
-            held = begin_writing(target)
-            try:
-                held[...] = seen
-            finally:
-                end_writing(target._storage)
-            return
-        with LOCK:
-            writes_host(target)[...] = seen
+        held = begin_writing(target)
+        try:
+            held[...] = seen
+        finally:
+            end_writing(target._storage)
         return
     try:
         _assign_on_device(target, value)
@@ -124,7 +123,7 @@ def assign(target: Handle, value: Any) -> None:
         call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
 
 
-def _from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
+def from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
     # A list's numbers are converted one by one, and refused where they do not fit; an array is cast.
     given = np.asarray(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
@@ -141,7 +140,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
     source = None
     if isinstance(value, Handle):
         warn_of_lost_parts(value._layout.dtype, layout.dtype)
-        value = _drop_leading_ones(value, layout.ndim)
+        value = drop_leading_ones(value, layout.ndim)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
             held = expression(value)
             source = value._storage if is_waiting(held) else None
@@ -172,7 +171,7 @@ def _may_not_fit(value: Handle, layout: Layout) -> bool:
     return layout.dtype.kind in "iu" and not np.can_cast(value._layout.dtype, layout.dtype)
 
 
-def _drop_leading_ones(value: Handle, ndim: int) -> Handle:
+def drop_leading_ones(value: Handle, ndim: int) -> Handle:
     """Assignment, unlike arithmetic, lets the value have more dimensions as long as the leading ones have length 1."""
     extra = value._layout.ndim - ndim
     leading: Any = (*(0,) * extra, ...)

@@ -1,55 +1,84 @@
 """Elements by index: `take`, indexing with arrays of integers and with masks, the indices of what is true.
 
-How many elements a mask chooses, and whether an index is out of bounds, is asked of the device.
+How many elements a mask chooses is asked of the device. An index that only the device knows and that is out of bounds
+is reported by the kernel, see `reports`.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
+from oxinp._core.ops import creation, reports
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import plan_scan
-from oxinp._core.reduction.table import ANY, CUMSUM
+from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Argument, Copy, Fill, Plan, Read, Scratch
 
-INT32 = np.dtype(np.int32)
+INT32, UINT64 = np.dtype(np.int32), np.dtype(np.uint64)
 MAX_INT32 = 2**31 - 1
+MAX_LOOKED_AT = 1 << 16
+"""Indices on the host up to which they are looked at there, so that errors come at once."""
+
 _FAMILY = "oxinp._kernels.index.gather"
 
 
 def _infer_take(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
-    (array, index), (axis,) = layouts, parameters
-    return (Layout.of(array.dtype, (*array.shape[:axis], *index.shape, *array.shape[axis + 1 :])),)
+    (array, index, *_), (first, count, _) = layouts, parameters
+    return (Layout.of(array.dtype, (*array.shape[:first], *index.shape, *array.shape[first + count :])),)
+
+
+def loops_of(layout: Layout) -> list[tuple[int, int]]:
+    """Return extents and strides in elements.
+
+    Raises
+    ------
+    Unsupported
+        Elements are not at multiples of their size from each other.
+    """
+    itemsize = layout.dtype.itemsize
+    if any(stride % itemsize for stride in layout.strides):
+        raise Unsupported("elements that are not at multiples of their size from each other")
+    return [(n, stride // itemsize) for n, stride in zip(layout.shape, layout.strides, strict=True)]
+
+
+def indexed_loop(layout: Layout, first: int, count: int) -> tuple[int, int]:
+    """Return extent and stride of what indices name: an axis, or distances in elements along several."""
+    loops = loops_of(layout)[first : first + count]
+    return loops[0] if count == 1 else (1 + sum((n - 1) * stride for n, stride in loops), 1)
 
 
 def _plan_take(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
-    (array, index), (axis,) = (graph.layout for graph in bound.graphs), bound.parameters
+    (array, index, *_), (first, count, is_checked) = (graph.layout for graph in bound.graphs), bound.parameters
+    loops = loops_of(array)
+    extent, stride = indexed_loop(array, first, count)
     plan: Plan = importlib.import_module(_FAMILY).take(
-        math.prod(array.shape[:axis]),
-        array.shape[axis],
-        math.prod(array.shape[axis + 1 :]),
-        index.size,
+        loops[:first],
+        (index.size, stride),
+        loops[first + count :],
+        extent,
         DEVICE_TYPES[array.dtype],
         DEVICE_TYPES[index.dtype],
         array.alignment,
+        is_checked=is_checked,
     )
     return plan
 
 
-TAKE = Op("take", _plan_take, _infer_take, host=np.take)
+TAKE = Op("take", _plan_take, _infer_take, takes_views=True)
 
 
 def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -85,7 +114,7 @@ def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
 SELECT = Op("select", _plan_select, _infer_nothing, sized=_sized_select)
 
 
-def take(array: Handle, index: Handle, axis: int = 0) -> Any:
+def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True) -> Any:
     """Return the elements of `array` at positions along an axis, in C order.
 
     Parameters
@@ -95,24 +124,85 @@ def take(array: Handle, index: Handle, axis: int = 0) -> Any:
     index : Handle
         Integers, negative ones from the end.
     axis : int
+    is_checked : bool
+        Whether an index may be negative or out of bounds.
 
     Raises
     ------
     Unsupported
-        The device has no kernel, or an index is out of bounds, of which NumPy says which.
+        The device has no kernel.
+    IndexError
+        An index that is on the host is out of bounds; of one on the device it is raised later, see `reports`.
     """
     layout = array._layout
     axis = normalize_axis_index(axis, layout.ndim)
-    if index._layout.dtype.kind not in "iu" or not index._layout.size or not layout.size:
-        raise Unsupported("indices that are no integers, or no elements")
-    _need_kernel(layout, index._layout)
+    if index._layout.dtype.kind not in "iu":
+        raise Unsupported("indices that are no integers")
+    need_kernel(layout, index._layout)
     extent = layout.shape[axis]
-    is_beyond = OBJECTS["greater_equal"](index, extent)
-    if index._layout.dtype.kind == "i":
-        is_beyond = OBJECTS["logical_or"](is_beyond, OBJECTS["less"](index, -extent))
-    if bool(reduce(ANY, is_beyond)):
-        raise Unsupported("an index that is out of bounds")
-    return perform_on_device(TAKE, (array, index), (axis,))
+    error = error_along(axis, extent) if is_checked and is_unknown(index, axis, extent) else None
+    return gathered(array, index, axis, 1, error, is_checked=is_checked)
+
+
+def gathered(
+    array: Handle,
+    index: Handle,
+    first: int,
+    count: int,
+    error: Callable[[int], Exception] | None,
+    *,
+    is_checked: bool,
+) -> Any:
+    """Return elements by index.
+
+    Parameters
+    ----------
+    array : Handle
+    index : Handle
+        Along an axis, or distances in elements along several.
+    first, count : int
+        Those axes.
+    error : callable or None
+        What a kernel reports -> the exception; None where no index is out of bounds.
+    is_checked : bool
+        Whether an index may be negative or out of bounds.
+    """
+    shape = array._layout.shape
+    shape = (*shape[:first], *index._layout.shape, *shape[first + count :])
+    if not math.prod(shape):
+        if index._layout.size and 0 in array._layout.shape[first : first + count]:
+            raise Unsupported("an axis without elements, which NumPy refuses")
+        return creation.empty(shape, array._layout.dtype)
+    index = index if index._layout.is_contiguous else copy(index)
+    operands: list[Any] = [array, index]
+    if is_checked:
+        operands.append((UINT64, 0 if error is None else reports.claim(error)))
+    result = perform_on_device(TAKE, operands, (first, count, is_checked))
+    if error is not None:
+        reports.settle(result)
+    return result
+
+
+def is_unknown(index: Handle, axis: int, extent: int) -> bool:
+    """Whether an index may be out of bounds; few that are on the host are looked at there.
+
+    Raises
+    ------
+    IndexError
+        One that is on the host is out of bounds.
+    """
+    if index._storage.host is None or index._layout.size > MAX_LOOKED_AT:
+        return True
+    seen = host_view(index).astype(np.int64, copy=False)
+    is_beyond = (seen >= extent) | (seen < -extent)
+    if is_beyond.any():
+        raise error_along(axis, extent)(int(seen[is_beyond][0]))
+    return False
+
+
+def error_along(axis: int, extent: int) -> Callable[[int], Exception]:
+    """Return what makes the exception of an index along an axis."""
+    return lambda value: IndexError(f"index {value} is out of bounds for axis {axis} with size {extent}")
 
 
 def select(array: Handle, mask: Handle) -> Any:
@@ -126,16 +216,16 @@ def select(array: Handle, mask: Handle) -> Any:
     layout, ndim = array._layout, mask._layout.ndim
     if mask._layout.shape != layout.shape[:ndim] or not mask._layout.size or not ndim:
         raise Unsupported("a mask of another shape, of which NumPy says why, or no elements")
-    _need_kernel(layout, mask._layout)
+    need_kernel(layout, mask._layout)
     if ndim < layout.ndim:
         rows = reshape(array, (mask._layout.size, *layout.shape[ndim:]))
-        return take(rows, flatnonzero(mask))
+        return take(rows, flatnonzero(mask), is_checked=False)
     return _selected(mask, array)
 
 
 def flatnonzero(mask: Handle) -> Any:
     """Return the numbers, in C order, of the true elements of a mask, int64."""
-    _need_kernel(mask._layout)
+    need_kernel(mask._layout)
     return _selected(mask, None)
 
 
@@ -155,27 +245,8 @@ def _selected(mask: Handle, array: Handle | None) -> Any:
     return perform_on_device(SELECT, [ravel(x) for x in operands])
 
 
-def _need_kernel(*layouts: Layout) -> None:
+def need_kernel(*layouts: Layout) -> None:
+    """Raise Unsupported where elements are of no kernel's dtype or lie at odd places."""
     for layout in layouts:
         if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
             raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
-
-
-def by_key(array: Handle, key: Any) -> Any:
-    """Return ``array[key]`` for a key that is an array of integers or a mask.
-
-    Raises
-    ------
-    Unsupported
-        It is neither, or NumPy's result would not be in C order.
-    """
-    if not isinstance(key, Handle) or not key._layout.ndim or not array._layout.ndim:
-        raise Unsupported("a key that is no array of ours")
-    is_ordered = array._layout.is_contiguous or array._layout.ndim == 1
-    if key._layout.dtype == BOOL:
-        if key._layout.ndim < array._layout.ndim and not is_ordered:
-            raise Unsupported("rows of an array that is not in C order")
-        return select(array, key)
-    if not is_ordered or not (key._layout.is_contiguous or key._layout.ndim == 1):
-        raise Unsupported("arrays that are not in C order")
-    return take(array, key)

@@ -27,11 +27,11 @@ from oxinp._core.lazy.handle import (
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_pending
 from oxinp._core.lazy.views import host_part, view, view_at
-from oxinp._core.manipulation.copy import assign
+from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import WRITING
-from oxinp._core.ops import gather
+from oxinp._core.ops import advanced, gather, scatter
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 _accesses = placement.accesses
@@ -83,25 +83,45 @@ def getitem(array: Handle, key: Any) -> Any:
 
 def _gathered(array: Handle, key: Any) -> Any:
     """Return ``array[key]`` for a key that is not basic: on the device an array of integers, or a mask."""
-    if type(array) is not types.ndarray:
-        return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
-    held = _as_array(key) if array._storage.host is None or type(key) is types.ndarray else key
-    if isinstance(held, Handle) and not (
-        is_hosted((array, held)) and placement.is_host(max(array._layout.nbytes, held._layout.nbytes))
-    ):
+    if type(array) is types.ndarray and not advanced.is_light(array, key):
         try:
-            return gather.by_key(array, held)
+            return _by_key(array, key)
         except Unsupported:
             pass
     return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
 
 
-def _as_array(key: Any) -> Any:
-    """Return a list or a NumPy array of integers or truth as an array of ours."""
-    if type(key) is _NumpyArray or (type(key) is list and {int, bool}.issuperset(map(type, key))):
-        given = np.asarray(key)
-        return types.from_host(given) if given.dtype.kind in "biu" and given.size else key
-    return key
+def _by_key(array: Handle, key: Any) -> Any:
+    """Return the elements that a key selects, on the device; raises Unsupported."""
+    if type(key) is types.ndarray and key._layout.dtype == BOOL and key._layout.ndim == array._layout.ndim:
+        return gather.select(array, key)
+    found = advanced.selection(array, key)
+    seen, place, count = found.array, found.num_outer, found.num_indexed
+    if seen._layout.ndim == 1:
+        return _in_order_of_index(found)
+    # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
+    layout = seen._layout
+    free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
+    shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
+    dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])
+    order = sorted(range(len(free)), key=lambda i: -dense.strides[i])
+    axes = (*range(place, place + count), *[free[i] for i in order])
+    turned = view(seen, lambda x: x.transpose(axes))
+    result = gather.gathered(turned, found.index, 0, count, found.error, is_checked=found.is_checked)
+    ndim = found.index._layout.ndim
+    places = [ndim + order.index(i) for i in range(len(free))]
+    back = (*places[:place], *range(ndim), *places[place:])
+    return result if back == tuple(range(len(back))) else own(view(result, lambda x: x.transpose(back)))
+
+
+def _in_order_of_index(found: advanced.Selection) -> Any:
+    """Return elements of a vector, in memory in the order of their indices."""
+    axes = axes_of(found.index._layout, "K") or tuple(range(found.index._layout.ndim))
+    index = view(found.index, lambda x: x.transpose(axes))
+    result = gather.gathered(found.array, index, 0, 1, found.error, is_checked=found.is_checked)
+    return (
+        result if index._layout is found.index._layout else own(view(result, lambda x: x.transpose(np.argsort(axes))))
+    )
 
 
 def setitem(array: Handle, key: Any, value: Any) -> None:
@@ -126,7 +146,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             located = _located(layout, key, plain)
     if located is None and not is_basic(key):
         known = _with_values(key)
-        if known is key and not _fills(array, key, value):
+        if known is key and not _fills(array, key, value) and not _scatters(array, key, value):
             call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
         elif known is not key:
             setitem(array, known, value)
@@ -189,6 +209,21 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     element[:] = np.asarray(value) if isinstance(value, np.generic) else value
     assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
+    return True
+
+
+def _scatters(array: Handle, key: Any, value: Any) -> bool:
+    """Write to what an advanced key selects, on the device; tell whether that has been done."""
+    if type(array) is not types.ndarray or advanced.is_light(array, key):
+        return False
+    try:
+        if type(value) is types.scalar:
+            value = fetch(value)[()] if value._storage.host is not None else view(value, lambda x: x.reshape(()))
+        elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
+            value = from_elsewhere(value, array._layout.dtype)
+        scatter.assign(advanced.selection(array, key), value)
+    except Unsupported:
+        return False
     return True
 
 

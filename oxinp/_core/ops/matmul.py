@@ -12,7 +12,8 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
@@ -112,7 +113,7 @@ class Product:
         "bound",
         "cost",
         "dtype",
-        "is_turned",
+        "is_own_transpose",
         "layout",
         "left",
         "operands",
@@ -132,7 +133,7 @@ class Product:
         is_square = len(shape) == 2 and shape == left.shape and left.dtype is self.dtype
         self.layout = left.dense if is_square else Layout.of(self.dtype, shape)
         self.bound = BoundOp(MATMUL, (leaf(left), leaf(right)), (self.layout,), self)
-        self.is_turned = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_turned(left, right)
+        self.is_own_transpose = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
         self.run: Any
         flops = self.layout.size * depth
         self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
@@ -184,10 +185,12 @@ class Product:
 
     def _launch(self, a: Handle, b: Handle) -> Any:
         """Have the product computed when its value is needed, or at once."""
-        with LOCK:
-            left, right = _computed(a), _computed(b)
-            (value,) = schedule.defer(self.bound, (left[1][0], right[1][0]), left[2] | right[2])
-        return wrap_result(value)
+        return wrap_result(attempt(self._deferred, a, b))
+
+    def _deferred(self, a: Handle, b: Handle) -> Value:
+        left, right = _computed(a), _computed(b)
+        (value,) = schedule.defer(self.bound, (left[1][0], right[1][0]), left[2] | right[2])
+        return value
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
         if self.operands is None:
@@ -278,7 +281,7 @@ OWN = "own"
 
 def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:
     """Which plan runs for operands that lie there."""
-    return OWN if bound.parameters.is_turned and leaves[0].ptr == leaves[1].ptr else None
+    return OWN if bound.parameters.is_own_transpose and leaves[0].ptr == leaves[1].ptr else None
 
 
 def _may_fuse(bound: BoundOp, leaves: tuple[Any, ...]) -> bool:
@@ -306,14 +309,16 @@ def _computed(handle: Handle) -> Value:
         value = expression(handle)
     if value[0].nodes:
         value = schedule.materialise(handle._storage)
-    value[1][0].ptr  # noqa: B018 - which has a call run whose result it is
+    entry = value[1][0]
+    if type(entry) is Pending and entry.call is not None:
+        entry.call.run()
     return value
 
 
 _PRODUCTS: Any = new_table()
 
 
-def _is_turned(left: Layout, right: Layout) -> bool:
+def _is_transpose(left: Layout, right: Layout) -> bool:
     """Whether the right layout is that of the left one's transpose."""
     shape, strides = left.shape, left.strides
     if shape[-1:] != right.shape[-2:-1] or strides[-1:] != right.strides[-2:-1]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression, host_view
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.record import is_hosted, wrap_host, wrap_result
@@ -18,6 +20,10 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES
 if TYPE_CHECKING:
     from oxinp._core.memory.layout import Layout
     from oxinp._core.memory.storage import Value
+
+
+Operand = Handle | tuple[np.dtype[Any], int]
+"""An array, or a number with its dtype, which kernels take by value."""
 
 
 def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> Any:
@@ -47,32 +53,44 @@ def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]
     return perform_on_device(op, operands, parameters)
 
 
-def perform_on_device(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> Any:
-    """Compute an operation on the device; see `perform`."""
-    for x in operands:
-        if x._layout.dtype not in DEVICE_TYPES:
-            raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
-    with LOCK:  # what has been computed stays where it is until it is among the leaves
-        values = [_value(op, x) for x in operands]
-        graphs = tuple([graph for graph, _, _ in values])
-        leaves = tuple([entry for _, entries, _ in values for entry in entries])
-        mask = 0
-        for _, _, bits in values:
-            mask |= bits
-        bound = bind(op, graphs, parameters)
-        results = _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
+def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()) -> Any:
+    """Compute an operation on the device; see `perform`. An operand may be a number, given with its dtype."""
+    # Under the lock what has been computed stays where it is until it is among the leaves.
+    results = attempt(_asked, op, operands, parameters)
     arrays = [wrap_result(value, as_array=True) for value in results]
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def _value(op: Op, operand: Handle) -> Value:
+def _asked(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...]) -> list[Value]:
+    bound, leaves, mask = bound_to(op, operands, parameters)
+    return _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
+
+
+def bound_to(
+    op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...]
+) -> tuple[BoundOp, tuple[Any, ...], int]:
+    """Return an operation bound to operands, the leaves that it is applied to, and their mask."""
+    for x in operands:
+        if not isinstance(x, tuple) and x._layout.dtype not in DEVICE_TYPES:
+            raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
+    values = [_value(op, x) for x in operands]
+    graphs = tuple([graph for graph, _, _ in values])
+    leaves = tuple([entry for _, entries, _ in values for entry in entries])
+    mask = 0
+    for _, _, bits in values:
+        mask |= bits
+    return bind(op, graphs, parameters), leaves, mask
+
+
+def _value(op: Op, operand: Operand) -> Value:
     """What an operation reads: a chain where it takes one, else what lies in memory, contiguous where it must."""
+    if isinstance(operand, tuple):
+        return scalar(operand[0]), (operand[1],), 0
     if op.takes_chains:
         return chain(operand)
-    if not (op.takes_views or operand._layout.is_contiguous):
-        operand = copy(operand)
-    value = expression(operand)
-    return schedule.materialise(operand._storage) if value[0].nodes else value
+    held: Handle = operand if op.takes_views or operand._layout.is_contiguous else copy(operand)
+    value = expression(held)
+    return schedule.materialise(held._storage) if value[0].nodes else value
 
 
 def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> list[Value]:

@@ -25,7 +25,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops.index import getitem, setitem
-from oxinp._core.ops.perform import perform, perform_on_device
+from oxinp._core.ops.perform import perform
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
@@ -138,7 +138,7 @@ def lexsort(keys: Sequence[Handle]) -> Any:
 
 def _taken(array: Handle, index: Handle) -> Any:
     """Return elements of a vector by indices that are known to be in bounds."""
-    return perform_on_device(gather.TAKE, (array, index), (0,))
+    return gather.take(array, index, is_checked=False)
 
 
 def searchsorted(array: Handle, values: Handle, *, is_right: bool) -> Any:

@@ -13,7 +13,6 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -28,13 +27,14 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
+from oxinp._core.reduction.rows import row_walk
 from oxinp._core.reduction.table import ReductionRow, with_initial
 from oxinp._kernels.plan import Again, Plan
 from oxinp._kernels.problem import ReduceOp
@@ -109,6 +109,7 @@ def _operation(row: ReductionRow) -> Op:
         plan_again=_plan_again,
         takes_chains=True,
         takes_views=True,
+        rows=row_walk,
         gives_views=True,
     )
 
@@ -223,8 +224,11 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     }
     if out is None:
         return wrap_host(row.numpy(seen, **arguments))
-    with LOCK:
-        row.numpy(seen, out=writes_host(out), **arguments)
+    held = begin_writing(out)
+    try:
+        row.numpy(seen, out=held, **arguments)
+    finally:
+        end_writing(out._storage)
     return out
 
 

@@ -1,10 +1,11 @@
 """Elements by index: what `numpy.take` reads, and the elements of an array that a mask chooses.
 
-Data layout: everything in C order. `take` sees the array as (outer, extent, inner), the result as (outer, count,
-inner); a unit is `vector` inner elements, and the units of the result are numbered in order. `select` sees one
-dimension; the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies `BLOCK *
-UNROLL` consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is stored. Bytes
-per element of the result: index, element twice; per element of the mask: itself, the sum and the element.
+Data layout: `take` reads an array of any strides, seen as loops outside the index, the index and loops inside, and
+writes in C order; a unit is `vector` innermost elements, and units are numbered in the order of the result. `select`
+sees one dimension; the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies
+`BLOCK * UNROLL` consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is
+stored. An index that is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element
+twice; per element of the mask: itself, the sum and the element.
 """
 
 from __future__ import annotations
@@ -12,22 +13,19 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.chain import Splitter
-from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.index.loops import BLOCK, UNROLL, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
+from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sort.keys import carrier
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i32, i64, pred
+from oxinp._ptx.types import Type, i64, pred, u64
 
 if TYPE_CHECKING:
-    from oxinp._ptx.types import Type
-    from oxinp._ptx.value import Value
+    from collections.abc import Sequence
 
-BLOCK = 256
-UNROLL = 4
-MAX_VECTOR_NBYTES = 16
+    from oxinp._ptx.value import Value
 
 
 class TakeSpec(Frozen):
@@ -36,17 +34,16 @@ class TakeSpec(Frozen):
     Attributes
     ----------
     type, index_type : Type
-        Of elements, and of their indices.
-    vector : int
-        Elements per unit.
-    bits : int
-        32 where every distance in elements fits, else 64.
+        Of elements, as bits, and of their indices.
+    loops : LoopsSpec
+    is_checked : bool
+        Indices may be negative or out of bounds.
     """
 
     type: Type
     index_type: Type
-    vector: int
-    bits: int
+    loops: LoopsSpec
+    is_checked: bool
 
 
 class SelectSpec(Frozen):
@@ -64,28 +61,39 @@ class SelectSpec(Frozen):
     position_type: Type
 
 
-def take(outer: int, extent: int, inner: int, count: int, type_: Type, index_type: Type, alignment: int) -> Plan:
+def take(
+    outer: Sequence[Loop],
+    index: Loop,
+    inner: Sequence[Loop],
+    extent: int,
+    type_: Type,
+    index_type: Type,
+    alignment: int,
+    *,
+    is_checked: bool,
+) -> Plan:
     """Return the plan of ``result[o, j, i] = array[o, index[j], i]``; the inputs are array and index.
 
     Parameters
     ----------
-    outer, extent, inner : int
-        Shape of the array.
-    count : int
-        Of indices, each from ``-extent`` to ``extent - 1``, which is not checked.
+    outer, inner : sequence of Loop
+        Loops of the array outside of what is indexed and inside.
+    index : Loop
+        How many indices, and the stride of what is indexed.
+    extent : int
+        Of what is indexed.
     type_, index_type : Type
     alignment : int
-        Of array and result.
+        Of the array, in bytes.
+    is_checked : bool
+        Whether indices may be negative or out of bounds; the third input is then the address for a report.
     """
-    vector = max(1, MAX_VECTOR_NBYTES // type_.nbytes)
-    while inner % vector or alignment % (vector * type_.nbytes):
-        vector //= 2
-    num_units = outer * count * inner // vector
-    bits = 32 if outer * inner * max(extent, count) < MAX_INDEX_32 else 64
-    spec = TakeSpec(type_, index_type, vector, bits)
-    constants = (num_units, extent, inner, count, *Splitter.constants((outer, count, inner // vector), bits))
-    grid = (-(-num_units // (BLOCK * UNROLL)), 1, 1)
-    return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(2)), constants),))
+    loops = loops_of(outer, index, inner, extent, type_.nbytes, (alignment,))
+    spec = TakeSpec(carrier(type_), index_type, loops.spec, is_checked)
+    constants = (*loops.constants, extent) if is_checked else loops.constants
+    work = Work(nbytes=2 * loops.num_units * loops.spec.vector * type_.nbytes + index[0] * index_type.nbytes)
+    arguments = (*outputs(1), *inputs(3 if is_checked else 2))
+    return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
 
 
 def select(size: int, type_: Type | None, position_type: Type) -> Plan:
@@ -110,35 +118,35 @@ def make(spec: TakeSpec | SelectSpec) -> Kernel:
     return _take(spec) if isinstance(spec, TakeSpec) else _select(spec)
 
 
+def _take(spec: TakeSpec) -> Kernel:
+    k = Builder("take", block=BLOCK)
+    out, array = k.pointer("out", spec.type, "w"), k.pointer("array", spec.type, "r")
+    index = k.pointer("index", spec.index_type, "r")
+    status = k.scalar("status", u64) if spec.is_checked else None
+    loops = BoundLoops(k, spec.loops, 1)
+    numbers, valid, places = loops.units()
+    raw = [index[loops.index_of(place)] for place in places]
+    if status is None:
+        found = [k.cast(value, spec.loops.type) for value in raw]
+    else:
+        extent = k.scalar("extent", i64)
+        resolved = [resolve(k, value, extent, spec.loops.bits) for value in raw]
+        for value, (_, is_beyond) in zip(raw, resolved, strict=True):
+            with k.when(is_beyond):
+                report(k, status, value)
+        found = [k.where(is_beyond, k.const(0, at.type), at) for at, is_beyond in resolved]
+    units = [array.load(loops.offset(0, place, at), spec.loops.vector) for place, at in zip(places, found, strict=True)]
+    for number, unit, is_valid in zip(numbers, units, valid, strict=True):
+        with k.when(is_valid):
+            out.store(number * spec.loops.vector, unit)
+    return k.build()
+
+
 def _numbers(k: Builder, type_: Type, size: Value) -> tuple[list[Value], list[Value]]:
     """The numbers of a thread's elements, clamped to the last one for loads, and which of them exist."""
     first = k.cast(k.ctaid, type_) * (BLOCK * UNROLL) + k.cast(k.tid, type_)
     numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
     return [k.min(number, size - 1) for number in numbers], [number < size for number in numbers]
-
-
-def _take(spec: TakeSpec) -> Kernel:
-    k = Builder("take", block=BLOCK)
-    type_ = i32 if spec.bits == 32 else i64
-    out, array, index = (
-        k.pointer("out", spec.type, "w"),
-        k.pointer("array", spec.type, "r"),
-        k.pointer("index", spec.index_type, "r"),
-    )
-    num_units, extent, inner, count = (k.scalar(name, type_) for name in ("num_units", "extent", "inner", "count"))
-    splitter = Splitter(k, "units", 3, type_)
-    numbers, valid = _numbers(k, type_, num_units)
-    places = [splitter.split(number) for number in numbers]
-    found = [k.cast(index[j], type_) for _, j, _ in places]
-    found = [k.where(value < 0, value + extent, value) for value in found]
-    units = [
-        array.load((o * extent + at) * inner + i * spec.vector, spec.vector)
-        for (o, _, i), at in zip(places, found, strict=True)
-    ]
-    for (o, j, i), unit, is_valid in zip(places, units, valid, strict=True):
-        with k.when(is_valid):
-            out.store((o * count + j) * inner + i * spec.vector, unit)
-    return k.build()
 
 
 def _select(spec: SelectSpec) -> Kernel:

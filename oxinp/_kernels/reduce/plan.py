@@ -61,6 +61,7 @@ class ReducePass(NamedTuple):
     constants: tuple[int, ...]
     num_chunks: int
     chunk_length: int
+    chunk: int = 0  # units
 
 
 class Walk(NamedTuple):
@@ -208,6 +209,15 @@ class Reduction(Planner):
             ),
             scratch_nbytes,
         )
+
+    def passes(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
+    ) -> list[ReducePass]:
+        """Return the passes of `plan`: those of `choose`, with the sizes that were measured to be best."""
+        first, *rest = self.choose(shape, axes, arrays, output, device.num_sms)
+        if touched_nbytes(shape, arrays) >= MIN_TUNED_NBYTES:
+            first = _measured(first, math.prod(without(shape, axes)), math.prod(shape), device)
+        return [first, *rest]
 
     def choose(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
@@ -363,7 +373,7 @@ class Reduction(Planner):
         )
         per_block = max(1, at_once) * spec.block // group
         num_blocks = -(-num_rows // per_block) * num_chunks
-        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
+        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows, chunk)
 
     def _group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
         """Threads per row, units that a thread loads before it uses the first, rows at once, units of a chunk."""

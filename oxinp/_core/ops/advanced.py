@@ -1,0 +1,279 @@
+"""Advanced keys: arrays of integers and of truth, mixed with slices, integers and newaxis, as one index.
+
+What a key selects is written as a view with its axes in three groups: those outside the index, those that are indexed,
+those inside; and as one array of integers. Where there are several indexed axes, the integers are distances in elements
+from the view's first one, and what is out of bounds in any of them is a negative number that says which it was.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.host.exchange import holds_arrays
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import is_hosted, types
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.manipulation.shape import ravel
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops import gather
+from oxinp._core.ufunc.object import OBJECTS
+
+# How an index out of bounds is written among distances: the number of the index array, then the index.
+BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55
+
+
+class Selection(NamedTuple):
+    """What an advanced key selects.
+
+    Attributes
+    ----------
+    array : Handle
+        A view: axes outside, indexed axes, axes inside.
+    index : Handle
+        Integers along the only indexed axis, else distances in elements, i64.
+    shape : tuple of int
+        Of what is selected.
+    num_outer, num_indexed : int
+        Axes.
+    is_checked : bool
+        Indices may be negative or out of bounds.
+    error : callable or None
+        What a kernel reports -> the exception; None where every index is known to be in bounds.
+    is_unique : bool
+        No element is named twice.
+    """
+
+    array: Handle
+    index: Handle  # type: ignore[assignment]  # instead of the method of tuples
+    shape: tuple[int, ...]
+    num_outer: int
+    num_indexed: int
+    is_checked: bool
+    error: Callable[[int], Exception] | None
+    is_unique: bool
+
+
+class _Index(NamedTuple):
+    """An array of integers in a key.
+
+    Attributes
+    ----------
+    array : Handle
+    source : Handle or None
+        The mask that it was made of, so that it is in bounds and not negative.
+    axis, extent : int
+        What it indexes.
+    """
+
+    array: Handle
+    source: Handle | None
+    axis: int
+    extent: int
+
+    @property
+    def place(self) -> tuple[Handle, int, int]:
+        """What `gather.is_unknown` takes."""
+        return self.array, self.axis, self.extent
+
+
+def is_light(array: Handle, key: Any) -> bool:
+    """Whether NumPy is to do it: what is indexed and every index are small and on the host."""
+    if array._storage.host is None:
+        return False
+    parts = [x for x in (key if type(key) is tuple else (key,)) if isinstance(x, Handle)]
+    return is_hosted(parts) and placement.is_host(max(x._layout.nbytes for x in (array, *parts)))
+
+
+def selection(array: Handle, key: Any) -> Selection:
+    """Return what a key selects.
+
+    Raises
+    ------
+    Unsupported
+        NumPy has to say what is wrong, or the device has no kernel.
+    IndexError
+        As NumPy.
+    """
+    layout = array._layout
+    if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+        raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
+    single = key[0] if type(key) is tuple and len(key) == 1 else key
+    if type(single) is types.ndarray and single._layout.dtype == BOOL and layout.is_contiguous and layout.size:
+        return _masked(array, single)
+    parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
+    indices = [part for part in parts if type(part) is _Index]
+    try:
+        shape = np.broadcast_shapes(*[index.array._layout.shape for index in indices])
+    except ValueError:
+        raise Unsupported("indices that NumPy refuses to broadcast") from None
+    if not shape:
+        raise Unsupported("no index that is an array with dimensions")
+    basic = tuple([slice(None) if type(part) is _Index else part for part in parts])
+    seen = view(array, lambda x: x[basic])
+    place = _place(parts, layout.ndim, len(shape))
+    seen = view(seen, lambda x: x.transpose((*free[:place], *indexed, *free[place:])))
+    behind = place + len(indexed)
+    extents = seen._layout.shape
+    if 0 in extents[place:behind] and math.prod(shape):
+        raise Unsupported("an axis without elements, which NumPy refuses")
+    selected = (*extents[:place], *shape, *extents[behind:])
+    given = [index for index in indices if index.source is None]
+    is_checked = bool(given)
+    is_unknown = math.prod(shape) and [1 for index in given if gather.is_unknown(*index.place)]
+    error = _error_of(indices) if is_unknown else None
+    is_unique = not is_checked and len({id(index.source) for index in indices}) == 1
+    if len(indices) == 1:
+        index = indices[0].array
+    else:
+        steps = [slice(None, None, -1 if stride < 0 else 1) for stride in seen._layout.strides[place:behind]]
+        seen = view(seen, lambda x: x[(*(slice(None),) * place, *steps)])
+        index = _distances(indices, seen._layout, place, [step.step < 0 for step in steps])
+    return Selection(seen, index, selected, place, len(indexed), is_checked, error, is_unique)
+
+
+def _masked(array: Handle, mask: Handle) -> Selection:
+    """Return what a mask selects of the first axes of an array in C order."""
+    shape, ndim = array._layout.shape, mask._layout.ndim
+    if not ndim or shape[:ndim] != mask._layout.shape:
+        raise Unsupported("a mask that does not fit")
+    index = gather.flatnonzero(ravel(mask))
+    rows = view(array, lambda x: x.reshape(-1, *shape[ndim:]))
+    chosen = (*index._layout.shape, *shape[ndim:])
+    return Selection(rows, index, chosen, 0, 1, is_checked=False, error=None, is_unique=True)
+
+
+def _parts(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[list[Any], list[int], list[int]]:
+    """Return the parts of a key, arrays as `_Index` and masks as several of them, and the axes of the view that it is.
+
+    The axes are those of the view that is left without the arrays: the free ones, and those that are indexed.
+    """
+    held = [_array_of(part) for part in key]
+    widths = [_width(part) for part in held]
+    rest = len(shape) - sum(widths)
+    if rest < 0 or sum(part is Ellipsis for part in held) > 1:
+        raise Unsupported("a key that NumPy refuses")
+    parts: list[Any] = []
+    axes: list[bool] = []  # of the view: whether it is indexed
+    axis = 0
+    for part, width in zip(held, widths, strict=True):
+        if part is Ellipsis:
+            axes += [False] * rest
+            axis += rest
+        elif isinstance(part, Handle):
+            indices = _indices(part, shape, axis, width)
+            axes += [True] * len(indices)
+            parts += indices
+        elif part is None or isinstance(part, slice):
+            axes.append(False)
+        if not isinstance(part, Handle):
+            parts.append(part)
+        axis += width
+    axes += [False] * (len(shape) - axis)
+    return parts, [i for i, x in enumerate(axes) if not x], [i for i, x in enumerate(axes) if x]
+
+
+def _width(part: Any) -> int:
+    """Return how many axes a part of a key stands for; of an ellipsis, none."""
+    if isinstance(part, Handle):
+        return part._layout.ndim if part._layout.dtype == BOOL else 1
+    return int(part is not None and part is not Ellipsis)
+
+
+def _indices(part: Handle, shape: tuple[int, ...], axis: int, width: int) -> list[_Index]:
+    if part._layout.dtype != BOOL:
+        return [_Index(part, None, axis, shape[axis])]
+    if part._layout.shape != shape[axis : axis + width] or not part._layout.size:
+        raise Unsupported("a mask that does not fit, or without elements")
+    return [_Index(index, part, axis + i, shape[axis + i]) for i, index in enumerate(gather.nonzero(part))]
+
+
+def _array_of(part: Any) -> Any:
+    """Return a list or a NumPy array as an array of ours; a part of a basic key as it is."""
+    if type(part) is types.scalar:
+        part = part[()]
+    if isinstance(part, list):
+        if holds_arrays(part):
+            raise Unsupported("lists of arrays")
+        try:
+            given = np.asarray(part)
+        except ValueError:
+            raise Unsupported("a list that is no array") from None
+        part = given if given.size else given.astype(np.intp)
+    if type(part) is np.ndarray and part.ndim and part.dtype.kind in "biu":
+        part = types.from_host(part)
+    if type(part) is types.ndarray:
+        if not part._layout.ndim or part._layout.dtype.kind not in "biu" or part._layout.dtype not in DEVICE_TYPES:
+            raise Unsupported("an index without dimensions, or of another dtype")
+        return part
+    if part is None or part is Ellipsis or isinstance(part, slice) or _is_integer(part):
+        return part
+    raise Unsupported("a part of a key that NumPy is to look at")
+
+
+def _is_integer(part: Any) -> bool:
+    return isinstance(part, int | np.integer) and not isinstance(part, bool)
+
+
+_PLACES: dict[Any, int] = {}
+
+
+def _place(parts: list[Any], num_axes: int, ndim: int) -> int:
+    """Return how many axes stand before those of the index: NumPy's rule, asked of NumPy on next to no elements."""
+    index = np.zeros((2,) * ndim, np.intp)
+    stand_ins = tuple([index if type(x) is _Index else 0 if _is_integer(x) else x for x in parts])
+    stand_ins = tuple([slice(None) if isinstance(x, slice) else x for x in stand_ins])
+    key = (num_axes, ndim, *["index" if x is index else repr(x) for x in stand_ins])
+    place = _PLACES.get(key)
+    if place is None:
+        place = _PLACES[key] = np.zeros((1,) * num_axes)[stand_ins].shape.index(2)
+    return place
+
+
+def _error_of(indices: list[_Index]) -> Callable[[int], Exception]:
+    """Return what makes the exception of what a kernel reports."""
+    axes = [(index.axis, index.extent) for index in indices]
+    if len(axes) == 1:
+        return gather.error_along(*axes[0])
+
+    def error(word: int) -> Exception:
+        number, value = divmod(word - BASE, 1 << _NUMBER_BITS)
+        return gather.error_along(*axes[number])(value - LIMIT)
+
+    return error
+
+
+def _distances(indices: list[_Index], layout: Layout, first: int, is_turned: list[bool]) -> Any:
+    """Return the distances in elements of what several arrays of indices name, negative where it does not exist."""
+    compute = OBJECTS
+    where = importlib.import_module("oxinp._core.ufunc.objects").where
+    total: Any = None
+    wrong: Any = None
+    for number, (index, turned) in enumerate(zip(indices, is_turned, strict=True)):
+        stride, remainder = divmod(layout.strides[first + number], layout.dtype.itemsize)
+        if remainder:
+            raise Unsupported("elements that are not at multiples of their size from each other")
+        found = given = astype(index.array, INT64, copy_wanted=False)
+        if index.source is None:
+            found = where(compute["less"](given, 0), compute["add"](given, index.extent), given)
+            is_beyond = compute["logical_or"](compute["less"](found, 0), compute["greater_equal"](found, index.extent))
+            shown = compute["minimum"](compute["maximum"](given, -LIMIT), LIMIT - 1)
+            code = compute["add"](shown, BASE + (number << _NUMBER_BITS) + LIMIT)
+            code = where(is_beyond, code, 0)
+            wrong = code if wrong is None else where(compute["less"](wrong, 0), wrong, code)
+        if turned:
+            found = compute["subtract"](index.extent - 1, found)
+        step = compute["multiply"](found, stride)
+        total = step if total is None else compute["add"](total, step)
+    return total if wrong is None else where(compute["less"](wrong, 0), wrong, total)
+
+
+__all__ = ["BASE", "LIMIT", "Selection", "is_light", "selection"]

@@ -1,0 +1,173 @@
+"""Writes by index: ``array[index] = values``, of equal indices the last one, and sums at indices."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, device_value
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy, drop_leading_ones, warn_of_lost_parts
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import is_pinned
+from oxinp._core.ops import reports
+from oxinp._core.ops.advanced import Selection
+from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
+from oxinp._core.ops.perform import bound_to
+from oxinp._kernels.plan import Plan
+
+_FAMILY = "oxinp._kernels.index.scatter"
+_BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+def _infer_scatter(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (parameters[0],)
+
+
+def _plan_scatter(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    target, first, count, is_checked, may_repeat, operator = bound.parameters
+    index, values = (graph.layout for graph in bound.graphs[:2])
+    is_scalar = bound.graphs[1].is_scalar
+    loops, (extent, stride) = loops_of(target), indexed_loop(target, first, count)
+    outer, inner = loops[:first], loops[first + count :]
+    if is_scalar:
+        given, step = [each for _, each in (*outer, *inner)], stride
+    else:
+        ndim = index.ndim
+        along = loops_of(values)
+        step = merged_stride(along[first : first + ndim])
+        given = [each for _, each in (*along[:first], *along[first + ndim :])]
+    plan: Plan = importlib.import_module(_FAMILY).scatter(
+        [(*loop, each) for loop, each in zip(outer, given[:first], strict=True)],
+        (index.size, stride, step),
+        [(*loop, each) for loop, each in zip(inner, given[first:], strict=True)],
+        extent,
+        DEVICE_TYPES[target.dtype],
+        DEVICE_TYPES[index.dtype],
+        (target.alignment,) if is_scalar else (target.alignment, values.alignment),
+        is_scalar=is_scalar,
+        is_checked=is_checked,
+        may_repeat=may_repeat,
+        operator=operator,
+    )
+    return plan
+
+
+SCATTER = Op("assignment by index", _plan_scatter, _infer_scatter, takes_views=True, mutates=(0,))
+
+
+def merged_stride(loops: list[tuple[int, int]]) -> int:
+    """Return the stride of loops that are as one; -1 where they are not."""
+    found: tuple[int, int] | None = None
+    for extent, stride in loops:
+        if extent == 1:
+            continue
+        if found is None:
+            found = extent, stride
+        elif found[1] == stride * extent:
+            found = found[0] * extent, stride
+        else:
+            return -1
+    return 0 if found is None else found[1]
+
+
+def assign(selected: Selection, value: Any, operator: str = "") -> None:
+    """Write values, cast to the dtype of the array, to what a key selects; of equal indices the last one.
+
+    Parameters
+    ----------
+    selected : Selection
+    value : Handle or scalar
+    operator : str
+        Compute with what is there instead: a key of `oxinp._kernels.index.scatter.ATOMIC_TYPES`.
+
+    Raises
+    ------
+    Unsupported
+        NumPy has to say what is wrong, or the device has no kernel.
+    IndexError
+        An index that is on the host is out of bounds; of one on the device it is raised later, see `reports`. Then
+        nothing is written.
+    """
+    target = selected.array
+    layout = target._layout
+    if not isinstance(value, Handle):
+        element = np.zeros(1, layout.dtype)
+        # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
+        element[:] = np.asarray(value) if isinstance(value, np.generic) else value
+        given = scalar_bits(element)
+    else:
+        given = broadcast(value, selected)
+    if not math.prod(selected.shape):
+        return
+    if not layout.is_injective:
+        raise Unsupported("elements that overlap")
+    index = selected.index
+    if index._storage is target._storage or not index._layout.is_contiguous:
+        index = copy(index)
+    operands: list[Any] = [index, given]
+    if selected.is_checked:
+        operands.append((UINT64, 0 if selected.error is None else reports.claim(selected.error)))
+    parameters = (selected.num_outer, selected.num_indexed, selected.is_checked, not selected.is_unique, operator)
+    attempt(write, SCATTER, target, operands, parameters)
+    if config.synchronous and selected.error is not None:
+        device().synchronize()
+
+
+def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
+    """Return the only element of an array as an operand of its kernels."""
+    dtype = _BITS.get(element.dtype.itemsize)
+    if dtype is None:
+        return importlib.import_module("oxinp._core.ops.creation").asarray(element)
+    return dtype, int(element.view(dtype)[0])
+
+
+def broadcast(value: Handle, selected: Selection) -> Handle:
+    """Return values, cast and with the shape of what is selected."""
+    layout = selected.array._layout
+    value = drop_leading_ones(value, len(selected.shape))
+    try:
+        fits = np.broadcast_shapes(value._layout.shape, selected.shape) == selected.shape
+    except ValueError:
+        fits = False
+    if not fits or value._layout.dtype not in DEVICE_TYPES:
+        raise Unsupported("values that do not fit, of which NumPy says how")
+    warn_of_lost_parts(value._layout.dtype, layout.dtype)
+    value = astype(value, layout.dtype, copy_wanted=False)
+    if value._storage is selected.array._storage or not value._layout.is_aligned:
+        value = copy(value)
+    result: Handle = view(value, lambda x: np.broadcast_to(x, selected.shape))
+    first, ndim = selected.num_outer, selected.index._layout.ndim
+    if merged_stride(loops_of(result._layout)[first : first + ndim]) < 0:
+        result = copy(result)
+    return result
+
+
+def write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
+    """Have an operation write to the elements of a view; its first parameter is their form."""
+    attempt(_write, op, target, operands, parameters)
+
+
+def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
+    storage, layout = target._storage, target._layout
+    if storage.value is None:
+        device_value(storage)
+    if is_pinned(storage) or storage.value is None:
+        raise Unsupported("elements that stay on the host")
+    value = schedule.materialise(storage)
+    bound, leaves, _ = bound_to(op, operands, (layout.form, *parameters))
+    schedule.write_by(storage, layout, bound, leaves, depth=6)
+    del value  # which kept the storage where it is, whatever the operands took to compute
+
+
+__all__ = ["SCATTER", "assign", "broadcast", "merged_stride", "scalar_bits", "write"]

@@ -1,0 +1,88 @@
+"""`scatter` alone: the last of equal indices, numbers for all, updates, indices out of bounds."""
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.index import scatter
+from oxinp._ptx.types import from_dtype, i64
+from tests.comparator import assert_same
+from tests.kernels.machine import Session, machine
+
+
+@pytest.fixture
+def session():
+    session = Session(machine())
+    yield session
+    session.close()
+
+
+def loops(*arrays):
+    """Return loops over arrays of one shape, of all axes."""
+    strides = [[step // x.itemsize for step in x.strides] for x in arrays]
+    return list(zip(arrays[0].shape, *strides, strict=True))
+
+
+def run(session, x, index, values, *, operator="", **options):
+    """Write to the second axis of three; return what is in the report."""
+    report = session.machine.upload(np.zeros(2, np.int64))
+    spread = np.broadcast_to(values, (x.shape[0], index.size, x.shape[2]))
+    outer, (extent, stride, step), inner = loops(x, spread)
+    plan = scatter.scatter(
+        [outer], (index.size, stride, step), [inner], x.shape[1], from_dtype(x.dtype), i64, (16, 16),
+        operator=operator, **options,
+    )  # fmt: skip
+    del extent
+    session.run(plan, [x], [session.pointer(index), session.pointer(values), report])
+    return session.machine.download(report, 16).view(np.int64)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("?", "i2", "f4", "c16")], ids=str)
+@pytest.mark.parametrize("shape", [(1, 50, 1), (3, 40, 4), (2, 600, 3)], ids=str)
+def test_the_last_of_equal_indices(session, shape, dtype):
+    rng = np.random.default_rng(0)
+    x = np.zeros(shape, dtype)
+    index = rng.integers(-shape[1], shape[1], 1500)
+    values = rng.integers(0, 2 if dtype.kind == "b" else 100, (shape[0], 1500, shape[2])).astype(dtype)
+    expected = x.copy()
+    expected[:, index] = values
+    assert not run(session, x, index, values).any()
+    assert_same(x, expected)
+
+
+def test_values_that_do_not_depend_on_the_index(session):
+    x, index, values = np.zeros((2, 9, 5), "i4"), np.array([3, 3, -1]), np.arange(10, dtype="i4").reshape(2, 1, 5)
+    expected = x.copy()
+    expected[:, index] = values
+    assert not run(session, x, index, values).any()
+    assert_same(x, expected)
+
+
+def test_distinct_indices_need_no_check(session):
+    x, index, values = np.zeros((2, 9, 5)), np.array([3, 0, 8]), np.random.default_rng(1).random((2, 3, 5))
+    expected = x.copy()
+    expected[:, index] = values
+    run(session, x, index, values, is_checked=False, may_repeat=False)
+    assert_same(x, expected)
+
+
+@pytest.mark.parametrize("values", [np.ones((1, 700, 1)), np.ones((1, 1, 1))], ids=["each", "all"])
+@pytest.mark.parametrize("beyond", [40, -41, 2**40])
+def test_nothing_is_written_where_an_index_is_out_of_bounds(session, values, beyond):
+    x, index = np.zeros((1, 40, 1)), np.arange(700) % 40
+    index[500] = beyond
+    assert_same(run(session, x, index, values), np.array([1, beyond]))
+    assert_same(x, np.zeros((1, 40, 1)))
+
+
+@pytest.mark.parametrize("operator", scatter.ATOMIC_TYPES)
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("i4", "u4", "i8", "u8")], ids=str)
+def test_updates(session, dtype, operator):
+    rng = np.random.default_rng(2)
+    low = 0 if dtype.kind == "u" else -100
+    x = rng.integers(low, 100, (2, 30, 3)).astype(dtype)
+    index, values = rng.integers(-30, 30, 1100), rng.integers(low, 100, (2, 1100, 3)).astype(dtype)
+    ufunc = {"min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+    expected = x.copy()
+    ufunc.get(operator, np.add).at(expected, (slice(None), index), values)
+    run(session, x, index, values, operator=operator)
+    assert_same(x, expected)
