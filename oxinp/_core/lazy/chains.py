@@ -160,7 +160,7 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     launch: Again | None
     if line is not None:
         launch = planner.plan_again(*line)
-    elif all([each.is_aligned for each in layouts]):
+    elif all(each.is_aligned for each in layouts):
         launch = planner.plan_known(graph.shape, [operand(each) for each in layouts], device().capability)
     else:
         launch = None
