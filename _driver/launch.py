@@ -324,6 +324,25 @@ class Launcher:
 
         return launch_there
 
+    def anywhere(self, launch: Callable[..., None] | None = None) -> Callable[..., None]:
+        """Return ``launch(grid, *parameters)``, which launches with another grid, and all parameters given; as `at`.
+
+        Parameters
+        ----------
+        launch : callable, optional
+            Called instead of `Launcher.launch`, which it calls in turn.
+        """
+        launch, extents = launch or self.launch, self.config.grid
+
+        def launch_anywhere(grid: tuple[int, int, int], *parameters: object) -> None:
+            x, y, z = grid
+            if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
+                _check_shape(grid, _ONE, None)
+            extents[0], extents[1], extents[2] = x, y, z
+            launch(*parameters)
+
+        return launch_anywhere
+
     def _fail(self, result: int, call: Callable[[], int]) -> None:
         if result in {errors.INVALID_CONTEXT, errors.INVALID_HANDLE}:  # no context is current, or another device's
             self.function.module.context.make_current()

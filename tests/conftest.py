@@ -18,11 +18,6 @@ REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
 
 
-# On the emulator a kernel is some thousand objects, which the garbage collector looks at again and again.
-TESTS_PER_MEMORY = 1 << 20 if REQUIRE_GPU else 16
-NUM_RUN = pytest.StashKey[int]()
-
-
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run what takes long, too")
 
@@ -46,15 +41,10 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 20, 20)
 
 
-def pytest_runtest_teardown(item, nextitem):
-    """Forget kernels at the end of a module, and before there are too many."""
-    item.config.stash[NUM_RUN] = num_run = item.config.stash.get(NUM_RUN, 0) + 1
-    if nextitem is None or nextitem.path != item.path or num_run % TESTS_PER_MEMORY == 0:
-        forget_kernels()
-
-
+@pytest.fixture(scope="module", autouse=True)
 def forget_kernels():
-    """Let go of what was compiled: the kernels of thousands of tests would take gigabytes."""
+    """Let go of what a module compiled: the kernels of thousands of tests would take gigabytes."""
+    yield
     for name, module in tuple(sys.modules.items()):
         if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
             module.make.cache_clear()

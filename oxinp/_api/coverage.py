@@ -78,8 +78,9 @@ ROWS: tuple[CoverageRow, ...] = (
         "creation",
         native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
         "frombuffer full full_like ones ones_like zeros zeros_like",
-        composed="diagflat eye geomspace identity linspace logspace meshgrid mgrid ogrid tri tril triu vander",
-        host="asarray_chkfinite asmatrix bmat fromfile fromiter fromregex fromstring genfromtxt load loadtxt require",
+        composed="asarray_chkfinite diagflat eye geomspace identity linspace logspace meshgrid mgrid ogrid tri "
+        "tril triu vander",
+        host="asmatrix bmat fromfile fromiter fromregex fromstring genfromtxt load loadtxt require",
         own="matrix",
     ),
     CoverageRow("fromfunction", "creation", COMPOSED),
@@ -122,9 +123,8 @@ ROWS: tuple[CoverageRow, ...] = (
         "radians reciprocal remainder rint sign signbit sin sinh spacing sqrt square subtract tan tanh "
         "true_divide trunc",
         native="amax amin cumprod cumsum max min nancumprod nancumsum nanmax nanmin nanprod nansum prod real sum",
-        composed="angle around clip convolve cross diff ediff1d fix gradient i0 interp real_if_close round sinc "
+        composed="angle around clip convolve cross diff ediff1d fix gradient i0 imag interp real_if_close round sinc "
         "trapezoid unwrap",
-        host="imag",
     ),
     CoverageRow("cumulative_prod", "mathematics", COMPOSED, since="2.1"),
     CoverageRow("cumulative_sum", "mathematics", COMPOSED, since="2.1"),

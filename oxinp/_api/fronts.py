@@ -185,7 +185,7 @@ def as_ours(value: Any) -> Any:
     return value if is_array(value) else asarray(value)
 
 
-def cumulated(row: ScanRow, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+def cumulated(row: ScanRow, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Return the scan of an array_like; see `ops.scan.accumulate` for the arguments."""
     if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
         raise Unsupported("a NumPy array to write to, or a subclass to pass through")
@@ -200,4 +200,8 @@ def reduced(row: ReductionRow, a: Any, axis: Any = None, dtype: Any = None, out:
     for name in ("where", "mean"):
         if name in given and type(given[name]) is not bool:
             given[name] = as_ours(given[name])
+    if "correction" in given:
+        if given.get("ddof", 0) != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        given["ddof"] = given.pop("correction")
     return reduce(row, as_ours(a), axis, dtype, out, **given)

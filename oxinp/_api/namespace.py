@@ -14,11 +14,11 @@ from oxinp._api import (  # noqa: F401
     creation,
     indexing,
     linear_algebra,
-    logic,
     manipulation,
     mathematics,
     modules,
     rebound,
+    reductions,
     statistics,
 )
 from oxinp._api import placing as _placing  # noqa: F401

@@ -8,18 +8,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api import indexing
-from oxinp._api.fronts import as_ours, implements, reduced
+from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import holds_arrays, is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
-from oxinp._core.memory.dtypes import BOOL, INT64, WEAK_TYPES
+from oxinp._core.memory.dtypes import WEAK_TYPES
 from oxinp._core.ops import creation
 from oxinp._core.ops import sort as sorts
-from oxinp._core.reduction import table
 from oxinp._core.ufunc import objects as ufuncs
-from oxinp._kernels.reduce.operators import LAST
 
 _NoValue = np._NoValue
 
@@ -159,47 +157,3 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Any:
         return searchsorted(edges, array, side)
     places = searchsorted(view(edges, lambda seen: seen[::-1]), array, side)
     return ufuncs.UFUNC_OBJECTS["subtract"](edges._layout.size, places)
-
-
-@implements("argmax")
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
-    """See `numpy.argmax`."""
-    return reduced(table.ARGMAX, a, axis, None, out, keepdims=keepdims)
-
-
-@implements("argmin")
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
-    """See `numpy.argmin`."""
-    return reduced(table.ARGMIN, a, axis, None, out, keepdims=keepdims)
-
-
-@implements("nanargmax")
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
-    """See `numpy.nanargmax`."""
-    return _of_numbers(table.NANARGMAX, a, axis, out, keepdims)
-
-
-@implements("nanargmin")
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
-    """See `numpy.nanargmin`."""
-    return _of_numbers(table.NANARGMIN, a, axis, out, keepdims)
-
-
-def _of_numbers(row: table.ReductionRow, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
-    """Return indices of extrema among what is no number; raise, as NumPy does, where there is none."""
-    if out is not None:
-        raise Unsupported("an output that must stay as it is where there is no number")
-    found = reduced(row, a, axis, keepdims=keepdims)
-    if bool((found == LAST).any()):
-        raise ValueError("All-NaN slice encountered")
-    return found
-
-
-@implements("count_nonzero")
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """See `numpy.count_nonzero`."""
-    number = reduced(table.SUM, astype(as_ours(a), BOOL, copy_wanted=False), axis, INT64, keepdims=keepdims)
-    return int(number) if _COUNTS_ARE_INTS and axis is None and not keepdims else number
-
-
-_COUNTS_ARE_INTS = type(np.count_nonzero(np.ones(1))) is int  # until NumPy 2.3

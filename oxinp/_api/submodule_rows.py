@@ -46,6 +46,16 @@ def _of(package: str, **paths: str) -> list[Submodule]:
     ]
 
 
+_SPARSE_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+_SPARSE_CLASSES = [f"{name}_{kind}" for name in _SPARSE_FORMATS for kind in ("array", "matrix")]
+_SPARSE_COMPOSED = (
+    "block_array block_diag bmat diags diags_array expand_dims eye eye_array find hstack identity kron kronsum "
+    "permute_dims rand random random_array spdiags swapaxes tril triu vstack"
+)
+_SOLVERS = (
+    "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
+    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
+)
 _SPARSE = ("sparse", "sparse.csgraph", "sparse.linalg")
 
 SUBMODULES: dict[str, Submodule] = {
@@ -90,9 +100,18 @@ def _native(chapter: str, names: str) -> list[CoverageRow]:
     return [_row(f"{chapter}.{name}", NATIVE) for name in names.split()]
 
 
+def _composed(chapter: str, names: str) -> list[CoverageRow]:
+    return [_row(f"{chapter}.{name}", COMPOSED) for name in names.split()]
+
+
 _MULTI_UFUNCS = (
     *("assoc_legendre_p", "assoc_legendre_p_all", "legendre_p", "legendre_p_all", "sph_harm_y", "sph_harm_y_all"),
     *("sph_legendre_p", "sph_legendre_p_all"),
+)
+
+_SIGNAL = (
+    "ShortTimeFFT coherence convolve correlate csd czt fftconvolve hilbert istft oaconvolve periodogram resample "
+    "spectrogram stft welch zoom_fft"
 )
 
 # THE ROWS, by the name that a function is counted by: of NumPy's below ``numpy``, of SciPy's in full.
@@ -106,17 +125,23 @@ ROWS: dict[str, CoverageRow] = {
         _row("fft.rfftfreq", COMPOSED),
         _row("lib.stride_tricks.as_strided", NATIVE),
         _row("lib.stride_tricks.sliding_window_view", NATIVE),
-        *_native("linalg", "cholesky det inv qr slogdet solve"),
+        *_native("linalg", "cholesky det eigh eigvalsh inv qr slogdet solve svd svdvals"),
+        _row("linalg.cond", COMPOSED),
         _row("linalg.cross", COMPOSED),
         _row("linalg.diagonal", NATIVE),
         _row("linalg.matmul", COMPOSED),
         _row("linalg.matrix_norm", COMPOSED),
+        _row("linalg.lstsq", COMPOSED),
         _row("linalg.matrix_power", COMPOSED),
+        _row("linalg.matrix_rank", COMPOSED),
         _row("linalg.matrix_transpose", NATIVE),
         _row("linalg.multi_dot", COMPOSED),
         _row("linalg.norm", COMPOSED),
         _row("linalg.outer", COMPOSED),
+        _row("linalg.pinv", COMPOSED),
         _row("linalg.tensordot", COMPOSED),
+        _row("linalg.tensorinv", COMPOSED),
+        _row("linalg.tensorsolve", COMPOSED),
         _row("linalg.trace", COMPOSED),
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
@@ -124,17 +149,32 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.RandomState", HOST),
         _row("random.default_rng", HOST),
         _row("random.shuffle", HOST, mutates=(0, "x")),
+        *_native("random", "rand randint randn random random_sample ranf sample standard_normal uniform"),
+        *_composed("random", "choice exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
+        *_composed("random", "standard_exponential triangular weibull"),
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
         _row("scipy.fft.rfftfreq", COMPOSED),
-        _row("scipy.linalg.solve_triangular", NATIVE),
+        *_native("scipy.fft", "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2"),
+        *_native("scipy.fft", "fftn ifftn rfftn irfftn hfftn ihfftn"),
+        *_native("scipy.fft", "dct idct dst idst dctn idctn dstn idstn"),
+        _row("scipy.fft.fht", COMPOSED),
+        _row("scipy.fft.ifht", COMPOSED),
+        *_native("scipy.linalg", "cholesky det eigh eigvalsh inv lu lu_factor qr solve_triangular svd svdvals"),
+        *[
+            _row(f"scipy.linalg.{name}", COMPOSED)
+            for name in (
+                *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
+                *("orth", "pinv", "pinvh", "polar", "toeplitz"),
+            )
+        ],
+        *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),
         _row("scipy.interpolate.make_lsq_spline", HOST, mutates=(KEPT,)),
         _row("scipy.interpolate.make_smoothing_spline", HOST, mutates=(KEPT,)),
-        _row("scipy.sparse.linalg.aslinearoperator", HOST, mutates=(KEPT,)),
         # Functions all the same, which are instances of a class.
         *[_row(f"scipy.special.{name}", HOST, since="1.15") for name in _MULTI_UFUNCS],
         # They touch no array.
@@ -157,11 +197,16 @@ ROWS: dict[str, CoverageRow] = {
         *_own("scipy.linalg.blas", "find_best_blas_type get_blas_funcs"),
         *_own("scipy.linalg.lapack", "get_lapack_funcs"),
         *_own("scipy.optimize", "show_options"),
-        *_own(
-            "scipy.sparse",
-            "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr "
-            "isspmatrix_dia isspmatrix_dok isspmatrix_lil issparse",
+        *_native("scipy.sparse", " ".join(_SPARSE_CLASSES)),
+        *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
+        *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
+        *_composed("scipy.sparse", _SPARSE_COMPOSED),
+        *_composed("scipy.sparse.csgraph", "laplacian"),
+        *_native(
+            "scipy.sparse.csgraph", "bellman_ford breadth_first_order connected_components dijkstra shortest_path"
         ),
+        *_composed("scipy.sparse.linalg", _SOLVERS),
+        _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),

@@ -16,6 +16,7 @@ from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
+from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
@@ -24,19 +25,30 @@ from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
-from oxinp._kernels.random import segments as random_segments
+from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
+from oxinp._kernels.random import twister_draw, twister_jump
 from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
-from oxinp._kernels.random.segments import BLOCK, CAPACITY, SegmentsSpec, items_of
+from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
+from oxinp._kernels.random.twister_draw import DrawSpec
+from oxinp._kernels.random.twister_jump import JumpSpec
 from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.rowwise import kernel as rowwise_kernel
+from oxinp._kernels.rowwise import plan as rowwise
+from oxinp._kernels.rowwise.kernel import RowwiseSpec
+from oxinp._kernels.rowwise.program import RowReduction
 from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
@@ -54,6 +66,9 @@ from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sparse import catalog as sparse
+from oxinp._ptx.math import complex as complex_math
+from oxinp._ptx.math import exponential
 from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i8, i16, i32, i64, pred, u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -250,6 +265,77 @@ def reduce_specs() -> list[RowsSpec | ColumnsSpec]:
     return list(dict.fromkeys(each.spec for each in passes))
 
 
+ROWS = (
+    # shape
+    *(((1 << 26) // n, n) for n in (2, 7, 32, 100, 256, 1000, 1024, 2048, 4096, 8192, 16384, 65536)),
+    (1 << 12, 1023),
+    (100, 16384),
+    (1, 4097),
+    (256, 65536),
+    (64, 65536),
+    (1 << 24, 1 << 9),
+)
+
+
+def _less(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a - b
+
+
+def _over(k: Builder, a: Value, b: Value) -> Value:
+    del k
+    return a / b
+
+
+def _scaled(k: Builder, a: Value, b: Value, c: Value) -> Value:
+    del k
+    return a * b + c
+
+
+def _row_problems() -> Iterator[tuple[Any, ...]]:
+    for shape in ROWS:
+        length = shape[1]
+        for type_ in (f32, f64, *((f16, c64) if shape in ROWS[::EVERY] else ())):
+            x, kept = Operand(type_, (length, 1), 256), Operand(type_, (1,))
+            acc = f32 if type_ is f16 else type_
+            given = (shape, (1,), (x,), (), 0)
+            sum_, greatest = operators.compensated_sum(acc), ReduceOp("max", type_, -float("inf"), _greatest)
+            walk = rowwise.walk_of(reduce.choose(*given, sum_, kept, DEVICE))
+            if walk is None:
+                continue
+            *_, batch, is_short, join = walk
+            how = batch, is_short, join
+            targets = [Output(5, x), Output(3, x), Output(4, Operand(type_, (1, 0)))]
+            softmax = [
+                RowReduction(0, greatest, type_, *how),
+                Instr(_less, type_, (0, 1)),
+                Instr(complex_math.exp if type_ is c64 else exponential.exp, type_, (2,)),
+                RowReduction(3, sum_, type_, *how),
+                Instr(_over, type_, (3, 4)),
+            ]
+            if type_ is not f16:
+                yield shape, 1, (x,), softmax, targets[:1], walk, DEVICE
+                yield shape, 1, (x,), softmax, targets, walk, DEVICE
+            mean, variance = operators.mean(acc, is_masked=False), operators.moments(_variance, len(type_.parts))
+            normalised = [
+                RowReduction(0, mean, type_, *how, parameters=(3,)),
+                RowReduction(0, variance, type_.parts[0], *how, parameters=(4,)),
+                Instr(_less, type_, (0, 5)),
+                Instr(_to(type_), type_, (6,)),
+                Instr(_over, type_, (7, 8)),
+                Instr(_scaled, type_, (9, 1, 2)),
+            ]
+            along = Operand(type_, (0, 1), 256)
+            inputs = (x, along, along, *(ScalarOperand(f64),) * 2)
+            yield shape, 1, inputs, normalised, [Output(10, x)], walk, DEVICE
+
+
+def rowwise_specs() -> list[RowwiseSpec]:
+    """Return the distinct Specs of row-wise chains."""
+    found = [rowwise.choose(*problem) for problem in _row_problems()]
+    return list(dict.fromkeys(each[0] for each in found if each is not None))
+
+
 SCANS = (
     # shape, axis, strides of the input, alignment
     ((N,), 0, (1,), 256),
@@ -385,7 +471,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
+def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec | DrawSpec | JumpSpec]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -395,13 +481,20 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    tiles = [TilesSpec(generator, is_shifted, BLOCK * 8) for generator in GENERATORS for is_shifted in shifts]
-    segments = [
-        SegmentsSpec(generator, name, is_shifted and variate.pieces > 1, items_of(name), CAPACITY)
+    tiles = [
+        TilesSpec(generator, is_shifted, BLOCK * items, BLOCK)
+        for generator in GENERATORS
+        for is_shifted in shifts
+        for items in (ITEMS, ITEMS_OF_FEW)
+    ]
+    finds = [
+        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
+        for items in (ITEMS, ITEMS_OF_FEW)
     ]
+    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -409,7 +502,14 @@ def random_specs() -> list[FillSpec | TilesSpec | SegmentsSpec | PhiloxSpec]:
         for is_shifted in shifts
         for vector in (1, 4 // made.halves)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *segments, *counted]))
+    jumps = [JumpSpec(is_sequence) for is_sequence in (False, True)]
+    twisters = [
+        DrawSpec(name, counts, is_given)
+        for name, made in twister_draw.FORMATS.items()
+        for counts, is_given in ((False, False), (True, False), (False, True))
+        if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
+    ]
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -426,6 +526,7 @@ FAMILIES: dict[type, Any] = {
     TileSpec: tile,
     RowsSpec: rows,
     ColumnsSpec: columns,
+    RowwiseSpec: rowwise_kernel,
     ScanRowsSpec: scan_rows,
     ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
@@ -444,10 +545,15 @@ FAMILIES: dict[type, Any] = {
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
-    SegmentsSpec: random_segments,
+    FindSpec: random_find,
+    PlaceSpec: random_place,
     PhiloxSpec: random_philox,
+    DrawSpec: twister_draw,
+    JumpSpec: twister_jump,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
+    **sparse.FAMILIES,
+    **fft.FAMILIES,
 }
 
 
@@ -456,6 +562,7 @@ def specs() -> list[Any]:
     return [
         *elementwise_specs(),
         *reduce_specs(),
+        *rowwise_specs(),
         *scan_specs(),
         *gather_specs(),
         *scatter_specs(),
@@ -463,7 +570,9 @@ def specs() -> list[Any]:
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),
+        *fft.specs(DEVICE),
         *gemm.specs(DEVICE, AMPERE),
+        *sparse.specs(),
     ]
 
 

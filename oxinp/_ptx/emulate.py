@@ -9,6 +9,7 @@ It does not show memory ordering, proxy fences, the bits of approximate instruct
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = ["AccessError", "DeadlockError", "DivergenceError", "EmulationError", 
 
 Array = npt.NDArray[Any]
 
+_MAX_PROGRAMS = 64  # of the kernels run last; others are decoded again
 _IDLE_ROUNDS = 4096  # rounds in which spinning fibers see no write before that counts as a deadlock
 
 FINISHED, BLOCKED, SPUN, JOINED = "finished", "blocked", "spun", "joined"
@@ -256,6 +258,14 @@ class Scheduler:
         raise DeadlockError(f"kernel {self.machine.kernel.name} cannot go on: " + "; ".join(lines))
 
 
+@lru_cache(_MAX_PROGRAMS)
+def _program(kernel: Kernel) -> Program:
+    """Program of a kernel, whose own thousands of objects go if it can be traced again."""
+    program = Program(kernel)
+    kernel.let_go()
+    return program
+
+
 def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes: bytes) -> None:
     """Run a kernel to its end.
 
@@ -277,10 +287,7 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
     extents = three_extents(grid)
     if min(extents) < 1:
         raise ValueError(f"grid {extents} has no blocks")
-    program: Program | None = vars(kernel).get("_program")
-    if program is None:
-        program = vars(kernel)["_program"] = Program(kernel)
-        kernel.let_go()
+    program = _program(kernel)
     machine = Machine(kernel, memory, extents, bytes(param_bytes))
     memory.tracker.begin_launch()
     root = Fiber(machine, machine.all_lanes(), program.registers(), [Entry(program.body)])

@@ -2,7 +2,7 @@
 
 wgmma reads f32 (as tf32) from shared memory in K-major tiles only, but takes its left operand from registers as well.
 `Fragments` loads the fragments of a warpgroup from M-major tiles. To avoid bank conflicts the 64 rows of M are assigned
-to the warps in the permuted order of `_Place`; the rows of the accumulator have the same order. `TurnedResultTile`
+to the warps in the permuted order of `_Place`; the rows of the accumulator have the same order. `TransposedResultTile`
 stores such accumulators to results of which M is the contiguous axis.
 """
 
@@ -81,7 +81,7 @@ class Fragments:
         return [self._registers[i : i + count] for i in range(0, len(self._registers), count)]
 
 
-class TurnedResultTile:
+class TransposedResultTile:
     """The epilogue of accumulators in the row order of `Fragments` to an M-major matrix of f32; see `ResultTile`.
 
     Each warpgroup has two buffers of two boxes: 32 of N by 32 of M.
@@ -117,10 +117,10 @@ class TurnedResultTile:
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
-        finish: None = None,
+        epilogue: None = None,
     ) -> None:
         """Store 64 rows of an accumulator to the result from (`row`, `column`) on."""
-        del finish  # M-major results have no epilogue
+        del epilogue  # M-major results have no epilogue
         k, per_box = self.builder, self.LINES // 8
         pairs = accumulator.pairs()
         num_boxes = pairs[-1][1] // per_box + 1
@@ -148,4 +148,4 @@ class TurnedResultTile:
             wait_stores(self.builder)
 
 
-__all__ = ["Fragments", "TurnedResultTile"]
+__all__ = ["Fragments", "TransposedResultTile"]

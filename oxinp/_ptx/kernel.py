@@ -177,6 +177,12 @@ class Kernel(Frozen, eq=False, aside=("prologue", "body", "num_registers", "shar
         return self.block[0] * self.block[1] * self.block[2]
 
 
+def traced_with(kernel: Kernel) -> tuple[Any, ...]:
+    """Return the arguments of the `retraceable` function that traced a kernel."""
+    arguments: tuple[Any, ...] = vars(kernel)["_again"].args
+    return arguments
+
+
 def retraceable(make: Callable[..., Kernel]) -> Callable[..., Kernel]:
     """Decorate a function that traces the same kernel whenever it is called: kernels may then let go of it."""
 

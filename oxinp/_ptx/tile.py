@@ -183,7 +183,7 @@ class OperandView:
         return result
 
 
-class Finish(Protocol):
+class PairEpilogue(Protocol):
     """An epilogue: applied to the pairs of an accumulator before they are converted."""
 
     def __call__(self, pairs: list[Pair], /) -> list[Pair]:
@@ -253,11 +253,11 @@ class ResultTile:
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
-        finish: Finish | None = None,
+        epilogue: PairEpilogue | None = None,
     ) -> None:
         """Apply the epilogue to 64 rows of an accumulator, convert them, and store them from (`row`, `column`) on.
 
-        `outer` is the element along the axes before those two; `finish` is given the pairs box by box.
+        `outer` is the element along the axes before those two; `epilogue` is given the pairs box by box.
         """
         k, per_box = self.builder, self._per_box
         pairs = accumulator.pairs()
@@ -270,7 +270,7 @@ class ResultTile:
             with k.when(is_first):
                 wait_stores(k, 0 if is_repeated else self.NUM_BUFFERS - 1)
             k.barrier(self._barrier, WARPGROUP)
-            for i, j, *values in box if finish is None else finish(box):
+            for i, j, *values in box if epilogue is None else epilogue(box):
                 self._put(buffer, i, j % per_box, values)
             publish_shared(k)
             k.barrier(self._barrier, WARPGROUP)
@@ -333,4 +333,4 @@ class ColumnsTile(ResultTile):
         return column, row
 
 
-__all__ = ["ATOM_NBYTES", "ColumnsTile", "Finish", "OperandTile", "OperandView", "ResultTile", "operand_box"]
+__all__ = ["ATOM_NBYTES", "ColumnsTile", "OperandTile", "OperandView", "PairEpilogue", "ResultTile", "operand_box"]

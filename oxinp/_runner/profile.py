@@ -21,7 +21,6 @@ from threading import get_ident
 from types import CodeType, FrameType
 
 from oxinp._core.lazy import calls, schedule
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.memory.storage import Storage
 from oxinp._runner.finder import is_users_file
 from oxinp._runtime import counters
@@ -187,17 +186,11 @@ class Profile:
 
     def _launch_watcher(self, work: tuple[int, int]) -> Callable[[], None]:
         """Return what notes a launch: what its line is comes later, when nobody waits for it."""
-        try_lock, unlock, note, frame_of = (
-            LOCK.acquire,
-            LOCK.release,
-            self._launches.append,
-            sys._getframe,
-        )
+        note, frame_of = self._launches.append, sys._getframe
 
         def note_launch() -> None:
             storage = calls.at_work.storage
-            if storage is not None and try_lock(False):  # else it is another thread's
-                unlock()
+            if storage is not None:
                 try:
                     note((storage.lines, storage.offset, work))
                 except AttributeError:  # recorded before anybody watched
@@ -218,12 +211,12 @@ class Profile:
     def _line(self) -> Line:
         """Return the line whose storage is computed or written to, else the one that the program is at."""
         storage = calls.at_work.storage
-        if storage is not None and LOCK.acquire(blocking=False):  # else it is another thread's
-            LOCK.release()
+        if storage is not None:
             lines, offset = getattr(storage, "lines", self._elsewhere), getattr(storage, "offset", 0)
         else:  # beyond this one and who counts comes what is not the user's
             lines, offset = self._find(sys._getframe(2))
-        return lines[offset]
+        line: Line = lines[offset]
+        return line
 
     def _find(self, frame: FrameType | None) -> tuple[_Lines, int]:
         """Return the user's innermost instruction, from a frame outwards."""

@@ -12,9 +12,9 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage
@@ -133,11 +133,14 @@ def layout_of(storage: Storage) -> Layout:
 
 def _bytes_of(storage: Storage) -> Array:
     """Return a copy of the bytes of a storage, which stays on its side."""
-    with LOCK:
-        if storage.host is not None:
-            return host_bytes(storage.host).copy()
-        graph, leaves, _ = schedule.materialise(storage)
-        memory = np.empty(graph.layout.nbytes, np.uint8)
-        if memory.size:
-            device().download(memory, leaves[0].ptr)
-        return memory
+    return attempt(_copied, storage)
+
+
+def _copied(storage: Storage) -> Array:
+    if storage.host is not None:
+        return host_bytes(storage.host).copy()
+    graph, leaves, _ = schedule.materialise(storage)
+    memory = np.empty(graph.layout.nbytes, np.uint8)
+    if memory.size:
+        device_of(leaves[0]).download(memory, leaves[0].ptr)
+    return memory

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._ptx.frozen import Frozen
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from oxinp._runtime.pool import Pool
 
 __all__ = [
+    "FIRST_LOCK",
     "FORKED",
+    "LOCKS",
     "MINIMUM_CC",
     "NUM_FLAGS",
     "NUM_REPORTS",
@@ -26,7 +30,14 @@ __all__ = [
     "Event",
     "Launch",
     "Reports",
+    "new_lock",
 ]
+
+FIRST_LOCK: Any = free_in_children(RLock())
+"""The lock of the device in use as long as there is one: no thread asks then which device is whose."""
+
+LOCKS = [FIRST_LOCK]
+"""The locks of all devices, in the order in which whoever needs several takes them."""
 
 FORKED = (
     "this process was forked from one that had used the device, which does not survive that: neither new work on it "
@@ -46,6 +57,13 @@ NUM_REPORTS = 256
 
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""
+
+
+def new_lock() -> Any:
+    """Return the lock of one more device."""
+    lock = free_in_children(RLock())
+    LOCKS.append(lock)
+    return lock
 
 
 def _untuned(_: Any) -> None:
@@ -124,6 +142,8 @@ class Backend(Protocol):
         What kernels are planned for.
     pool : Pool
         Where `allocate` takes memory from.
+    lock : threading.RLock
+        Held while something is computed on the device, or written to what lies there.
     stream : int
         Handle of the stream that the calling thread's work goes to.
     dlpack_device : (int, int) or None
@@ -134,10 +154,16 @@ class Backend(Protocol):
     dlpack_device: tuple[int, int] | None
     capability: Capability
     pool: Pool
+    lock: Any
 
     @property
     def stream(self) -> int:
         """Handle of the stream that the calling thread's work goes to."""
+        ...
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether what the calling thread queues is captured for a graph, and nothing can be read."""
         ...
 
     @property
@@ -167,7 +193,8 @@ class Backend(Protocol):
         Raises
         ------
         MemoryError
-            None is left, cached blocks given back and pending work done; says what is asked, held and free.
+            None is left, cached blocks given back, pending work done and idle arrays moved to the host; says what is
+            asked, held and free.
         """
         ...
 
@@ -225,6 +252,14 @@ class Backend(Protocol):
         """
         ...
 
+    def relauncher(self, kernel: Kernel, num_varying: int, /) -> Callable[..., None] | None:
+        """Return ``launch(grid, *parameters)``, which launches a kernel with any grid and all of its parameters.
+
+        None where launches are watched one by one, or need more than a grid. It is kept, and called, as what `launcher`
+        returns; all that are made of one kernel may be called by one thread at a time.
+        """
+        ...
+
     def tensor_map(self, spec: MapSpec, ptr: int, /) -> bytes:
         """Return the parameter that lets kernels of compute capability 9.0 copy boxes of the array at an address."""
         ...
@@ -251,6 +286,10 @@ class Backend(Protocol):
 
     def outlive(self, owner: object, /) -> None:
         """Keep what queued work may use until that is done; raises nothing, so that finalisers may call it."""
+        ...
+
+    def memory_kind(self, ptr: int, /) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
         ...
 
     def check_address(self, ptr: int, /) -> None:

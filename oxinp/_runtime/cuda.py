@@ -7,6 +7,7 @@ import ctypes
 import importlib
 from collections import deque
 from functools import cache, cached_property, partial
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -23,13 +24,14 @@ from _driver.tensormap import TensorMap
 from oxinp._config import config
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.backend import MINIMUM_CC, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import FIRST_LOCK, MINIMUM_CC, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
+from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.loader import Loader
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
-from oxinp._runtime.timeline import TURN, Timeline
+from oxinp._runtime.timeline import Timeline, every_turn, in_turn
 from oxinp._runtime.transfers import Transfers
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "open_backend"]
 
-_DEVICE_ORDINAL_ATTRIBUTE = 9
+_MEMORY_TYPE_ATTRIBUTE, _IS_MANAGED_ATTRIBUTE, _DEVICE_ORDINAL_ATTRIBUTE = 2, 8, 9
+_HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 _L2_PROMOTION_NBYTES = 128
@@ -112,11 +115,14 @@ class CudaBackend:
     pool : Pool
     loader : Loader
         Of kernels.
+    turn : threading.RLock
+        Held while something is numbered and queued here; see `timeline`.
     dying : deque of Stream
         Streams that nobody holds any more; `bury` closes them.
     """
 
     name = "cuda"
+    lock: Any = FIRST_LOCK
 
     def __init__(self, context: Context, num_staging_workers: int | None = None) -> None:
         self.context = context
@@ -135,6 +141,8 @@ class CudaBackend:
         self._captures = 0
         self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
+        self.turn: Any = free_in_children(RLock())
+        self._naming = free_in_children(Lock())  # of timelines
         self.pool.owner = self
         timeline.POOLS.add(self.pool)
         self._launching = _Launching()
@@ -180,11 +188,16 @@ class CudaBackend:
         """Handle of the stream that the calling thread's work goes to."""
         return timeline.current(self).handle if here.are_several else 0
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether what the calling thread queues is captured for a graph, and nothing can be read."""
+        return here.are_several and timeline.current(self).footprint is not None
+
     def timeline(self, stream: int) -> Timeline:
         """Return the timeline of a stream, given by its handle."""
         known = self._timelines.get(stream)
         if known is None:
-            with TURN:
+            with self._naming:
                 known = self._timelines.get(stream) or self._timelines.setdefault(stream, Timeline(self, stream))
         return known
 
@@ -200,7 +213,7 @@ class CudaBackend:
         if not keeps_memory:
             stream.synchronize()
         handle = stream.handle
-        with TURN:  # nobody is about to wait for it
+        with every_turn():  # nobody is about to wait for it
             gone = self._timelines.pop(handle, None)
             if gone is not None:
                 gone.close()
@@ -219,12 +232,12 @@ class CudaBackend:
     @contextlib.contextmanager
     def capturing(self) -> Iterator[None]:
         """Say that inside a `with` block a stream is captured."""
-        with TURN:
+        with self.turn:
             self._captures += 1
         try:
             yield
         finally:
-            with TURN:
+            with self.turn:
                 self._captures -= 1
             self._catch_up()
 
@@ -252,7 +265,8 @@ class CudaBackend:
             methods["allocate"] = self._allocate
 
     def _allocate(self, nbytes: int) -> Buffer:
-        return timeline.current(self).stock.allocate(nbytes)
+        made: Buffer = timeline.current(self).stock.allocate(nbytes)
+        return made
 
     def order(self, *accesses: tuple[int, bool]) -> int:
         """Let what the calling thread queues next wait for what others do with memory.
@@ -272,27 +286,29 @@ class CudaBackend:
     def _order(self, accesses: tuple[tuple[int, bool], ...], *, is_transfer: bool) -> int:
         if not here.are_several:
             return 0
-        with TURN:
-            line = timeline.current(self)
-            if is_transfer and line.footprint is not None:
-                raise errors.CaptureError(
-                    "the host can neither read from the device nor write to it while a graph is captured: move it out "
-                    "of the block, and give arrays that change to Graph.capture"
-                )
-            line.order(accesses, is_transfer=is_transfer)
-            return line.handle
+        line = timeline.current(self)
+        if is_transfer and line.footprint is not None:
+            raise errors.CaptureError(
+                "the host can neither read from the device nor write to it while a graph is captured: move it out "
+                "of the block, and give arrays that change to Graph.capture"
+            )
+        in_turn(self, partial(line.order, accesses, is_transfer=is_transfer))
+        return line.handle
 
     def wait_until_written(self, ptr: int) -> None:
         """Wait for what is queued now and writes to memory at an address, if streams are told apart."""
         if not here.are_several:
             return
-        with TURN:
-            line = timeline.current(self)
-            if line.footprint is not None:  # a captured stream does nothing that could be waited for
-                return
+        line = timeline.current(self)
+        if line.footprint is not None:  # a captured stream does nothing that could be waited for
+            return
+        done = Event(self.context, has_timing=False)
+
+        def mark() -> None:
             line.order(((ptr, False),), is_transfer=True)
-            done = Event(self.context, has_timing=False)
             done.record(line.handle)
+
+        in_turn(self, mark)
         done.synchronize()
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
@@ -313,15 +329,28 @@ class CudaBackend:
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
         if nbytes:
-            with TURN:
-                stream = self.order((dst_ptr, True), (src_ptr, False))
-                self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream)
+            self._queue(
+                ((dst_ptr, True), (src_ptr, False)),
+                lambda stream: self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream),
+            )
 
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""
         if nbytes:
-            with TURN:
-                self._memory.fill8_async(ptr, byte, nbytes, self.order((ptr, True)))
+            self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
+
+    def _queue(self, accesses: tuple[tuple[int, bool], ...], queue: Callable[[int], object]) -> None:
+        """Queue what uses memory on the current stream, whose handle `queue` is given, in order."""
+        if not here.are_several:
+            queue(0)
+            return
+        line = timeline.current(self)
+
+        def queue_in_order() -> None:
+            line.order(accesses)
+            queue(line.handle)
+
+        in_turn(self, queue_in_order)
 
     def launcher(
         self,
@@ -337,10 +366,20 @@ class CudaBackend:
         if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
             made = self._launcher(kernel, grid, num_varying, constants, after)
             return self._finished(made.launch, kernel, num_varying)
+        return self._finished(self._shared_launcher(kernel).at(grid, constants), kernel, num_varying)
+
+    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
+        """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
+        if after_launch() is not None or "launcher" in vars(self):
+            return None
+        shared = self._shared_launcher(kernel)
+        return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
+
+    def _shared_launcher(self, kernel: Kernel) -> Launcher:
         shared = self._shared.get(kernel)
         if shared is None:
             shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
-        return self._finished(shared.at(grid, constants), kernel, num_varying)
+        return shared
 
     def _launcher(
         self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
@@ -386,11 +425,14 @@ class CudaBackend:
         def launch_in_order(*varying: Any) -> None:
             accesses = [(varying[i], writes) for i, writes in places]
             accesses += [(varying[i].ptr, stores) for i in maps if isinstance(varying[i], _Map)]
-            with TURN:
-                line = timeline.current(self)
+            line = timeline.current(self)
+
+            def launch_now() -> None:
                 line.order(accesses)
                 launching.stream = line.handle
                 launch(*varying)
+
+            in_turn(self, launch_now)
 
         return launch_in_order
 
@@ -457,6 +499,15 @@ class CudaBackend:
             for stream in tuple(self._timelines) or (0,):
                 self.context.driver.cuStreamSynchronize(stream)
 
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        is_managed, kind = ctypes.c_int(), ctypes.c_int()
+        if not self._pointer_attribute(ctypes.byref(is_managed), _IS_MANAGED_ATTRIBUTE, ptr) and is_managed.value:
+            return "managed"
+        if not self._pointer_attribute(ctypes.byref(kind), _MEMORY_TYPE_ATTRIBUTE, ptr) and kind.value == _HOST_MEMORY:
+            return "pinned"
+        return "device"
+
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
         ordinal = ctypes.c_int()
@@ -479,7 +530,7 @@ class CudaBackend:
 
 
 class _Launching:
-    """The stream of the launch that is being made; `TURN` is held where it changes."""
+    """The stream of the launch that is being made; the device's turn is held where it changes."""
 
     __slots__ = ("stream",)
 

@@ -16,13 +16,15 @@ import numpy as np
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import FIRST_LOCK, FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
@@ -98,6 +100,7 @@ class EmulatorBackend:
     """
 
     name = "emulator"
+    lock: Any = FIRST_LOCK
     stream = 0
     dlpack_device: tuple[int, int] | None = None
 
@@ -112,8 +115,14 @@ class EmulatorBackend:
             MemoryError,
             make_free_list=lambda: _WatchedList(self.memory),
         )
+        self.pool.owner = self
         self._flags: Buffer | None = None
         self._reports: EmulatedReports | None = None
+
+    @property
+    def is_captured(self) -> bool:
+        """False: there are no graphs here."""
+        return False
 
     @property
     def flags(self) -> int:
@@ -123,6 +132,11 @@ class EmulatorBackend:
             with self._lock:
                 self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
         return self._flags.ptr
+
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        del ptr
+        return "device"
 
     @property
     def reports(self) -> EmulatedReports:
@@ -193,6 +207,19 @@ class EmulatorBackend:
             stats.launches += 1
             if after is not None:
                 after()
+
+        return launch
+
+    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:  # noqa: ARG002
+        """Return what runs a kernel with any grid and constants; see `Backend.relauncher`."""
+        if after_launch() is not None or "launcher" in vars(self):
+            return None
+        pack = struct.Struct(kernel.param_format).pack
+
+        def launch(grid: tuple[int, int, int], *parameters: Any) -> None:
+            with self._lock:
+                emulate.run(kernel, self.memory, grid, pack(*parameters))
+            stats.launches += 1
 
         return launch
 

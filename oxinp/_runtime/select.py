@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from oxinp._config import before_change, config
 from oxinp._runtime import here, hooks
-from oxinp._runtime.backend import FORKED, MINIMUM_CC, BackendUnavailable
+from oxinp._runtime.backend import FORKED, MINIMUM_CC, BackendUnavailable, new_lock
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from oxinp._runtime.backend import Backend
 
-__all__ = ["current", "device_backend", "latest", "opened", "why_host"]
+__all__ = ["ON_GPU", "current", "device_backend", "latest", "opened", "why_host"]
 
 # Imported when first wanted: the import of oxinp pays for neither, and the driver stays untouched until there is work.
 _MODULES = {"cuda": "oxinp._runtime.cuda", "emulator": "oxinp._runtime.emulator"}
 
-_ON_GPU = ("auto", "cuda")
+ON_GPU = ("auto", "cuda")
+"""Settings of `config.backend` under which each thread has a device of its own, once there are several."""
 _NAMES = {"auto": "cuda"}  # of the backends that settings mean, where they are not the settings' own
 
 _lock = free_in_children(RLock())
@@ -91,6 +92,7 @@ def device_backend(ordinal: int) -> Backend:
             if backend.dlpack_device is not None and backend.dlpack_device[1] == ordinal:
                 return backend
         made: Backend = importlib.import_module(_MODULES["cuda"]).open_backend(ordinal)
+        made.lock = new_lock()
         _opened[f"cuda:{ordinal}"] = made
         return made
 
@@ -113,9 +115,10 @@ def _decide() -> Backend | None:
     global _decided, _latest
     if _is_forked and config.backend != "host":
         raise BackendUnavailable(FORKED)
-    if here.are_several and config.backend in _ON_GPU:
+    if here.are_several and config.backend in ON_GPU:
         # Each thread has its own; nothing is kept, for `current` would not know whose it is.
-        return here.thread.timeline.backend
+        own: Backend = here.thread.timeline.backend
+        return own
     with _lock:
         version, name = config.version, config.backend
         backend: Backend | None = None

@@ -10,12 +10,18 @@ reads and writes. A `Block` remembers who used it last, and when:
 Streams that share nothing run side by side. Nothing is recorded until a second timeline touches a block: only then
 does an event go to the present end of the first one, and what has been waited for once is not waited for again. Blocks
 keep their past when they are freed, so memory can be used anew at once, by whichever stream comes next.
+
+Each device has a turn, a lock that is held while something is numbered and queued on it, so that both have the same
+order; it guards the uses of the device's memory and the numbers of its streams. What finds that it has to do with
+another device's (`OtherDevice`) is repeated with the turns of all, which are always taken in the same order.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from _driver import errors
@@ -23,20 +29,32 @@ from _driver.event import Event
 from oxinp._config import config
 from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.memory import Uses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from oxinp._runtime.cuda import CudaBackend
-    from oxinp._runtime.memory import Block
-    from oxinp._runtime.pool import Pool
+    from _driver.context import Context
+    from oxinp._runtime.memory import Block, Footprint
 
-__all__ = ["POOLS", "TURN", "Footprint", "Timeline", "Uses", "current", "latest", "separate", "settle"]
+__all__ = [
+    "POOLS",
+    "OtherDevice",
+    "Timeline",
+    "current",
+    "every_turn",
+    "in_turn",
+    "latest",
+    "separate",
+    "settle",
+]
 
-TURN = free_in_children(threading.RLock())
-"""Held while something is numbered and queued, so that both have the same order."""
+_SEPARATION = free_in_children(threading.RLock())
+"""Held while streams begin to be told apart."""
 
-POOLS: WeakSet[Pool] = WeakSet()
+_Result = TypeVar("_Result")
+
+POOLS: WeakSet[Any] = WeakSet()
 """Of all devices: any of them may have memory that a kernel uses."""
 
 
@@ -44,23 +62,56 @@ _MAX_READERS = 8
 """Readers of a block that are remembered before those that are closed are forgotten."""
 
 
-class Uses:
-    """Who used a block of memory last.
+class Device(Protocol):
+    """A GPU with several streams, as they know it: a `CudaBackend`."""
 
-    Attributes
-    ----------
-    writer, time : Timeline, int
-        The last to write to it, and when.
-    readers : dict of Timeline to int
-        Who has read it since, each at last when.
+    context: Context
+    device: Any
+    pool: Any
+    turn: Any
+
+    def timeline(self, stream: int, /) -> Timeline:
+        """Return the timeline of a stream, given by its handle."""
+        ...
+
+    def timelines(self) -> list[Timeline]:
+        """Return those of all streams that array work went to."""
+        ...
+
+    def reach(self, other: Any, /) -> bool:
+        """Let kernels here use the memory of another device's arrays; False where the two cannot."""
+        ...
+
+    def tell_apart(self) -> None:
+        """Let each thread's memory come from its own stream."""
+        ...
+
+
+class OtherDevice(Exception):
+    """What is queued has to do with a device whose turn is not held."""
+
+
+@contextlib.contextmanager
+def every_turn() -> Iterator[None]:
+    """Hold the turns of all devices inside a `with` block."""
+    turns = sorted({pool.owner.turn for pool in POOLS}, key=id)
+    with contextlib.ExitStack() as held:
+        for turn in turns:
+            held.enter_context(turn)
+        yield
+
+
+def in_turn(backend: Device, queue: Callable[[], _Result]) -> _Result:
+    """Return ``queue()``, called in the turn of a device, or in those of all if it raises `OtherDevice`.
+
+    What it does before it raises must do no harm when it is done again.
     """
-
-    __slots__ = ("readers", "time", "writer")
-
-    def __init__(self, writer: Timeline, time: int) -> None:
-        self.writer = writer
-        self.time = time
-        self.readers: dict[Timeline, int] = {}
+    try:
+        with backend.turn:
+            return queue()
+    except OtherDevice:
+        with every_turn():
+            return queue()
 
 
 class _Elsewhere:
@@ -72,29 +123,12 @@ class _Elsewhere:
 _elsewhere = _Elsewhere()
 
 
-class Footprint:
-    """What a graph reads and writes, collected while it is captured, used by each of its launches."""
-
-    __slots__ = ("_is_written",)
-
-    def __init__(self) -> None:
-        self._is_written: dict[Any, bool] = {}
-
-    def add(self, block: Any, *, writes: bool) -> None:
-        """Remember a block."""
-        self._is_written[block] = writes or self._is_written.get(block, False)
-
-    def items(self) -> Iterable[tuple[Any, bool]]:
-        """Return each block, and whether it is written to."""
-        return self._is_written.items()
-
-
 class Timeline:
     """A stream whose work is numbered.
 
     Parameters
     ----------
-    backend : CudaBackend
+    backend : Device
     handle : int
         Of the stream, which lives as long as this is not closed.
 
@@ -112,7 +146,7 @@ class Timeline:
 
     __slots__ = ("_event", "_marked", "_seen", "backend", "footprint", "handle", "is_closed", "now", "stock")
 
-    def __init__(self, backend: CudaBackend, handle: int) -> None:
+    def __init__(self, backend: Device, handle: int) -> None:
         self.backend = backend
         self.handle = handle
         self.now = 0
@@ -125,7 +159,7 @@ class Timeline:
         self._seen: dict[Timeline, int] = {}  # up to where it waits for others
 
     def order(self, accesses: Iterable[tuple[int, bool]], *, is_transfer: bool = False) -> None:
-        """Number what is queued next, and let it wait for what it must not overtake; under `TURN`.
+        """Number what is queued next, and let it wait for what it must not overtake; see `in_turn`.
 
         Parameters
         ----------
@@ -138,6 +172,8 @@ class Timeline:
         ------
         PeerError
             The memory is on a device that this one cannot reach.
+        OtherDevice
+            The turn of another device has to be held as well.
         """
         self.now += 1
         for ptr, writes in accesses:
@@ -154,13 +190,13 @@ class Timeline:
             self._use(block, writes=writes)
 
     def wait_for_users(self, uses: Uses) -> None:
-        """Wait for all that have used a block; under `TURN`."""
+        """Wait for all that have used a block; see `in_turn`."""
         self._wait(uses.writer, uses.time)
         for reader, time in uses.readers.items():
             self._wait(reader, time)
 
     def close(self) -> None:
-        """Note that its work is done, and that nobody has to wait for it any more; under `TURN`."""
+        """Note that its work is done, and that nobody has to wait for it any more; under `every_turn`."""
         self.is_closed = True
         self._event = None
         self._seen.clear()
@@ -169,6 +205,11 @@ class Timeline:
                 other._seen.pop(self, None)
 
     def _use(self, block: Block | _Elsewhere, *, writes: bool) -> None:
+        if isinstance(block, _Elsewhere):
+            for pool in POOLS:  # nobody knows which device it belongs to
+                _claim(pool.owner)
+        else:
+            _claim(block.pool.owner)
         uses = block.uses
         if uses is None:  # so far nobody has but the first stream, which has no numbers for it
             uses = block.uses = Uses(_timeline_of(block, self), 0)
@@ -189,6 +230,7 @@ class Timeline:
         """Let what comes next wait for another timeline's work up to a number."""
         if other is self or other.is_closed or other.footprint is not None or self._seen.get(other, -1) >= time:
             return
+        _claim(other.backend)
         self._seen[other] = other.mark(time)
         assert other._event is not None
         self.backend.context.driver.cuStreamWaitEvent(self.handle, other._event.handle, 0)
@@ -216,38 +258,44 @@ class Timeline:
         return _elsewhere
 
 
+def _claim(backend: Device) -> None:
+    """Raise unless the turn of a device is held."""
+    if not backend.turn._is_owned():
+        raise OtherDevice
+
+
 def _timeline_of(block: Any, other: Timeline) -> Timeline:
     return other if block is _elsewhere else block.pool.owner.timeline(0)
 
 
 def settle(uses: Uses, timeline: Timeline | None) -> None:
     """Let a timeline wait for all users of memory that it is about to cut up; the host where there is no such one."""
-    with TURN:
-        if timeline is not None and not timeline.is_closed and timeline.footprint is None:
-            timeline.wait_for_users(uses)
-            return
-        for user in (uses.writer, *uses.readers):
-            if user is not timeline and not user.is_closed and user.footprint is None:
-                user.backend.context.driver.cuStreamSynchronize(user.handle)
+    if timeline is not None and not timeline.is_closed and timeline.footprint is None:
+        in_turn(timeline.backend, partial(timeline.wait_for_users, uses))
+        return
+    for user in (uses.writer, *uses.readers):
+        if user is not timeline and not user.is_closed and user.footprint is None:
+            user.backend.context.driver.cuStreamSynchronize(user.handle)
 
 
-def current(backend: CudaBackend) -> Timeline:
+def current(backend: Device) -> Timeline:
     """Return where the calling thread's work for a device goes."""
-    timeline = here.thread.timeline
+    timeline: Timeline = here.thread.timeline
     return timeline if timeline.backend is backend else backend.timeline(0)
 
 
-def latest(backend: CudaBackend) -> Timeline:
+def latest(backend: Device) -> Timeline:
     """Return what the calling thread chose last of a device, around where it is now; else the default stream."""
+    timeline: Timeline | None
     for timeline in (here.thread.timeline, *reversed(here.thread.before)):
         if timeline is not None and timeline.backend is backend:
             return timeline
     return backend.timeline(0)
 
 
-def separate(backend: CudaBackend) -> None:
+def separate(backend: Device) -> None:
     """Let there be timelines from now on, the default stream's of a device to begin with; once and for all."""
-    with TURN:
+    with _SEPARATION:
         if here.are_several:
             return
         here.start(backend.timeline(0))

@@ -28,8 +28,8 @@ def cuda_backend() -> CudaBackend | None:
 
 
 def flush() -> None:
-    """Launch everything that is pending on the current stream, without waiting for it."""
-    for hook in tuple(hooks.before_synchronize):
+    """Launch everything that is pending on the current device, without waiting for it."""
+    for hook in tuple(hooks.before_leaving_stream):
         hook()
 
 
@@ -75,11 +75,17 @@ def queue(
     """
     if stream is not None:
         timeline.separate(backend)
-    with timeline.TURN:
-        if here.are_several:
-            line = timeline.current(backend) if stream is None else backend.timeline(stream)
-            line.order(accesses)
+    if not here.are_several:
         launch()
+        return
+    line = timeline.current(backend) if stream is None else backend.timeline(stream)
+    accesses = tuple(accesses)
+
+    def launch_in_order() -> None:
+        line.order(accesses)
+        launch()
+
+    timeline.in_turn(backend, launch_in_order)
 
 
 @contextlib.contextmanager

@@ -104,7 +104,8 @@ class Device:
         return topology.bus_place(self._device)
 
     def __enter__(self) -> Self:
-        current.flush()
+        if not here.are_several:  # else what is pending knows its device
+            current.flush()
         now, line = current.cuda_backend(), None
         if now is not None and (here.are_several or now.device != self._device):
             new = self._backend()

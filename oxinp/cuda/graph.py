@@ -11,6 +11,7 @@ from _driver import graph as driver_graph
 from _driver.stream import Stream as DriverStream
 from oxinp._runtime import here, timeline
 from oxinp._runtime.counters import stats
+from oxinp._runtime.memory import Footprint
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._runtime.cuda import CudaBackend
-    from oxinp._runtime.timeline import Footprint
 
 __all__ = ["Graph"]
 
@@ -137,10 +137,13 @@ class Graph:
         current.flush()
         if self._executable is None:
             self._executable = graph.instantiate()
-        with timeline.TURN:
-            line = timeline.current(backend)
+        executable, line = self._executable, timeline.current(backend)
+
+        def launch() -> None:
             line.launch(footprint)
-            self._executable.launch(line.handle)
+            executable.launch(line.handle)
+
+        timeline.in_turn(backend, launch)
         stats.launches += self.num_kernels
 
     def write_dot(self, path: str | os.PathLike[str], *, is_verbose: bool = False) -> None:
@@ -167,7 +170,7 @@ class Graph:
         timeline.separate(backend)
         stream = DriverStream(backend.context)
         line = backend.timeline(stream.handle)
-        self._footprint = line.footprint = timeline.Footprint()
+        self._footprint = line.footprint = Footprint()
         launches = stats.launches
         try:
             # Relaxed: the pool may have to grow meanwhile, and kernels to be loaded.

@@ -79,3 +79,6 @@ _MAKERS: dict[str, Callable[[str], Function]] = {
 }
 for _name, _maker in _MAKERS.items():
     implements(f"fft.{_name}")(_maker(_name))
+
+
+__all__ = ["apply", "request"]

@@ -10,13 +10,15 @@ from numpy.linalg import _linalg as numpys
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.ops import factorise
+from oxinp._core.ops import factorise, spectral
+from oxinp.linalg import _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
-for _name in ("cross", "matmul", "matrix_power", "multi_dot", "outer", "tensordot", "trace", "vecdot"):
+_GROWING = "cross matmul matrix_power multi_dot outer pinv tensordot tensorinv tensorsolve trace vecdot"
+for _name in _GROWING.split():
     implements(f"linalg.{_name}", is_hosted=False)(rebound(getattr(np.linalg, _name)))
 # that of these is not. Norms that are singular values ask `svd` for them.
-for _name in ("matrix_norm", "norm", "vector_norm"):
+for _name in ("matrix_norm", "matrix_rank", "norm", "vector_norm"):
     implements(f"linalg.{_name}")(rebound(getattr(np.linalg, _name)))
 # Views.
 for _name in ("diagonal", "matrix_transpose"):
@@ -68,3 +70,75 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     (a,) = _checked(a)
     result = factorise.qr(a, mode)
     return result if mode in ("r", "raw") else numpys.QRResult(*result)
+
+
+def _is_upper(uplo: str) -> bool:
+    """Whether upper triangles are read, as `UPLO` says."""
+    if uplo.upper() not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return uplo.upper() == "U"
+
+
+@implements("linalg.eigh")
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """See `numpy.linalg.eigh`. Signs of vectors are those of the rotations; the same input gives the same ones."""
+    is_upper = _is_upper(UPLO)
+    return numpys.EighResult(*spectral.eigh(*_checked(a), is_upper=is_upper))
+
+
+@implements("linalg.eigvalsh")
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """See `numpy.linalg.eigvalsh`."""
+    is_upper = _is_upper(UPLO)
+    return spectral.eigh(*_checked(a), is_upper=is_upper, has_vectors=False)[0]
+
+
+@implements("linalg.svd")
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """See `numpy.linalg.svd`. Signs of vectors are those of the rotations; the same input gives the same ones."""
+    (a,) = _checked(a)
+    if hermitian:
+        a = _spectral.hermitian(a)
+    if not compute_uv:
+        return _spectral.svdvals(a)
+    return numpys.SVDResult(*_spectral.svd(a, full_matrices=full_matrices))
+
+
+@implements("linalg.svdvals")
+def svdvals(x: Any, /) -> Any:
+    """See `numpy.linalg.svdvals`."""
+    return _spectral.svdvals(*_checked(x))
+
+
+@implements("linalg.lstsq")
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """See `numpy.linalg.lstsq`."""
+    a, b = _checked(a, b)
+    if a.ndim != 2 or b.ndim not in (1, 2) or len(a) != len(b) or not b.size:
+        raise Unsupported("shapes of which NumPy says what is wrong, or without elements")
+    dtype = factorise.result_dtype(a, b)
+    # As NumPy, which asks for the rank in double precision whatever the arrays' dtype.
+    wide, real = ("D" if dtype.kind == "c" else "d"), np.dtype(dtype.char.lower())
+    epsilon = np.finfo(wide).eps
+    limit = epsilon * max(a.shape) if rcond is None else epsilon if rcond < 0 else rcond
+    right = b[:, None] if b.ndim == 1 else b
+    x, residuals, rank, s = _spectral.lstsq(a.astype(wide), right.astype(wide), limit)
+    x, s = x.astype(dtype, copy=False), s.astype(real, copy=False)
+    residuals = as_ours(np.zeros(0, real)) if residuals is None else residuals.astype(real, copy=False)
+    return x[:, 0] if b.ndim == 1 else x, residuals, np.int32(rank), s
+
+
+_spectral_cond = rebound(np.linalg.cond)
+
+
+@implements("linalg.cond")
+def cond(x: Any, p: Any = None) -> Any:
+    """See `numpy.linalg.cond`."""
+    (x,) = _checked(x)
+    if p is None or p in {2, -2} or not x.size or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        return _spectral_cond(x, p)
+    try:
+        inverse = factorise.inv(x)
+    except np.linalg.LinAlgError:
+        raise Unsupported("a matrix without an inverse, of a stack perhaps") from None
+    return np.linalg.norm(x, p, axis=(-2, -1)) * np.linalg.norm(inverse, p, axis=(-2, -1))

@@ -9,98 +9,68 @@ from __future__ import annotations
 
 import inspect
 import math
-import operator
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
-from oxinp._core.ops import draws
+from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
-from oxinp._core.ufunc.object import OBJECTS
+from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp._runtime.forking import free_in_children
 from oxinp.random import philox
+from oxinp.random.choosing import choose
+from oxinp.random.methods import methods, settle, shape_of
 from oxinp.random.philox import Philox4x32
+from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation, broadcast
 
-# What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
-_MUTATES: dict[str, tuple[Mutated, ...]] = {
-    "Generator.permuted": (3, *OUT),
-    "Generator.random": (3, *OUT),
-    "Generator.shuffle": (1, "x"),
-    "Generator.standard_exponential": (4, *OUT),
-    "Generator.standard_gamma": (4, *OUT),
-    "Generator.standard_normal": (3, *OUT),
-    "RandomState.shuffle": (1, "x"),
-}
-# What gives no arrays.
-STATE = {"bit_generator", "spawn", "seed", "get_state", "set_state", "bytes"}
-
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOAT32 = np.dtype(np.float32)
 _KINDS = {FLOAT32: "f32", FLOAT64: "f64"}
 
 
-def _method(kind: type, name: str) -> Callable[..., Any]:
-    numpys = getattr(kind, name)
-    qualified = f"{kind.__name__}.{name}"
-    mutates = _MUTATES.get(qualified, OUT)
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        settle(self)
-        return call(numpys, (self, *args), kwargs, name=f"random.{qualified}", mutates=mutates)
-
-    method.__name__ = name
-    method.__qualname__ = qualified
-    method.__doc__ = numpys.__doc__
-    return method
-
-
-def settle(generator: Any) -> None:
-    """Bring the bit generator of one of our generators to where the last draw on the device ended."""
-    if generator._ending is not None:
-        generator._settle()
-
-
-def _methods(kind: type) -> dict[str, Any]:
-    names = [name for name in dir(kind) if not name.startswith("_") and name not in STATE]
-    return {name: _method(kind, name) for name in names} | {"_ending": None}  # where a draw ends, see `settle`
-
-
-_GeneratorMethods: Any = type("_GeneratorMethods", (np.random.Generator,), _methods(np.random.Generator))
-_RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), _methods(np.random.RandomState))
+_GeneratorMethods: Any = type("_GeneratorMethods", (np.random.Generator,), methods(np.random.Generator))
 _NUMPYS: Any = np.random.Generator
 # Where a state is, by the bit generator; those of variates that take as many words as they need.
-_POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | None]] = {
+_POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | Twist | None]] = {
     np.random.PCG64: Position.of,
     np.random.PCG64DXSM: Position.of,
     np.random.Philox: Counter.of,
     Philox4x32: philox.position,
+    np.random.MT19937: Twist.of,
 }
-_REJECTING = {np.random.PCG64, np.random.PCG64DXSM}
+_LEMIRE = {"lemire_u32", "lemire_u32_as_u64"}
+_OF_TABLES = {f"{name}_{kind}" for name in ("normal", "exponential") for kind in _KINDS.values()}
+_OF_LCGS = _OF_TABLES | _LEMIRE | {"lemire_u8", "lemire_u16", "lemire_u64"}
+_REJECTING = {np.random.PCG64: _OF_LCGS, np.random.PCG64DXSM: _OF_LCGS, np.random.MT19937: _LEMIRE}
+# How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
+_TIMES = {np.random.MT19937: 8}
 
 
-def _shape_of(size: Any) -> tuple[int, ...] | None:
-    """The shape that a size says; None for one element, and for what NumPy has to judge."""
-    if size is None:
-        return None
-    try:
-        shape = tuple([operator.index(n) for n in size]) if isinstance(size, tuple | list) else (operator.index(size),)
-    except TypeError:
-        return None
-    return shape if all(n >= 0 for n in shape) else None
+def fill(at: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Draw what takes a fixed number of words; see `draws.fill`."""
+    return twister.draw(at, name, dtype, shape) if isinstance(at, Twist) else draws.fill(at, name, dtype, shape)
+
+
+def variates(
+    at: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], parameters: Any = (), expected: float = 0
+) -> tuple[Any, Any]:
+    """Draw what takes as many words as it needs; see `draws.variates`."""
+    if isinstance(at, Twist):
+        return twister.draw(at, name, dtype, shape, parameters, 1 / expected)
+    return draws.variates(at, name, dtype, shape, parameters, expected)
 
 
 class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
     """See `numpy.random.Generator`."""
 
     _is_own = False  # nobody else has the bit generator
-    _ending: Ending | None
+    _ending: Ending | TwistEnding | None
 
     def __init__(self, bit_generator: Any) -> None:
         super().__init__(bit_generator)
@@ -120,7 +90,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 self._ending = None
 
     def _draw(
-        self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any]], *, rejects: bool
+        self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any]], variate: str = ""
     ) -> Any:
         """Draw on the device where that is the place to; None where it is not.
 
@@ -131,13 +101,13 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             Of an element.
         ask : callable
             ``ask(position)`` -> the numbers, and the `Position` or the `Ending` after them.
-        rejects : bool
-            It takes as many words as it needs.
+        variate : str
+            What it draws, if that takes as many words as it needs.
         """
         bit_generator = _NUMPYS.bit_generator.__get__(self)
         kind = type(bit_generator)
-        has_kernels = kind in (_REJECTING if rejects else _POSITIONS)
-        if not has_kernels or not starts_on_device(math.prod(shape) * nbytes):
+        has_kernels = variate in _REJECTING.get(kind, ()) if variate else kind in _POSITIONS
+        if not has_kernels or 0 in shape or not starts_on_device(math.prod(shape) * nbytes // _TIMES.get(kind, 1)):
             return None
         with self._mutex:
             settle(self)
@@ -146,7 +116,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 if position is None:
                     return None
                 array, after = ask(position)
-                if isinstance(after, Ending):
+                if isinstance(after, Ending | TwistEnding):
                     if self._is_own:
                         self._ending = after
                         return array
@@ -156,7 +126,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 
     def _standard(self, name: str, size: Any, dtype: Any, out: Any = None) -> Any:
         """Standard numbers from the device; None where NumPy is to draw them, or to say what is wrong."""
-        shape = _shape_of(size)
+        shape = shape_of(size)
         if out is not None:
             if type(out) is not ndarray or (shape is not None and shape != out.shape):
                 return None
@@ -167,11 +137,9 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         wanted = np.dtype(dtype)
         if out is not None and (out.dtype != wanted or not out._layout.is_contiguous or not out.flags.writeable):
             return None
-        rejects = name != "uniform"
-        make: Any = draws.variates if rejects else draws.fill
-        array = self._draw(
-            shape, wanted.itemsize, lambda at: make(at, f"{name}_{kind}", wanted, shape), rejects=rejects
-        )
+        named = f"{name}_{kind}"
+        make, variate = (fill, "") if name == "uniform" else (variates, named)
+        array = self._draw(shape, wanted.itemsize, lambda at: make(at, named, wanted, shape), variate)
         if array is None or out is None:
             return array
         check_writeable(out)
@@ -199,14 +167,14 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
         """See `numpy.random.Generator.integers`."""
-        drawn = self._integers(low, high, _shape_of(size), dtype, endpoint)
+        drawn = self._integers(low, high, shape_of(size), dtype, endpoint)
         return self._on_host("integers", (low, high, size, dtype, endpoint)) if drawn is None else drawn
 
     def _integers(self, low: Any, high: Any, shape: tuple[int, ...] | None, dtype: Any, endpoint: bool) -> Any:
         """Integers from the device; None where NumPy is to draw them, or to say what is wrong."""
         if high is None:
             low, high = 0, low
-        if shape is None or type(low) not in _INTEGERS or type(high) not in _INTEGERS:
+        if shape is None or type(low) not in INTEGERS or type(high) not in INTEGERS:
             return None
         try:
             wanted = np.dtype(dtype)
@@ -218,8 +186,52 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         if not bounds.min <= low < high <= bounds.max:
             return None
         bits, largest = wanted.itemsize * 8, high - low
-        rejects, ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
-        return self._draw(shape, wanted.itemsize, ask, rejects=rejects)
+        variate, ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
+        return self._draw(shape, wanted.itemsize, ask, variate)
+
+    def _transformed(self, name: str, row: Transformation, values: list[Any], size: Any) -> Any:
+        """Numbers of a distribution from the device; None where NumPy is to draw them, or to say what is wrong."""
+        shape = shape_of(size)
+        numpys = getattr(_NUMPYS, name)
+        if all(type(value) in SCALARS for value in values):
+            if shape is None:
+                return None
+            numpys(self, *values, size=0)  # raises where the parameters are wrong
+            ready, least = [float(value) for value in values], values[0]
+        else:
+            found = broadcast(values, size, shape)
+            if found is None:
+                return None
+            ready, shape = found
+            if not starts_on_device(math.prod(shape) * FLOAT64.itemsize):
+                return None
+            extremes = [tuple(map(float, numbers)) for numbers in row.extremes(*ready)]
+            if any(math.isnan(number) for numbers in extremes for number in numbers):
+                return None
+            for numbers in extremes:
+                numpys(self, *numbers, size=0)
+            least = extremes[0][0]
+        if name == "weibull" and least <= 0:
+            return None
+        numbers = self._standard(row.standard, shape, FLOAT64)
+        return None if numbers is None else row.function(numbers, *ready)
+
+    def choice(
+        self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+    ) -> Any:
+        """See `numpy.random.Generator.choice`."""
+        drawn = None
+        if replace is True:
+            drawn = choose(
+                a,
+                size,
+                p,
+                axis,
+                places=lambda extent, shape: self._integers(0, extent, shape, np.int64, endpoint=False),
+                uniforms=lambda shape: self._standard("uniform", shape, FLOAT64),
+                judge=lambda extent, p: _NUMPYS.choice(self, extent, 0, p=p),
+            )
+        return _GeneratorMethods.choice(self, a, size, replace, p, axis, shuffle) if drawn is None else drawn
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""
@@ -242,94 +254,37 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         return Generator, (self.bit_generator,)
 
 
-_INTEGERS = {int, *(np.dtype(code).type for code in "bBhHiIlLqQ")}
-
-
-def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[bool, Any]:
-    """Whether numbers are rejected, and what `Generator._draw` asks for.
+def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[str, Any]:
+    """The variate, if numbers are rejected, and what `Generator._draw` asks for.
 
     That is integers of `bits` bits from `low` to ``low + largest``, as NumPy draws them.
     """
     words = 32 if bits == 64 and largest < 1 << 32 else bits
     if words >= 32 and largest == (1 << words) - 1:
-        return False, _whole_range(bits, words, low, dtype, shape)
+        return "", _whole_range(bits, words, low, dtype, shape)
     count = largest + 1
     threshold = (1 << words) % count
     expected = 1 / (1 - threshold / (1 << words))
     name = f"lemire_u{words}" if words == bits else f"lemire_u{words}_as_u{bits}"
-    return True, lambda at: draws.variates(at, name, dtype, shape, (count, threshold, low), expected)
+    return name, lambda at: variates(at, name, dtype, shape, (count, threshold, low), expected)
 
 
 def _whole_range(bits: int, words: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     """The same where every word is a number."""
     unsigned = np.dtype(f"u{words // 8}")
 
-    def ask(at: Position | Counter) -> tuple[Any, Position | Counter]:
-        drawn, after = draws.fill(at, "words" if words == 64 else "halves", unsigned, shape)
+    def ask(at: Any) -> tuple[Any, Any]:
+        drawn, after = fill(at, "words" if words == 64 else "halves", unsigned, shape)
         wide = drawn if words == bits else drawn.astype(f"u{bits // 8}")
         return (wide + np.dtype(f"u{bits // 8}").type(low) if low else wide).view(dtype), after
 
     return ask
 
 
-class _Derived(NamedTuple):
-    """A distribution that is a function of a standard one's numbers, as NumPy computes it.
-
-    Attributes
-    ----------
-    standard : str
-        ``"uniform"``, ``"normal"`` or ``"exponential"``.
-    parameters : dict
-        Names and defaults; `inspect.Parameter.empty` where there is none.
-    function : callable
-        ``function(numbers, *parameters)``, the latter as floats.
-    """
-
-    standard: str
-    parameters: dict[str, Any]
-    function: Callable[..., Any]
+_PLAIN = {type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *SCALARS}
 
 
-def _logistic(u: Any, loc: float, scale: float) -> Any:
-    return OBJECTS["log"](u / (1.0 - u)) * scale + loc
-
-
-def _laplace(u: Any, loc: float, scale: float) -> Any:
-    log = OBJECTS["log"]
-    return np.where(u >= 0.5, loc - log(2.0 - u - u) * scale, log(u + u) * scale + loc)
-
-
-def _triangular(u: Any, left: float, mode: float, right: float) -> Any:
-    base, left_base, sqrt = right - left, mode - left, OBJECTS["sqrt"]
-    is_left = u <= left_base / base
-    return np.where(is_left, sqrt(u * (left_base * base)) + left, right - sqrt((1.0 - u) * ((right - mode) * base)))
-
-
-_NONE = inspect.Parameter.empty
-_LOCATED = {"loc": 0.0, "scale": 1.0}
-_DERIVED = {
-    "uniform": _Derived("uniform", {"low": 0.0, "high": 1.0}, lambda u, low, high: u * (high - low) + low),
-    "normal": _Derived("normal", _LOCATED, lambda x, loc, scale: x * scale + loc),
-    "lognormal": _Derived(
-        "normal", {"mean": 0.0, "sigma": 1.0}, lambda x, mean, sigma: OBJECTS["exp"](x * sigma + mean)
-    ),
-    "exponential": _Derived("exponential", {"scale": 1.0}, lambda x, scale: x * scale),
-    "rayleigh": _Derived("exponential", {"scale": 1.0}, lambda x, scale: OBJECTS["sqrt"](x * 2.0) * scale),
-    "pareto": _Derived("exponential", {"a": _NONE}, lambda x, a: OBJECTS["expm1"](x / a)),
-    "weibull": _Derived("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](x, 1.0 / a)),
-    "power": _Derived("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](-OBJECTS["expm1"](-x), 1.0 / a)),
-    "logistic": _Derived("uniform", _LOCATED, _logistic),
-    "laplace": _Derived("uniform", _LOCATED, _laplace),
-    "gumbel": _Derived(
-        "uniform", _LOCATED, lambda u, loc, scale: loc - OBJECTS["log"](-OBJECTS["log"](1.0 - u)) * scale
-    ),
-    "triangular": _Derived("uniform", dict.fromkeys(("left", "mode", "right"), _NONE), _triangular),
-}
-_SCALARS = {float, np.float64, np.float32, *_INTEGERS}
-_PLAIN = {type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *_SCALARS}
-
-
-def _derived(name: str, row: _Derived) -> Callable[..., Any]:
+def _derived(name: str, row: Transformation) -> Callable[..., Any]:
     """The method of a distribution."""
     numpys = getattr(_NUMPYS, name)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -343,14 +298,8 @@ def _derived(name: str, row: _Derived) -> Callable[..., Any]:
             return numpys(self, *args, **kwargs)  # which raises as well
         bound.apply_defaults()
         *values, size = bound.args
-        shape = _shape_of(size)
-        if shape is not None and all(type(value) in _SCALARS for value in values):
-            numpys(self, *values, size=0)  # raises where the parameters are wrong
-            if name != "weibull" or values[0] > 0:
-                numbers = self._standard(row.standard, shape, FLOAT64)
-                if numbers is not None:
-                    return row.function(numbers, *map(float, values))
-        return self._on_host(name, tuple(bound.args))
+        drawn = self._transformed(name, row, values, size)
+        return self._on_host(name, tuple(bound.args)) if drawn is None else drawn
 
     method.__name__ = name
     method.__qualname__ = f"Generator.{name}"
@@ -359,15 +308,8 @@ def _derived(name: str, row: _Derived) -> Callable[..., Any]:
     return method
 
 
-for _name, _row in _DERIVED.items():
+for _name, _row in TRANSFORMATIONS.items():
     setattr(Generator, _name, _derived(_name, _row))
-
-
-class RandomState(_RandomStateMethods):  # type: ignore[misc]
-    """See `numpy.random.RandomState`."""
-
-    def __reduce__(self) -> Any:
-        return RandomState, (), self.get_state(legacy=False)
 
 
 def default_rng(seed: Any = None) -> Any:
@@ -379,6 +321,5 @@ def default_rng(seed: Any = None) -> Any:
     return generator
 
 
-for _theirs, _ours in ((np.random.Generator, Generator), (np.random.RandomState, RandomState)):
-    dispatch.register(_theirs, _ours)
+dispatch.register(np.random.Generator, Generator)
 dispatch.register(np.random.default_rng, describe(default_rng, np.random.default_rng, "random.default_rng"))

@@ -1,5 +1,6 @@
-"""Sparse arrays, as `scipy.sparse`: its classes, which take our arrays, and its functions on the host."""
+"""Sparse arrays, as `scipy.sparse`: its classes over our arrays; what `_api` has not, SciPy computes on the host."""
 
 from oxinp._api.modules import adopt as _adopt
+from oxinp.sparse import _api  # noqa: F401 - for what it registers
 
 _adopt(__name__)

@@ -22,16 +22,14 @@ CALLS = """
 cluster.hierarchy.linkage(a)
 cluster.vq.whiten(a)
 constants.convert_temperature(v, "C", "K")
-fft.rfft(v)
-fft.dct(v, norm="ortho")
 fftpack.fft(v)
 integrate.cumulative_trapezoid(v)
 integrate.simpson(v, dx=0.5)
 interpolate.pchip_interpolate(x, v, x[1:3])
-linalg.lu(a)
+linalg.hessenberg(a)
 linalg.solve(a, v[:5])
-linalg.cho_factor(s)
-linalg.expm(a)
+linalg.ldl(s)
+linalg.cosm(a)
 linalg.blas.dgemm(1.0, a, a)
 linalg.lapack.dgetrf(a)
 ndimage.gaussian_filter(a, 1.0)
@@ -55,8 +53,6 @@ optimize.minimize(lambda t: ((t - 1) ** 2).sum(), v[:2])
 optimize.linear_sum_assignment(a)
 sparse.csgraph.floyd_warshall(abs(a))
 sparse.linalg.spsolve(sparse.csr_array(a), v[:5])
-sparse.linalg.cg(s, v[:5])
-sparse.find(sparse.coo_array(a))
 """.strip().splitlines()
 
 
@@ -113,12 +109,11 @@ def test_what_is_written_is_seen():
 
 OVERWRITING = """
 linalg.solve(a, b, overwrite_a=True, overwrite_b=True)
-linalg.lu_factor(a, overwrite_a=True)
+linalg.hessenberg(a, overwrite_a=True)
 linalg.qz(a, a.copy(), overwrite_a=True)
 linalg.blas.dscal(3.0, b)
-linalg.qr_insert(*linalg.qr(a), b, 1, overwrite_qru=True)
+linalg.qr_insert(a, a.copy(), b, 1, overwrite_qru=True)
 signal.detrend(b, overwrite_data=True)
-fft.fft(b, overwrite_x=True)
 fftpack.fft(b, overwrite_x=True)
 """.strip().splitlines()
 
@@ -176,13 +171,13 @@ def test_classes_take_our_arrays():
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (oxinp.linalg.svd, "numpy.linalg.svd"),
-        (oxinp.scipy.fft.dct, "scipy.fft.dct"),
+        (oxinp.linalg.eig, "numpy.linalg.eig"),
+        (oxinp.scipy.fftpack.dct, "scipy.fftpack.dct"),
         (oxinp.random.permutation, "numpy.random.permutation"),
-        (oxinp.scipy.linalg.lu, "scipy.linalg.lu"),
+        (oxinp.scipy.linalg.hessenberg, "scipy.linalg.hessenberg"),
         (oxinp.scipy.special.erf, "scipy.special.erf"),
         (scipy.special.erf, "scipy.special.erf"),
-        (lambda x: oxinp.sparse.block_array([[x]]), "scipy.sparse.block_array"),
+        (lambda x: oxinp.sparse.linalg.spsolve(x, x[0]), "scipy.sparse.linalg.spsolve"),
     ],
 )
 def test_error_names_the_function(call, name, config):
@@ -227,7 +222,7 @@ class Tagged(oxinp.ndarray):
 
 def test_users_classes_are_counted_and_named_alike(stats):
     tagged = oxinp.array(MATRIX).view(Tagged)
-    _, _, upper = oxinp.scipy.linalg.lu(tagged)
-    oxinp.scipy.linalg.lu_factor(tagged)
-    assert stats().fallbacks == {"scipy.linalg.lu": 1, "scipy.linalg.lu_factor": 1}
-    assert_same(upper, scipy.linalg.lu(MATRIX)[2])
+    reduced = oxinp.scipy.linalg.hessenberg(tagged)
+    oxinp.scipy.linalg.ldl(tagged)
+    assert stats().fallbacks == {"scipy.linalg.hessenberg": 1, "scipy.linalg.ldl": 1}
+    assert_same(reduced, scipy.linalg.hessenberg(MATRIX))

@@ -109,3 +109,63 @@ def test_batches_have_the_same_bits():
     alone = numpy.asarray(np.fft.fft(np.asarray(x)))
     rows = numpy.asarray(np.fft.fft(np.asarray(numpy.tile(x, (5, 1)))))
     assert (rows == alone).all()
+
+
+# An expression of arrays, and how many launches it takes for lengths of one pass and of two.
+FUSED = {
+    "filter": ("np.fft.ifft(np.fft.fft(x) * h)", 2, 4),
+    "power": ("abs(np.fft.fft(x)) ** 2", 1, 2),
+    "window": ("np.fft.rfft(r * h.real) * 2.5", 1, 2),
+    "real power": ("abs(np.fft.rfft(r - 1.5)) ** 2", 1, 2),
+    "real result": ("np.fft.irfft(x * h, 60) + 1", 1, 2),
+    "cast": ("np.fft.fft((r * 9).astype('i4'))", 1, 2),
+    "along axis 0": ("abs(np.fft.fft((x * h).T, axis=0))", 1, 2),
+    "padded": ("np.fft.fft((x * h)[:, ::-1], n=2 * x.shape[1]) * 3j", 1, 2),
+    "convolved": ("np.fft.fft((x * h)[:, :37]) * h[:37]", 1, 1),
+    "two axes": ("np.fft.ifft2(np.fft.fft2(x) * h)", 4, 6),
+    "real axes": ("abs(np.fft.rfft2(r * 0.5)) - 1", 2, 3),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("n", [60, 16384])
+def test_chains_add_no_pass(name, n, stats):
+    code, *counts = FUSED[name]
+    is_long = n > 10000
+    if is_long and name in ("convolved", "real result"):
+        return  # there are other ways of these
+    x, h, r = values("D", (2, n)), values("D", (n,)), values("d", (2, n))
+    given = [np.asarray(a) for a in (x, h, r)]
+    np.evaluate(given[1].real)
+    np.cuda.reset_stats()
+    ours = eval(code, dict(zip(("np", "x", "h", "r"), (np, *given), strict=True)))  # noqa: S307 - our own code
+    np.evaluate(ours)
+    assert stats().launches <= counts[is_long]
+    theirs = eval(code, {"np": numpy, "x": x, "h": h, "r": r})  # noqa: S307
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
+
+
+def test_long_chains_and_indices_run_before(stats):
+    x = values("D", (3, 60))
+    a = [np.asarray(x + i) for i in range(4)]
+    np.cuda.reset_stats()
+    ours = np.fft.fft(a[0] * a[1] + a[2] * a[3])
+    np.evaluate(ours)
+    assert stats().launches == 2
+    exact = numpy.fft.fft(x * (x + 1) + (x + 2) * (x + 3))
+    assert abs(numpy.asarray(ours) - exact).max() <= 1e-14 * abs(exact).max()
+    ours = np.fft.fft(np.arange(4096) * 0.5)
+    assert abs(numpy.asarray(ours) - numpy.fft.fft(numpy.arange(4096) * 0.5)).max() <= 1e-9
+
+
+def test_results_that_are_held_are_not_computed_again(stats):
+    x = values("D", (3, 60))
+    a = np.asarray(x)
+    np.cuda.reset_stats()
+    f = np.fft.fft(a)
+    power = abs(f) ** 2
+    np.evaluate(power, f)
+    assert stats().launches == 2
+    assert abs(numpy.asarray(f) - numpy.fft.fft(x)).max() < 1e-12
+    assert abs(numpy.asarray(power) - abs(numpy.fft.fft(x)) ** 2).max() < 1e-9

@@ -31,9 +31,8 @@ def library(monkeypatch, config, one_stream):  # noqa: ARG001
 def flushes(monkeypatch):
     """Count how often pending work is launched, and say on which stream."""
     streams = []
-    monkeypatch.setattr(
-        hooks, "before_synchronize", [lambda: streams.append(getattr(_runtime.current(), "stream", None))]
-    )
+    for name in ("before_synchronize", "before_leaving_stream"):
+        monkeypatch.setattr(hooks, name, [lambda: streams.append(getattr(_runtime.current(), "stream", None))])
     return streams
 
 
@@ -191,14 +190,14 @@ def test_a_failed_flush_leaves_the_stream_as_it_was(monkeypatch):
         raise MemoryError("no room")
 
     with stream:
-        monkeypatch.setattr(hooks, "before_synchronize", [fail])
+        monkeypatch.setattr(hooks, "before_leaving_stream", [fail])
         with pytest.raises(MemoryError), Stream():
             pytest.fail("the stream cannot be entered")
         assert backend.stream == stream.handle
-        monkeypatch.setattr(hooks, "before_synchronize", [])
+        monkeypatch.setattr(hooks, "before_leaving_stream", [])
     assert backend.stream == 0
     with pytest.raises(MemoryError), stream:
-        monkeypatch.setattr(hooks, "before_synchronize", [fail])
+        monkeypatch.setattr(hooks, "before_leaving_stream", [fail])
     assert backend.stream == 0
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
-from oxinp._runtime import timeline
 from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated
 
@@ -171,7 +170,7 @@ def test_no_lock_is_asked_for_by_a_finaliser(adopt, inside):
 
     def check():
         thread = threading.Thread(target=let_go, daemon=True)
-        with timeline.TURN:  # as a thread has that is about to queue something
+        with _runtime.current().turn:  # as a thread has that is about to queue something
             thread.start()
             thread.join(TIMEOUT_SECONDS / 6)
             assert not thread.is_alive()

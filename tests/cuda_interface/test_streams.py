@@ -8,8 +8,8 @@ import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
-from oxinp._core.lazy import schedule
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
 from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated
 from tests.patience import PATIENCE
@@ -189,8 +189,8 @@ def test_others_queue_their_work_while_a_thread_waits_for_its_own(library, confi
         """See from another thread whether the lock can be had."""
 
         def look():
-            free.append(schedule.LOCK.acquire(timeout=PATIENCE))
-            schedule.LOCK.release()
+            free.append(FIRST_LOCK.acquire(timeout=PATIENCE))
+            FIRST_LOCK.release()
 
         thread = threading.Thread(target=look)
         thread.start()

@@ -22,6 +22,7 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_write.overlap, 8),
     (rules_read.reduce, 9),
     (rules_read.reduce_otherwise, 6),
+    (rules_read.row_wise, 5),
     (rules_make.create, 7),
     (rules_write.out, 7),
     (rules_make.delete, 6),

@@ -23,6 +23,7 @@ REARRANGEMENTS = (
     "np.broadcast_arrays({a}, {a}[:1])[0] + 1", "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})",
     "np.triu(np.atleast_2d({a}))", "np.count_nonzero({a})", "np.add.reduce({a} > 1)", "np.add.accumulate({a} > 1)",
     "np.argwhere({a})", "np.add.outer({a}[..., :2], {a}[:2])", "np.logical_or.reduce({a} > 1, axis=None)",
+    "np.bitwise_xor.reduce(({a} > 1) * 5, axis=-1)", "np.logical_xor.accumulate({a} > 1)",
     "np.isin({a}, [1, 2])", "np.array([{a}, {a}])", "np.array([v for v in {a}])", "np.array([({a} > 1).max(), 1])",
     "np.array(list({a}))", "np.apply_along_axis(lambda v: v[::-1], 0, {a})", "np.maximum.reduce({a} > 1, axis=-1)",
     "np.select([{a} > 1], [{a}])", "np.pad({a}, 1)", "np.delete({a}, 0, axis=0)", "np.append({a}, {b})",

@@ -57,6 +57,7 @@ ROW_LOOPS = (
     "first, *rest = {a}\n{a}[-1] = first",
 )
 MAX_ROWS = 40
+MAX_PASSES = 3
 
 
 def reduce(scope: Scope) -> None:
@@ -140,6 +141,38 @@ def _axis(scope: Scope, ndim: int) -> int | tuple[int, ...] | None:
         return draw.integer(-ndim, ndim - 1)
     axes = draw.sample(range(ndim), draw.integer(0, ndim))
     return tuple(axis - ndim if draw.chance(20) else axis for axis in axes)
+
+
+def row_wise(scope: Scope) -> None:
+    """Bind what is made of reductions over the last axis and of the rows themselves, like a softmax; parts as well."""
+    draw = scope.draw
+    x = operands.into_ours(expressions.expression(scope, draw.choice((0, 0, 1))))
+    if x.fails or not isinstance(x.value, np.ndarray) or x.value.ndim == 0 or x.value.size == 0:
+        return
+    for _ in range(draw.integer(1, MAX_PASSES)):
+        name = draw.choice(("max", "max", "min", "sum"))
+        record = expressions.reduction(name, x, None, -1, keepdims=True)
+        if not record.is_exact(x.value):
+            break
+        forms = ("np.{name}({x}, axis=-1, keepdims=True)", "({x}).{name}(-1)[..., None]")
+        code = forms[x.value.ndim > 1 and draw.chance(50)].format(name=name, x=x.code)
+        reduced = _named(scope, operands.Operand(code, scope.evaluate(code), (*x.exact, record)))
+        row = draw.weighted(expressions.OPERATIONS, expressions.OPERATION_WEIGHTS)
+        sides = [x, reduced] if draw.chance(70) else [reduced, x]
+        x = expressions.combine(scope, row, [*sides, x][: row.arity])
+        if x.fails or not isinstance(x.value, np.ndarray):
+            return
+        x = _named(scope, x)
+    scope.emit("row_wise", f"{scope.target()} = {x.code}", x.exact)
+
+
+def _named(scope: Scope, x: operands.Operand) -> operands.Operand:
+    """Bind an operand to a name, now and then."""
+    if not scope.draw.chance(35):
+        return x
+    name = scope.fresh()
+    scope.emit("row_wise", f"{name} = {x.code}", x.exact)
+    return operands.Operand(name, scope.values[name])
 
 
 def reduce_into(scope: Scope) -> None:

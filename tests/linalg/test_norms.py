@@ -126,23 +126,6 @@ def test_views_are_views():
 
 
 @pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ("np.linalg.norm(s, 2)", "linalg.svd"),
-        ("np.linalg.norm(s, 'nuc')", "linalg.svd"),
-        ("np.linalg.matrix_norm(s, ord='nuc')", "linalg.svd"),
-    ],
-)
-@pytest.mark.usefixtures("on_device")
-def test_what_takes_a_factorisation_is_counted_as_that(code, name, stats):
-    s = numbers((4, 4), "float64") + 10 * np.eye(4)
-    given = eval(code, {"np": oxinp, "s": oxinp.array(s)})  # noqa: S307 - our own code
-    assert stats().fallbacks == {name: 1}
-    expected = eval(code, {"np": np, "s": s})  # noqa: S307
-    assert np.allclose(np.asarray(given), expected, rtol=1e-13, atol=0)
-
-
-@pytest.mark.parametrize(
     "body",
     [
         lambda xp, x: xp.linalg.norm(x, "nonsense"),

@@ -8,7 +8,7 @@ import pytest
 
 import oxinp
 from oxinp._core.host import fallback
-from oxinp.random import _api
+from oxinp.random import methods
 from tests.comparator import assert_same
 
 CALLS = (
@@ -82,7 +82,7 @@ def test_every_out_is_written_back():
             method = getattr(kind, name)
             if name.startswith("_") or not callable(method) or "out=" not in (method.__doc__ or "").split("\n\n")[0]:
                 continue
-            entries = _api._MUTATES.get(f"{kind.__name__}.{name}")
+            entries = methods.MUTATES.get(f"{kind.__name__}.{name}")
             assert entries is not None, name
             stated = [parameter.strip() for parameter in method.__doc__.split("(", 1)[1].split(")")[0].split(",")]
             if "*" in stated:

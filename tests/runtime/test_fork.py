@@ -172,7 +172,6 @@ def test_the_parent_goes_on(device):
 
 
 LOCKS = """
-from oxinp._core.lazy import schedule
 from oxinp._runtime import forking, select
 import oxinp.cuda.profiler
 
@@ -180,7 +179,7 @@ x = np.asarray(numpy.arange(100_000.0)) * 1
 np.evaluate(x)
 profile = np.cuda.profiler.profile()
 backend = select.current()
-locks = [schedule.LOCK, select._lock, profile._lock, backend.pool._lock, *forking._locks]
+locks = [select._lock, profile._lock, backend.pool._lock, *forking._locks]
 assert len(set(map(id, locks))) == len(set(map(id, forking._locks))), "a lock that is not free in children"
 taken, over = threading.Event(), threading.Event()
 
@@ -334,5 +333,4 @@ def test_every_lock_is_free_in_children():
     lines = [line for path in (ROOT / "oxinp").rglob("*.py") for line in path.read_text("utf-8").splitlines()]
     found = [line.strip() for line in lines if made.search(line)]
     assert found
-    # The scheduler's is entered by the module above it.
-    assert [line for line in found if "free_in_children(" not in line] == ["LOCK: Any = threading.RLock()"]
+    assert [line for line in found if "free_in_children(" not in line] == []

@@ -21,6 +21,8 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import types
+from oxinp._core.lazy.views import row_view
+from oxinp._core.memory.view_functions import VIEWS
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.subclass import SUBCLASSES, call_function, compute
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
@@ -178,8 +180,13 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
     all_arguments : bool
         Whether it only looks at every positional argument, or at the first alone and reads the others.
     """
+    row = VIEWS.get(numpy_function)
 
     def looked(*args: Any, **kwargs: Any) -> Any:
+        if row is not None and args and type(args[0]) is types.ndarray:
+            made = row_view(args[0], numpy_function, row, args[1:], kwargs)
+            if made is not None:
+                return made
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
         read = [*([] if all_arguments else args[1:]), *kwargs.values()]

@@ -21,9 +21,10 @@ from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import is_pinned, is_shared, make_storage
+from oxinp._core.ops import creation
 from oxinp._core.subclass import make
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._core.ufunc.table import UFUNCS
@@ -105,7 +106,10 @@ def _imag(self: Any) -> Any:
     """Return the imaginary part; see `numpy.ndarray.imag`."""
     if self._layout.dtype.kind == "c":
         return view(self, lambda seen: seen.imag)
-    return call(np.imag, (self,), {}, name="imag")
+    layout = self._layout
+    made = creation.zeros(layout.shape, layout.dtype, "F" if layout.is_fortran and not layout.is_contiguous else "C")
+    setflags(made, write=False)
+    return made
 
 
 def _set_imag(self: Any, value: Any) -> None:
@@ -151,7 +155,7 @@ def _ctypes(self: Any) -> Any:
 
 def _diagonal(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Return a read-only view of a diagonal; see `numpy.ndarray.diagonal`."""
-    return view(self, lambda seen: seen.diagonal(offset, axis1, axis2), writeable=False)
+    return moved(self, np.diagonal, offset, axis1, axis2)
 
 
 def _getfield(self: Any, dtype: Any, offset: int = 0) -> Any:
@@ -323,7 +327,7 @@ ROWS: tuple[MethodRow, ...] = (
     MethodRow("byteswap", HOST, ((0, "inplace", True),)),
     *[MethodRow(name, FUNCTION) for name in _FUNCTIONS.split()],
     _made("clip", FUNCTION, _clip),
-    _made("imag", HOST, property(_imag, _set_imag)),
+    _made("imag", VIEW, property(_imag, _set_imag)),
     _made("flat", HOST, property(_flat, _set_flat)),
     _made("data", HOST, property(_data)),
     _made("ctypes", HOST, property(_ctypes)),

@@ -15,13 +15,12 @@ from oxinp._core.array.methods import array_methods
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import adopt_host
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.lazy.views import view, view_at
+from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import astype, axes_of, copy
-from oxinp._core.memory.storage import is_shared
+from oxinp._core.memory.storage import SIDES, is_shared
 from oxinp._core.ops import creation, index
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
@@ -184,12 +183,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def T(self) -> Any:
         """The transposed view."""
-        return view(self, np.transpose)
+        return moved(self, np.transpose)
 
     @property
     def mT(self) -> Any:
         """The view with the last two dimensions exchanged."""
-        return view(self, lambda seen: seen.mT)
+        return moved(self, np.matrix_transpose) if self._layout.ndim > 1 else view(self, lambda seen: seen.mT)
 
     @property
     def real(self) -> Any:
@@ -233,8 +232,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             if stale is None:
                 host[key] = value
                 return
-            with LOCK:
-                if storage.stale is stale and storage.host is host:
+            with SIDES:
+                if storage.stale is stale and storage.host is host and storage.value is None:
                     host[key] = value
                     low = (key if key >= 0 else key + len(host)) * host.itemsize
                     stale.low = min(stale.low, low)
@@ -355,15 +354,15 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def transpose(self, *axes: Any) -> Any:
         """Return the view with dimensions permuted; see `numpy.ndarray.transpose`."""
-        return view(self, lambda seen: seen.transpose(*axes))
+        return moved(self, np.transpose, *(axes if len(axes) <= 1 else (axes,)))
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """Return the view with two dimensions exchanged; see `numpy.ndarray.swapaxes`."""
-        return view(self, lambda seen: seen.swapaxes(axis1, axis2))
+        return moved(self, np.swapaxes, axis1, axis2)
 
     def squeeze(self, axis: Any = None) -> Any:
         """Return the view without dimensions of length 1; see `numpy.ndarray.squeeze`."""
-        return view(self, lambda seen: seen.squeeze(axis))
+        return moved(self, np.squeeze, axis)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Return a view, with another dtype if given; see `numpy.ndarray.view`."""

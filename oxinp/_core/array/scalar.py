@@ -13,22 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import types
+from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
+from oxinp._runtime import here
 
 
 def _value(scalar: Any) -> Any:
     """Return the NumPy scalar, waiting for it the first time."""
     storage = scalar._storage
     if storage.host is None:
-        with LOCK:
-            storage.host = fetch(scalar)
-            if storage.value is not None and is_waiting(storage.value):
-                storage.value = None  # an element read where it lies: there is nothing left to compute
+        attempt(_keep, storage, fetch(scalar))
     return storage.host[()]
+
+
+def _keep(storage: Storage, host: np.ndarray[Any, Any]) -> None:
+    if here.are_several:
+        claim(storage)
+    storage.host = host
+    if storage.value is not None and is_waiting(storage.value):
+        storage.value = None  # an element read where it lies: there is nothing left to compute
 
 
 def _lazy(name: str, index: int) -> Callable[..., Any]:

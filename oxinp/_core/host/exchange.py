@@ -10,7 +10,7 @@ copied.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,12 @@ def holds_arrays(value: Any) -> bool:
     return any(is_array(part) or holds_arrays(part) for part in value)
 
 
+# Classes of ours that consist of arrays -> ``make(value, give)``, the object of SciPy's that stands for one; and
+# classes of SciPy's -> ``make(value, take)``, ours for one of these. Packages above enter theirs.
+given_as: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {}
+taken_as: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {}
+
+
 class NeedsMirror(Exception):
     """A result is a view of an argument that was fetched: the call is done again on whole host sides."""
 
@@ -82,7 +88,10 @@ class Exchange:
         What the function returns keeps its arrays and writes to them later.
     """
 
-    __slots__ = ("_borrowed", "_fresh", "_given", "_handles", "_keeps", "_pinned", "_theirs", "_whole", "_written")
+    __slots__ = (
+        *("_borrowed", "_fresh", "_given", "_handles", "_keeps", "_objects", "_pinned", "_theirs", "_whole"),
+        "_written",
+    )
 
     def __init__(
         self, written: Iterable[Handle | NumpyArray] = (), *, whole: bool = False, keeps: bool = False
@@ -92,6 +101,7 @@ class Exchange:
         self._theirs: list[NumpyArray] = []  # NumPy arrays of the caller's
         self._fresh: dict[int, tuple[NumpyArray, Handle]] = {}  # by the id of the memory's owner
         self._borrowed: dict[int, tuple[Storage, NumpyArray]] = {}  # host copies of shared storages, by their id
+        self._objects: list[tuple[Any, Any]] = []  # of ours that consist of arrays, and what stands for them
         self._pinned: list[Storage] = []
         self._whole = whole
         self._keeps = keeps
@@ -114,8 +124,15 @@ class Exchange:
             return value
         if isinstance(value, Handle):
             return np.asarray(value)[()] if kind is types.scalar else self._array(value)
+        if kind in given_as:
+            return self._object(value)
         if isinstance(value, np.ndarray):
             self._theirs.append(value)
+        elif kind in taken_as:
+            for part in vars(value).values():
+                self._theirs += [
+                    each for each in (part if type(part) is tuple else (part,)) if type(each) is np.ndarray
+                ]
         elif isinstance(value, list | tuple):
             if not {type(part) for part in value} <= PLAIN:
                 given = [self.give(part) for part in value]
@@ -124,6 +141,15 @@ class Exchange:
         elif kind is dict:
             return {key: self.give(part) for key, part in value.items()}
         return value
+
+    def _object(self, value: Any) -> Any:
+        """Return what stands for an object of ours that consists of arrays."""
+        for ours, theirs in self._objects:
+            if ours is value:
+                return theirs
+        made = given_as[type(value)](value, self.give)
+        self._objects.append((value, made))
+        return made
 
     def _array(self, handle: Handle) -> NumpyArray:
         known = self._given.get(id(handle))
@@ -183,6 +209,8 @@ class Exchange:
             return self._ours(value)
         if isinstance(value, np.ndarray):
             return self._theirs_alone(value)
+        if kind in taken_as:
+            return self._taken(value)
         if isinstance(value, list | tuple):
             taken = [self.take(part) for part in value]
             result = _rebuilt(value, taken) if any(a is not b for a, b in zip(taken, value, strict=True)) else value
@@ -195,6 +223,13 @@ class Exchange:
             for key, part in value.items():
                 value[key] = self.take(part)
         return value
+
+    def _taken(self, value: Any) -> Any:
+        """Return ours for an object of SciPy's that consists of arrays: the one that it stood for, or a new one."""
+        for ours, theirs in self._objects:
+            if theirs is value:
+                return ours
+        return taken_as[type(value)](value, self.take)
 
     def _theirs_alone(self, array: NumpyArray) -> NumpyArray:
         """Return an array of a class of NumPy's that shares no memory with ours, whose changes it would not see."""

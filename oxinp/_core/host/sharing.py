@@ -5,13 +5,14 @@ The host side of a storage is lent by pinning it, its device side by marking it 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.handle import (
     Handle,
@@ -23,12 +24,13 @@ from oxinp._core.lazy.handle import (
     is_dense,
     seen_at,
 )
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.lazy.views import NumpyArray
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import (
     SHARED,
+    SIDES,
     Pin,
     Storage,
     Value,
@@ -38,7 +40,8 @@ from oxinp._core.memory.storage import (
     next_mask,
     pinned,
 )
-from oxinp._runtime import hooks
+from oxinp._runtime import here, hooks
+from oxinp._runtime.memory import Pages
 
 _new = object.__new__
 _BYTE = np.dtype("V1")
@@ -79,16 +82,22 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     forever : bool
         Others will go by the address, whatever becomes of the NumPy array.
     """
+    return attempt(_lend, handle, forever)
+
+
+def _lend(handle: Handle, forever: bool) -> NumpyArray:
     storage = handle._storage
-    with LOCK:
-        if is_shared(storage):
-            lent = host_view(handle)
-            lent.flags.writeable = False
-            return lent
-        host = fetch_storage(storage)
-        if host.dtype.hasobject:  # never anywhere else
-            lent = host_view(handle).view()
-        else:
+    if is_shared(storage):
+        lent = host_view(handle)
+        lent.flags.writeable = False
+        return lent
+    host = fetch_storage(storage)
+    if host.dtype.hasobject:  # never anywhere else
+        lent = host_view(handle).view()
+    else:
+        with SIDES:
+            if here.are_several:
+                claim(storage)
             storage.value = None
             pin = pinned(storage)
             pin.buffer = None
@@ -96,9 +105,9 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
             lent = seen_at(host_bytes(host).data, handle._layout)
             pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
             pin.is_forever |= forever
-        if handle._view is not None and not handle._view[1]:
-            lent.flags.writeable = False
-        return lent
+    if handle._view is not None and not handle._view[1]:
+        lent.flags.writeable = False
+    return lent
 
 
 def adopt_host(array: NumpyArray, base: Any = None) -> Any:
@@ -142,18 +151,25 @@ class ForeignBuffer:
         Device address, a multiple of 256, at or before the first byte.
     owner : object
         Whose end gives the memory back.
+    backend : Backend
+        Of the device.
     """
 
-    __slots__ = ("__weakref__", "_outlive", "owner", "ptr")
+    __slots__ = ("__weakref__", "backend", "owner", "ptr")
 
     def __init__(self, ptr: int, owner: Any) -> None:
         self.ptr = ptr
         self.owner = owner
-        self._outlive = device().outlive
+        self.backend = device()
 
     def __del__(self) -> None:
         # Its owner knows nothing of the work queued here that may still use it.
-        self._outlive(self.owner)
+        self.backend.outlive(self.owner)
+
+    @property
+    def pages(self) -> tuple[Pages, ...]:
+        """Where its bytes lie, as `Buffer.pages`; of memory whose end only others know, to the end."""
+        return (Pages(0, sys.maxsize - self.ptr, self.backend.memory_kind(self.ptr), self.backend),)
 
     @property
     def buffer(self) -> ForeignBuffer:
@@ -173,26 +189,32 @@ def share(handle: Handle) -> Any:
     Unsupported
         The dtype has no place on the device.
     """
+    return attempt(_share, handle)
+
+
+def _share(handle: Handle) -> Any:
     storage = handle._storage
-    with LOCK:
-        value = _on_device(storage)
-        graph, (buffer,), mask = value
-        if not mask & SHARED:
-            schedule.flush_readers(value)
-            _own_no_more(handle)
-            storage.value = (leaf(Layout.of(_BYTE, (graph.layout.nbytes,))), (buffer,), mask | SHARED)
-            storage.host = None
-            storage.stale = None
-            _shared[buffer.ptr] = storage
-        return buffer
+    value = _on_device(storage)
+    graph, (buffer,), mask = value
+    if not mask & SHARED:
+        schedule.flush_readers(value)
+        _own_no_more(handle)
+        storage.value = (leaf(Layout.of(_BYTE, (graph.layout.nbytes,))), (buffer,), mask | SHARED)
+        storage.host = None
+        storage.stale = None
+        _shared[buffer.ptr] = storage
+    return buffer
 
 
 def _on_device(storage: Storage) -> Value:
-    """Return the device side of a storage, computed or uploaded; under the scheduler's lock."""
+    """Return the device side of a storage, computed or uploaded; under its lock."""
     if not is_pinned(storage):
         device_value(storage)
         if storage.value is not None:  # else it has been pinned since
-            return schedule.materialise(storage)
+            value = schedule.materialise(storage)
+            if here.are_several:
+                claim(storage)
+            return value
     raise BufferError(
         "others hold this array's memory on the host (its ctypes, data, flat or buffer), or a call of NumPy's is "
         "writing to it: copy it"
@@ -241,13 +263,16 @@ def borrow(handle: Handle) -> Any:
 
     Everything that is pending and reads it is launched first.
     """
+    return attempt(_borrow, handle)
+
+
+def _borrow(handle: Handle) -> Any:
     storage = handle._storage
-    with LOCK:
-        value = _on_device(storage)
-        schedule.flush_readers(value)
-        storage.host = None
-        storage.stale = None
-        return value[1][0]
+    value = _on_device(storage)
+    schedule.flush_readers(value)
+    storage.host = None
+    storage.stale = None
+    return value[1][0]
 
 
 def _address(value: Any, is_kept: bool) -> hooks.DeviceAddress | None:
@@ -264,7 +289,7 @@ hooks.addresses.append(_address)
 
 def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
     """Copy bytes of a host copy of a shared storage to where others see them."""
-    with LOCK:
-        assert storage.value is not None
-        if high > low:
-            device().upload(storage.value[1][0].ptr + low, host_bytes(host)[low:high])
+    assert storage.value is not None
+    if high > low:
+        buffer = storage.value[1][0]
+        attempt(device_of(buffer).upload, buffer.ptr + low, host_bytes(host)[low:high])

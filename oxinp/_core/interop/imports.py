@@ -49,9 +49,9 @@ def _backend_of(array: Handle) -> Any:
     if here.are_several and value is not None:
         if value[0].nodes:
             return array._storage.origin.backend
-        block = getattr(value[1][0], "_block", None)
-        if block is not None and block.pool.owner is not None:
-            return block.pool.owner
+        backend = value[1][0].backend
+        if backend is not None:
+            return backend
     return _runtime.current()
 
 

@@ -1,18 +1,28 @@
-"""Building what runs, planning, tracing and compiling, outside the lock.
+"""The locks of devices, and building what runs, planning, tracing and compiling, outside of them.
 
-Where something has to be built is found out under the lock. `missing` then ends the attempt, if whoever began it is
-prepared to begin again (`attempt`): the lock is given up, what is missing is built, and the attempt is repeated. So a
-thread whose kernels exist never waits for another thread's compiler.
+Each device has a lock, held while something is computed there and while the device side of a storage changes. A storage
+is guarded by the lock of the device that it lies on, or that it will be computed on; one that is only on the host by
+`storage.SIDES`. A thread takes the lock of its own device. Where it finds that something belongs to another one
+(`claim`), the attempt ends and is repeated under the locks of all devices, which are always taken in the same order. So
+threads on two devices wait for each other only where they share arrays, and never for good.
+
+Where something has to be built is found out under a lock, too. `missing` then ends the attempt: the lock is given up,
+what is missing is built, and the attempt is repeated. So a thread whose kernels exist never waits for another thread's
+compiler.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-LOCK: Any = threading.RLock()
-"""Held while something is computed or written."""
+from oxinp._config import config
+from oxinp._runtime import here, select
+from oxinp._runtime.backend import FIRST_LOCK, LOCKS
+
+if TYPE_CHECKING:
+    from oxinp._core.memory.storage import Storage
+    from oxinp._runtime.backend import Backend
 
 Result = TypeVar("Result")
 
@@ -25,40 +35,104 @@ class Missing(Exception):
         self.build = build
 
 
-class _State:
-    """Whether the attempt that the thread with the lock makes may be repeated."""
+class Elsewhere(Exception):
+    """An attempt needs the lock of another device than its thread's."""
 
-    __slots__ = ("is_repeatable",)
+
+class _EveryLock:
+    """The locks of all devices as one."""
+
+    __slots__ = ("_taken",)
 
     def __init__(self) -> None:
-        self.is_repeatable = False
+        self._taken: list[tuple[Any, ...]] = []  # by the thread that has them
+
+    def __enter__(self) -> None:
+        locks = tuple(LOCKS)
+        for lock in locks:
+            lock.acquire()
+        self._taken.append(locks)
+
+    def __exit__(self, *exception: object) -> None:
+        for lock in reversed(self._taken.pop()):
+            lock.release()
+
+    def _is_owned(self) -> bool:
+        return all(lock._is_owned() for lock in LOCKS)
 
 
-_state = _State()
+_EVERY_LOCK = _EveryLock()
+
+
+def own_lock() -> Any:
+    """Return the lock of the device that the calling thread's work goes to."""
+    if not here.are_several:
+        return FIRST_LOCK
+    return here.thread.timeline.backend.lock if config.backend in select.ON_GPU else _EVERY_LOCK
+
+
+def is_locked() -> bool:
+    """Whether the calling thread is inside an attempt."""
+    return any(lock._is_owned() for lock in LOCKS) if here.are_several else FIRST_LOCK._is_owned()
 
 
 def missing(build: Callable[[], object]) -> None:
-    """Have something built: outside the lock if the attempt can be repeated, for which this raises, else here."""
-    if _state.is_repeatable:
-        raise Missing(build)
+    """Have something built: outside the lock if one is held, for which this raises, else here."""
+    if is_locked():
+        raise Missing(_for_this_device(build) if here.are_several else build)
     build()
 
 
-def attempt(body: Callable[..., Result], *args: Any) -> Result:
-    """Return ``body(*args)``, run under the lock, as often as it finds something missing.
+def _for_this_device(build: Callable[[], object]) -> Callable[[], None]:
+    """Return what builds for where the calling thread's work goes now, wherever that is when it is called."""
+    timeline = here.thread.timeline
 
-    What `body` does before that must do no harm when it is done again.
+    def build_there() -> None:
+        with here.on(timeline):
+            build()
+
+    return build_there
+
+
+def claim(storage: Storage) -> None:
+    """End the attempt unless the lock is held that guards a storage; where there are several devices only."""
+    value = storage.value
+    if value is None:
+        return
+    if value[0].nodes:
+        origin = getattr(storage, "origin", None)
+        lock = FIRST_LOCK if origin is None else origin.backend.lock
+    else:
+        backend = value[1][0].backend
+        lock = FIRST_LOCK if backend is None else backend.lock
+    if not lock._is_owned():
+        raise Elsewhere
+
+
+def claim_device(backend: Backend) -> None:
+    """End the attempt unless the lock of a device is held."""
+    if not backend.lock._is_owned():
+        raise Elsewhere
+
+
+def attempt(body: Callable[..., Result], *args: Any) -> Result:
+    """Return ``body(*args)``, run under the lock of the thread's device, or of all where it has to do with several.
+
+    It is run as often as it finds something missing, or somewhere else: what it does before that must do no harm when
+    it is done again.
     """
-    if LOCK._is_owned():
-        return body(*args)  # as repeatable as what has taken the lock
+    lock = own_lock() if here.are_several else FIRST_LOCK
+    if lock._is_owned():
+        return body(*args)  # a part of what has taken the lock, and is repeated with it
+    if here.are_several and is_locked():
+        raise Elsewhere
     while True:
         try:
-            with LOCK:
-                _state.is_repeatable = True
-                try:
-                    return body(*args)
-                finally:
-                    _state.is_repeatable = False
+            with lock:
+                return body(*args)
         except Missing as found:
             build = found.build
+        except Elsewhere:
+            lock = _EVERY_LOCK
+            continue
         build()

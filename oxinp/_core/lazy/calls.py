@@ -11,13 +11,15 @@ nothing else would be computed again.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
@@ -29,24 +31,23 @@ CALLS: dict[ref[Call], None] = {}
 MAX_CALLS = 64
 """Calls that wait: beyond, all are run, for they keep their operands."""
 
-_OF_BUFFERS = frozenset({"nbytes", "_block"})
+_OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
-class AtWork:
-    """What the thread that holds the lock computes now, or writes to.
+class AtWork(threading.local):
+    """What the calling thread computes now, or writes to; kept while somebody watches (`schedule.watch`).
 
     Attributes
     ----------
     storage : Storage, Call or None
     """
 
-    __slots__ = ("storage",)
-
-    def __init__(self) -> None:
-        self.storage: Any = None
+    storage: Any = None
 
 
 at_work = AtWork()
+is_watched = False
+"""Whether somebody looks at it; `schedule.watch` sets it, once and for all."""
 
 
 class Call:
@@ -85,6 +86,9 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
+        leaves = self.leaves
+        if leaves is not None and not here.are_several and not is_locked():
+            self.bound.plan_ahead(leaves)
         attempt(self._run)
 
     def _run(self) -> None:
@@ -92,24 +96,35 @@ class Call:
         if leaves is None:
             return
         CALLS.pop(self._entry, None)
-        outer, at_work.storage = at_work.storage, self
         try:
-            buffers = self.bound.run(leaves)
+            buffers = self._watched(leaves) if is_watched else self.bound.run(leaves)
         except BaseException:
             self.wait()
             raise
-        finally:
-            at_work.storage = outer
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
+        self.finish(buffers)
+        if REPORTS:
+            nbytes = sum(layout.nbytes for layout in self.bound.layouts)
+            note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+
+    def finish(self, buffers: Sequence[Buffer]) -> None:
+        """Say where the results are, unless that has been said."""
+        if self.leaves is None:
+            return
         self.leaves = None
+        CALLS.pop(self._entry, None)
         for reference, buffer in zip(self.results, buffers, strict=True):
             result = reference()
             if result is not None:
                 result.settle(buffer)
-        if REPORTS:
-            nbytes = sum(layout.nbytes for layout in self.bound.layouts)
-            note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+
+    def _watched(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        outer, at_work.storage = at_work.storage, self
+        try:
+            return self.bound.run(leaves)
+        finally:
+            at_work.storage = outer
 
     def reads(self, entry: Any) -> bool:
         """Whether it is applied to a leaf."""

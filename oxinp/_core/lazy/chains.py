@@ -13,9 +13,9 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
-from oxinp._core.lazy.op import kinds_of
+from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
@@ -25,6 +25,7 @@ from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
+    from oxinp._kernels.plan import Again, Plan
     from oxinp._ptx.types import Type
     from oxinp._runtime.memory import Buffer
 
@@ -51,16 +52,19 @@ def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: La
     if target is not None:
         target = target.form
     key = keyed(target or interior)
-    found: Executable | None = graph.programs.get(key)
+    found: Executable | None = None if graph.programs is None else graph.programs.get(key)
     if found is None or found.version != config.version:
         outputs = ((graph.result, graph.layout if target is None else target), *interior)
         missing(lambda: _build(graph, key, outputs))
+        assert graph.programs is not None
         found = graph.programs[key]
     return found
 
 
 def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> None:
     made = _compiled(graph, outputs)
+    if graph.programs is None:
+        graph.programs = {}
     if len(graph.programs) >= MAX_PROGRAMS:
         graph.programs.clear()
     graph.programs[key] = made
@@ -69,6 +73,14 @@ def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> N
 
 
 def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:
+    plan = _planned(graph, outputs)
+    made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
+    made.leaf = leaf(outputs[0][1])
+    load(plan)
+    return made
+
+
+def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Plan:
     structure = graph.structure
     key = tuple([(number, layout.dtype) for number, layout in outputs])
     planner = structure.plans.get(key)
@@ -80,15 +92,123 @@ def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executab
             [(number, DEVICE_TYPES[dtype]) for number, dtype in key],
         )
     layouts = [layout for _, layout in outputs]
-    layouts += [entry for entry in graph.leaves if isinstance(entry, Layout)]
-    size = graph.layout.size
-    if size and all(layout.is_contiguous and layout.is_aligned for layout in layouts):
-        plan = planner.plan_flat(size, tuple([layout.alignment for layout in layouts]), device().capability)
+    layouts += [entry for entry in graph.leaves if type(entry) is Layout]
+    line = line_of(layouts)
+    if line is not None:
+        plan: Plan = planner.plan_line(*line, device().capability)
     else:
         plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
-    made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
-    made.leaf = leaf(outputs[0][1])
-    return made
+    return plan
+
+
+ELEMENTWISE_CALL = Op(
+    "chain",
+    lambda bound, _: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
+    infer=lambda layouts, _: layouts,
+    takes_chains=True,
+    takes_views=True,
+    rows=lambda _: RowWalk(),
+)
+"""A chain as an operation that waits, where what it is an operand of has another shape, see `schedule.postpone`."""
+
+
+class _Once:
+    """What a graph has for a program when it has run once."""
+
+    version = -1
+
+
+ONCE: Any = _Once()
+
+
+def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = None, ptr: int | None = None) -> Any:
+    """Run a graph that is new, whose structure has run on operands that lie alike; None where that is not so.
+
+    Of sizes that are never met again nothing is kept: the launch that the plan would have comes of a few integers.
+    What runs a second time is planned, and has a launcher of its own.
+
+    Parameters
+    ----------
+    graph : Graph
+    leaves : tuple
+    target, ptr : Layout or None, int
+        Where the result goes, if not into a new Buffer, and its address.
+
+    Returns
+    -------
+    Buffer, bool or None
+        The new Buffer; True where there is a target.
+    """
+    layout = graph.layout if target is None else target
+    launch = _launch_of(graph, layout)
+    if launch is None:
+        return None
+    has_parts = graph.structure.has_parts
+    if target is None:
+        graph.program = ONCE
+        return run_again(launch, layout.nbytes, leaves, has_parts=has_parts)
+    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
+
+
+def _launch_of(graph: Graph, layout: Layout) -> Again | None:
+    """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
+    planner = graph.structure.plans.get(((graph.result, layout.dtype),))
+    if planner is None:
+        return None
+    line = line_of([layout, *[entry for entry in graph.leaves if type(entry) is Layout]])
+    launch: Again | None = None if line is None else planner.plan_again(*line)
+    return launch
+
+
+def prepare(graph: Graph, target: Layout) -> None:
+    """Build what is missing to run a graph into a layout."""
+    form = target.form
+    program = None if graph.programs is None else graph.programs.get(form)
+    if program is None:
+        launch = _launch_of(graph, form)
+        if launch is not None and anywhere(launch[0]) is not None:
+            return
+    if program is None or program.version != config.version:
+        find(graph, target=target)
+
+
+def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> None:
+    """Run a graph, its result going to a layout at an address."""
+    programs = graph.programs
+    if programs is None:
+        programs = graph.programs = {}
+    form = target.form
+    program = programs.get(form)
+    if program is None and run_first(graph, leaves, form, ptr):
+        if len(programs) < MAX_PROGRAMS:
+            programs[form] = ONCE
+        return
+    if program is None or program.version != config.version:
+        program = find(graph, target=target)
+    if program.arrays_only:  # `program.run_into`, spelled out
+        program.launch(ptr, *[entry.ptr for entry in leaves])
+    else:
+        program.run_into(ptr, leaves)
+
+
+def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """Size, strides and alignments of operands that are one loop over their elements; None where they are not."""
+    if not layouts:
+        return None
+    size = layouts[0].size
+    steps = []
+    for layout in layouts:
+        if layout.is_contiguous:
+            steps.append(1)
+        elif layout.ndim == 1:
+            steps.append(layout.strides[0] // layout.dtype.itemsize)
+        else:
+            return None
+        if not layout.is_aligned:
+            return None
+    if size < 2 or (len(layouts[0].shape) > 1 and steps.count(1) < len(steps)):
+        return None
+    return size, tuple(steps), tuple([layout.alignment for layout in layouts])
 
 
 def describe(graph: Graph) -> str:
@@ -141,6 +261,8 @@ def instructions(graph: Graph | Structure) -> tuple[Instr, ...]:
 def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
     """Return the graph that copies and casts what lies in `layout` to a new array; one per layout and dtype."""
     source = leaf(layout)
+    if source.programs is None:
+        source.programs = {}
     graph: Graph | None = source.programs.get(("copy", dtype))
     if graph is None:
         node = Node(cast(layout.dtype, dtype), dtype, (0,))

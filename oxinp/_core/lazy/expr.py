@@ -67,13 +67,15 @@ class Structure:
         Number of the value that is the result.
     dtype : numpy.dtype
         Of the result.
+    has_parts : bool
+        A scalar is complex, which is two parameters of a kernel.
     plans : dict
         What planners keep of it, by the use it is put to.
     interior : dict
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     """
 
-    __slots__ = ("are_arrays", "dtype", "interior", "kinds", "nodes", "plans", "result")
+    __slots__ = ("are_arrays", "dtype", "has_parts", "interior", "kinds", "nodes", "plans", "result")
 
     def __init__(
         self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
@@ -84,6 +86,9 @@ class Structure:
         self.result = result
         own = result - len(kinds)
         self.dtype = nodes[own].dtype if own >= 0 else np.dtype(kinds[result])
+        self.has_parts = any(
+            not is_array and np.dtype(kind).kind == "c" for kind, is_array in zip(kinds, are_arrays, strict=True)
+        )
         self.plans: dict[Any, Any] = {}
         self.interior: dict[Any, int | None] = {}
 
@@ -120,7 +125,7 @@ class Graph:
         The structure's.
     program : object or None
         How the scheduler runs it, with no output but the result; found at the first flush.
-    programs : dict
+    programs : dict or None
         How it runs with other outputs or into other layouts.
     views : dict or None
         What views of the result are as graphs of their own, see `fused_view`.
@@ -148,7 +153,7 @@ class Graph:
         self.result = structure.result
         self.shape = layout.shape
         self.program: Any = None
-        self.programs: dict[Any, Any] = {}
+        self.programs: dict[Any, Any] | None = None
         self.views: dict[Layout, Any] | None = None
         self.is_scalar = False
         self.is_copy = False
@@ -257,12 +262,14 @@ class Operation:
 
     Attributes
     ----------
+    checked : set
+        Structures of operands, and a dtype that NumPy lets their result be written to.
     outputs : tuple of Operation
         Itself, or of an operation of several outputs those of all: what is computed for one is computed with the
         others, in one kernel.
     """
 
-    __slots__ = ("find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
+    __slots__ = ("checked", "find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
 
     def __init__(
         self,
@@ -278,6 +285,7 @@ class Operation:
         self.weight = weight
         self.outputs: tuple[Operation, ...] = (self,)
         self.joins = new_table()  # (structures, positions, dtype that is prescribed or None) -> Join
+        self.checked: set[Any] = set()
         self.records = new_table()
         self.pairs = new_table()  # (graph, graph or scalar type) of two operands that share no leaf
 
@@ -400,6 +408,86 @@ def combine(
             leaves.append(kind)
     record = Record(Graph(structure, layout, tuple(leaves)), cost)
     record.convert, record.scalars = join.convert, join.scalars
+    return record
+
+
+def renew(
+    operation: Operation,
+    table: Recent,
+    key: Any,
+    graphs: tuple[Graph, ...],
+    place: int | None = None,
+    target: Layout | None = None,
+) -> Record | None:
+    """Find what `operation` comes to on one or two graphs that are new, whose structures it has met; enter it.
+
+    It is what `combine` finds, by arithmetic on layouts alone. None where `combine` has to decide: what has to be
+    broadcast is pending, or something is wrong.
+
+    Parameters
+    ----------
+    operation, graphs, target
+        As for `combine`.
+    table, key
+        Where the record is kept.
+    place : int, optional
+        Which leaf of the first graph is the only one of the second.
+    """
+    record: Record | None = table.recall(key) if table.old else None
+    if record is not None:
+        return record
+    first, last = graphs[0], graphs[-1]
+    positions = None
+    if place is not None:
+        if first.leaves[place] is not last.leaves[0]:
+            return None
+        positions = (tuple(range(len(first.leaves))), (place,))
+    wanted = None if target is None else target.dtype
+    structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
+    join: Join | None = operation.joins.get((structures, positions, wanted))
+    if join is None or join.structure is None or join.reason:
+        return None
+    shape = first.shape or last.shape
+    if target is not None and target.shape != shape:
+        return None
+    widest = 0
+    is_dense = True
+    leaves: tuple[Any, ...] = ()
+    for g in graphs:
+        layout = g.layout
+        if g.is_scalar:
+            leaves += (join.structure.kinds[len(leaves)],)
+            continue
+        itemsize = layout.dtype.itemsize
+        if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
+            widest = itemsize
+        if not layout.is_contiguous:
+            is_dense = False
+        if not (g.nodes or layout.is_aligned):
+            return None
+        if layout.shape == shape:
+            leaves += g.leaves
+        elif layout.shape or g.nodes:
+            return None
+        else:
+            leaves += (layout.broadcast(shape),)
+    if len(shape) > MAX_NDIM:
+        return None
+    dtype = join.loop.output  # type: ignore[union-attr] # a structure has a loop
+    if target is not None:
+        layout = target
+    elif is_dense or len(shape) < 2:
+        layout = (last if first.is_scalar else first).layout.dense
+        if layout.dtype is not dtype or layout.shape != shape:
+            layout = Layout.of(dtype, shape)
+    else:
+        layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
+    nbytes = layout.size * max(widest, layout.dtype.itemsize)
+    record = Record(Graph(join.structure, layout, leaves if place is None else first.leaves), operation.weight * nbytes)
+    record.convert, record.scalars = join.convert, join.scalars
+    record.is_checked = target is not None and (structures, wanted) in operation.checked
+    if table.has_met(key):
+        remember(table, key, record)
     return record
 
 

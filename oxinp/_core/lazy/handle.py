@@ -7,23 +7,24 @@ that is the same array. What is made on the host has no layout until somebody as
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._core.lazy import explain, schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
+from oxinp._core.lazy.eviction import storages
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import (
     SHARED,
+    SIDES,
     WRITING,
     Pin,
     Stale,
@@ -34,7 +35,6 @@ from oxinp._core.memory.storage import (
     pinned,
 )
 from oxinp._runtime import here, hooks
-from oxinp._runtime.forking import free_in_children
 
 
 class Handle:
@@ -91,34 +91,47 @@ def is_dense(array: np.ndarray[Any, Any]) -> bool:
 def device_value(storage: Storage) -> Value:
     """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
     value = storage.value
-    if value is None:
-        with LOCK:
-            value = storage.value
-            if value is None:
-                value = _upload(storage)
-    return value
+    return attempt(_upload, storage) if value is None else value
 
 
 def _upload(storage: Storage) -> Value:
-    host = storage.host
-    assert host is not None
-    if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
-        raise Unsupported(f"dtype {host.dtype} has no kernels yet")
+    """Bring a storage that is only on the host to the device, unless somebody has done so; under its lock."""
     backend = device()
+    with SIDES:
+        value = storage.value
+        if value is not None:
+            return value
+        host = storage.host
+        assert host is not None
+        if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
+            raise Unsupported(f"dtype {host.dtype} has no kernels yet")
+        drop_pin(storage)
+        stale = storage.stale
+        if stale is None:  # from here on nobody writes to the host side without noting it
+            stale = storage.stale = Stale(None, 0, host.nbytes)
+        elif stale.is_pin or stale.is_uploading:  # this copy is not kept
+            stale = Stale(None, 0, host.nbytes)
+        low, high = stale.low, stale.high
+        stale.low, stale.high, stale.is_uploading = host.nbytes, 0, True
     if explain.REPORTS:
         explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
-    drop_pin(storage)
-    stale = storage.stale
-    if stale is None or stale.is_pin:
-        stale = Stale(backend.allocate(host.nbytes), 0, host.nbytes)
-        if storage.stale is None:  # else it is pinned, perhaps only since it was asked for: this copy is not kept
-            storage.stale = stale  # from here on nobody writes to the host side without the lock
-    if stale.high > stale.low:
-        backend.upload(stale.buffer.ptr + stale.low, host_bytes(host)[stale.low : stale.high])
+    try:
+        if stale.buffer is None:
+            stale.buffer = backend.allocate(host.nbytes)
+        if high > low:
+            device_of(stale.buffer).upload(stale.buffer.ptr + low, host_bytes(host)[low:high])
+    except BaseException:
+        with SIDES:
+            stale.low, stale.high, stale.is_uploading = min(stale.low, low), max(stale.high, high), False
+            if stale.buffer is None and storage.stale is stale:
+                storage.stale = None
+        raise
     value = on_device(host_layout(host), stale.buffer)
-    if storage.stale is stale:
-        storage.value = value
-        storage.stale = None
+    with SIDES:
+        if storage.stale is stale:  # else it has been pinned since
+            if stale.high <= stale.low:  # else it has been written to since, and this copy is not kept
+                storage.value = value
+            storage.stale = None
     return value
 
 
@@ -133,17 +146,24 @@ def expression(handle: Handle) -> Value:
     if graph.layout is layout:
         return value
     if graph.nodes:
-        with LOCK:
-            value = schedule.materialise(storage) if storage.value is not None else device_value(storage)
+        value = attempt(_computed, storage)
     return read(layout, value)
+
+
+def _computed(storage: Storage) -> Value:
+    return schedule.postpone(storage) if storage.value is not None else device_value(storage)
 
 
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
-    storage = handle._storage
     layout = handle._layout
-    value = storage.value
-    if value is not None and value[0].nodes and value[0].layout is not layout:
+    value = handle._storage.value
+    if value is not None:
+        graph = value[0]
+        if graph.layout is layout:
+            return value
+        if not graph.nodes:
+            return read(layout, value)
         viewed = fused_view(value, layout)
         if viewed is not None:
             return viewed
@@ -196,13 +216,19 @@ def _references_at(host: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any
 
 def _await(storage: Storage) -> None:
     """Wait for what a storage holds before the lock is taken: other threads have streams to queue on meanwhile."""
-    with LOCK:
-        value = storage.value
-        if value is None or storage.host is not None:
-            return
-        if not (value[0].is_copy and value[0].layout.size == 1):  # which `fetch` reads where it is
-            value = schedule.materialise(storage)
-    device().wait_until_written(value[1][0].ptr)
+    value = attempt(_written, storage)
+    if value is not None:
+        device_of(value[1][0]).wait_until_written(value[1][0].ptr)
+
+
+def _written(storage: Storage) -> Value | None:
+    """Return what writes the elements of a storage that is only on the device, queued."""
+    value = storage.value
+    if value is None or storage.host is not None:
+        return None
+    if value[0].is_copy and value[0].layout.size == 1:  # which `fetch` reads where it is
+        return value
+    return schedule.materialise(storage)
 
 
 def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
@@ -212,20 +238,25 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
     """
     if here.are_several:
         _await(storage)
-    with LOCK:
-        if storage.host is None:
-            graph, leaves, mask = schedule.materialise(storage)
-            layout = graph.layout
-            host = np.empty(layout.nbytes, np.uint8)
-            if explain.REPORTS:
-                explain.note("copy", f"{layout.nbytes} B to the host", "read there")
-            if layout.nbytes:
-                device().download(host, leaves[0].ptr)
-            held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
-            if mask & SHARED:
-                return held
-            storage.host = held
-        return storage.host
+    return attempt(_fetch_storage, storage)
+
+
+def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
+    if storage.host is None:
+        graph, leaves, mask = schedule.materialise(storage)
+        if here.are_several:
+            claim(storage)
+        layout = graph.layout
+        host = np.empty(layout.nbytes, np.uint8)
+        if explain.REPORTS:
+            explain.note("copy", f"{layout.nbytes} B to the host", "read there")
+        if layout.nbytes:
+            device_of(leaves[0]).download(host, leaves[0].ptr)
+        held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
+        if mask & SHARED:
+            return held
+        storage.host = held
+    return storage.host
 
 
 def fetch(handle: Handle) -> np.ndarray[Any, Any]:
@@ -233,36 +264,39 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
     storage = handle._storage
     if here.are_several:
         _await(storage)
-    with LOCK:
-        if storage.host is not None:
+    return attempt(_fetch, handle)
+
+
+def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
+    storage = handle._storage
+    if storage.host is not None:
+        return host_view(handle).copy()
+    value = storage.value
+    assert value is not None
+    if value[0].is_copy and value[0].layout.size == 1:
+        layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
+    else:
+        schedule.materialise(storage)
+        graph, leaves, _ = expression(handle)
+        layout = graph.layout
+    entry = leaves[0]
+    if not layout.is_contiguous:
+        if not layout.is_aligned or layout.dtype not in DEVICE_TYPES:
             return host_view(handle).copy()
-        value = storage.value
-        assert value is not None
-        if value[0].is_copy and value[0].layout.size == 1:
-            layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
-        else:
-            schedule.materialise(storage)
-            graph, leaves, _ = expression(handle)
-            layout = graph.layout
-        ptr = leaves[0].ptr
-        if not layout.is_contiguous:
-            if not layout.is_aligned or layout.dtype not in DEVICE_TYPES:
-                return host_view(handle).copy()
-            _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
-            ptr = gathered.ptr
-        host = np.empty(layout.shape, layout.dtype)
-        if explain.REPORTS:
-            explain.note("copy", f"{host.nbytes} B to the host", "read there")
-        if host.nbytes:
-            device().download(host, ptr)
-        return host.reshape(handle._layout.shape)
+        _, entry = schedule.evaluate((leaf(layout), leaves, 0))
+    host = np.empty(layout.shape, layout.dtype)
+    if explain.REPORTS:
+        explain.note("copy", f"{host.nbytes} B to the host", "read there")
+    if host.nbytes:
+        device_of(entry).download(host, entry.ptr)
+    return host.reshape(handle._layout.shape)
 
 
-def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
-    """Return the host view of a handle for writing: the device side becomes stale where the view lies.
+def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
+    """Return the host view of a handle for a call that writes to it: its storage is pinned until `end_writing`.
 
-    Whoever writes does so before giving up `LOCK`, or another thread's upload may miss it, and without running
-    code of the user's, whose reads may have it uploaded in this thread: `begin_writing` is for both.
+    The call itself holds no lock: others go on meanwhile, and the user's code, if it runs some, may use arrays. The
+    device side becomes stale where the view lies.
 
     Raises
     ------
@@ -270,41 +304,38 @@ def writes_host(handle: Handle) -> np.ndarray[Any, Any]:
         Others hold the device side: `exchange` is for that.
     """
     storage = handle._storage
+    while True:
+        if storage.value is None:
+            host, view = host_and_view(handle)
+            if storage.host is host and storage.stale is None and storage.value is None:
+                storage.stale = WRITING  # no other thread has run since the last three conditions
+                return view
+            with SIDES:
+                if storage.host is host and storage.value is None:
+                    stale = storage.stale
+                    if stale is not None:
+                        low, high = handle._layout.byte_bounds
+                        stale.low, stale.high = min(stale.low, low), max(stale.high, high)
+                    pinned(storage).num_writers += 1
+                    return view
+        attempt(_leave_stale, handle)
+
+
+def _leave_stale(handle: Handle) -> None:
+    """Let the device side of a storage be stale where a view lies, and the host side be the one that counts."""
+    storage = handle._storage
     if is_shared(storage):
         raise Unsupported("memory that others hold")
-    low, high = handle._layout.byte_bounds
-    with LOCK:
-        view = host_view(handle)
-        value = storage.value
-        stale = storage.stale
-        if value is not None:
-            schedule.flush_readers(value)
-            storage.stale = Stale(value[1][0], low, high)
-            storage.value = None
-        elif stale is not None:
-            stale.low = min(stale.low, low)
-            stale.high = max(stale.high, high)
-    return view
-
-
-def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
-    """Return the host view of a handle for a call that writes to it: its storage is pinned until `end_writing`.
-
-    Raises
-    ------
-    Unsupported
-        As `writes_host`.
-    """
-    storage = handle._storage
-    if storage.host is not None and storage.value is None:
-        host, view = host_and_view(handle)
-        if storage.host is host and storage.stale is None and storage.value is None:
-            storage.stale = WRITING  # no other thread has run since the last three conditions
-            return view
-    with LOCK:
-        view = writes_host(handle)
-        pinned(storage).num_writers += 1
-    return view
+    host_view(handle)
+    value = storage.value
+    if value is None:
+        return
+    schedule.flush_readers(value)
+    if here.are_several:
+        claim(storage)
+    with SIDES:
+        storage.stale = Stale(value[1][0], *handle._layout.byte_bounds)
+        storage.value = None
 
 
 def compute_into(
@@ -329,7 +360,7 @@ def end_writing(storage: Storage) -> None:
     if storage.stale is WRITING:
         storage.stale = None
         return
-    with LOCK:
+    with SIDES:
         pin = storage.stale
         if isinstance(pin, Pin):
             pin.num_writers -= 1
@@ -341,8 +372,8 @@ def _is_elsewhere(storage: Storage) -> bool:
     value = storage.value
     if value is None or value[0].nodes:
         return False
-    block = getattr(value[1][0], "_block", None)
-    return block is not None and block.pool is not device().pool
+    backend = value[1][0].backend
+    return backend is not None and backend is not device()
 
 
 def leave_device() -> None:
@@ -352,23 +383,28 @@ def leave_device() -> None:
     reaches it as long as no other device takes the place of this one.
     """
     schedule.flush_all()
-    for storage in [found for found in gc.get_objects() if type(found) is Storage]:
+    for storage in storages():
         if is_shared(storage) or _is_elsewhere(storage):
             continue
-        if storage.value is not None:
-            fetch_storage(storage)
-        with LOCK:
-            if storage.host is not None:
-                storage.value = None
-            stale = storage.stale
-            if isinstance(stale, Pin):
-                stale.buffer = None
-            else:
-                storage.stale = None
+        attempt(_leave, storage)
+
+
+def _leave(storage: Storage) -> None:
+    if storage.value is not None:
+        fetch_storage(storage)
+    if here.are_several:
+        claim(storage)
+    with SIDES:
+        if storage.host is not None:
+            storage.value = None
+        stale = storage.stale
+        if isinstance(stale, Pin):
+            stale.buffer = None
+        elif stale is None or not stale.is_uploading:
+            storage.stale = None
 
 
 hooks.before_leaving.append(leave_device)
 
-# In a forked child nothing that is pending can be computed, and nobody holds the lock.
-free_in_children(LOCK)
+# In a forked child nothing that is pending can be computed.
 hooks.in_forked_child += [schedule.PENDING.clear, CALLS.clear]

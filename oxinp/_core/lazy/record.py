@@ -9,13 +9,26 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, combine, leaf, remember, scalar
-from oxinp._core.lazy.handle import Handle, chain, device_value, host_view, writes_host
+from oxinp._core.lazy.expr import (
+    Graph,
+    Loop,
+    Operation,
+    Record,
+    Unsupported,
+    cast,
+    combine,
+    leaf,
+    remember,
+    renew,
+    scalar,
+)
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Storage, Value, is_pinned, make_storage
+from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._runtime import here
 
 _new = object.__new__
 _NumpyArray = np.ndarray
@@ -162,11 +175,15 @@ def express(
             table, key = operation.records, (*[value[0] for value in values], positions, target)
         record = table.get(key) or table.recall(key)
         if record is None:
-            record = combine(operation, tuple([value[0] for value in values]), positions, target)
-            remember(table, key, record)
+            graphs = tuple([value[0] for value in values])
+            record = renew(operation, table, key, graphs, target=target) if positions is None else None
+            if record is None:
+                record = combine(operation, graphs, positions, target)
+                remember(table, key, record)
         if record.graph is not None:
-            if is_checked:
+            if is_checked and not record.is_checked:
                 record.is_checked = True
+                operation.checked.add((tuple([value[0].structure for value in values]), record.graph.dtype))
             if record.scalars:
                 try:
                     leaves = _converted(record, leaves)
@@ -178,28 +195,22 @@ def express(
         if not record.flush:
             raise Unsupported(record.reason)
         for i in record.flush:
-            schedule.materialise(operands[i]._storage)
+            schedule.postpone(operands[i]._storage)
 
 
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
     """Return where `operators` looks first: the graphs, and the shared leaf if there is one; None where it does not."""
     if len(values) == 1:
-        (graph, leaves, _) = values[0]
-        is_plain = not graph.is_scalar and (positions is None or positions[0] == tuple(range(len(leaves))))
-        return (graph,) if is_plain else None
+        graph = values[0][0]
+        return None if graph.is_scalar or positions is not None else (graph,)
     (left, left_leaves, _), (right, right_leaves, _) = values
     if positions is None:
         if left.is_scalar:
             return type(operands[0]), right
         return left, type(operands[1]) if right.is_scalar else right
     # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
-    if left.is_scalar:
-        return (type(operands[0]), right) if positions[1] == tuple(range(1, 1 + len(right_leaves))) else None
-    if positions[0] != tuple(range(len(left_leaves))):
-        return None
-    if max(max(places) for places in positions) + 1 == len(left_leaves) + len(right_leaves):
-        return left, type(operands[1]) if right.is_scalar else right
-    return (left, right, positions[1][0]) if len(right_leaves) == 1 else None
+    is_plain = positions[0] == tuple(range(len(left_leaves))) and len(right_leaves) == 1
+    return (left, right, positions[1][0]) if is_plain else None
 
 
 _SCALARS: dict[type, Graph] = {}  # by the type of the value
@@ -220,8 +231,11 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(converted)
 
 
-def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], int]:
-    """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf."""
+def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
+    """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf.
+
+    Where that makes no difference, there are no positions.
+    """
     joined: list[Any] = []
     layouts: list[Any] = []
     positions = []
@@ -241,7 +255,8 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...], tupl
                 layouts.append(layout)
             places.append(place)
         positions.append(tuple(places))
-    return tuple(positions), tuple(joined), joined_mask
+    are_apart = len(joined) == sum([len(leaves) for _, leaves, _ in values])
+    return None if are_apart else tuple(positions), tuple(joined), joined_mask
 
 
 def is_hosted(operands: Sequence[Any]) -> bool:
@@ -303,8 +318,7 @@ def apply_into(
     check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
-        with LOCK:
-            compute(*views, out=writes_host(out))
+        compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
     return out
@@ -335,29 +349,39 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
     source, depth
         As for `schedule.write`.
     """
-    attempt(_store, out, value, source, depth)  # under the lock nobody computes or reads the old value meanwhile
+    # Under the lock nobody computes or reads the old value meanwhile.
+    computed = attempt(_store, out, value, source, depth)
+    if computed is not None:
+        seen = begin_writing(out)
+        try:
+            seen[...] = computed
+        finally:
+            end_writing(out._storage)
 
 
-def _store(out: Any, value: Value, source: Storage | None, depth: int) -> None:
+def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
+    """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
     storage = out._storage
     if is_pinned(storage):
-        _store_on_host(out, value)
-        return
+        return _computed(out, value)
     if out._view is None:
-        storage.value = value
-        storage.host = None
-        storage.stale = None
+        with SIDES:
+            if here.are_several:
+                claim(storage)
+            storage.value = value
+            storage.host = None
+            storage.stale = None
         if value[0].nodes:
             schedule.enter(storage)
-        return
+        return None
     if storage.value is None:
         device_value(storage)
         if storage.value is None:  # it has been pinned since
-            _store_on_host(out, value)
-            return
+            return _computed(out, value)
     schedule.materialise(storage)
     if out._layout.size:
         schedule.write(storage, out._layout, value, source, depth)
+    return None
 
 
 def store_result(out: Any, value: Value) -> None:
@@ -370,14 +394,15 @@ def store_result(out: Any, value: Value) -> None:
     store(out, value)
 
 
-def _store_on_host(out: Any, value: Value) -> None:
-    """Compute an expression on the device for elements that others see, or NumPy writes, on the host."""
-    if out._layout.size:
-        graph, buffer = schedule.evaluate(value)
-        layout = graph.layout
-        computed = np.empty(layout.nbytes, np.uint8)
-        placement.device().download(computed, buffer.ptr)
-        writes_host(out)[...] = np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
+def _computed(out: Any, value: Value) -> np.ndarray[Any, Any] | None:
+    """Compute an expression on the device and return its elements, None if there are none."""
+    if not out._layout.size:
+        return None
+    graph, buffer = schedule.evaluate(value)
+    layout = graph.layout
+    computed = np.empty(layout.nbytes, np.uint8)
+    placement.device_of(buffer).download(computed, buffer.ptr)
+    return np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 
 def check_writeable(out: Any) -> None:

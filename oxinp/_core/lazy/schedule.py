@@ -7,24 +7,27 @@ Its rules are the correctness argument of lazy evaluation:
 * A flush replaces `Storage.value` only after its launch returned; one that failed stays pending and can be tried again.
 * A call that waits (see `calls`) runs before bytes change that it reads, too, and for whoever asks where a result lies.
 * An interior value that is still referenced becomes one more output of the kernel that computes it on the way.
-* One lock holds for a flush or a write; recording takes none.
+* A flush or a write is done under the lock of its device (`building`); recording takes none.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy import chains
-from oxinp._core.lazy.building import LOCK, attempt
+from oxinp._core.lazy import calls, chains, rowwise
+from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.lazy.op import bind
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
+_SHORTENING: Any = free_in_children(Lock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
@@ -58,6 +62,7 @@ def watch(record: Record) -> None:
     """Let one more of the `RECORDERS` be called, until the end of the process."""
     global room, make_room
     RECORDERS.append(record)
+    calls.is_watched = True
     room, make_room = -1, record if len(RECORDERS) == 1 else _tell_recorders
 
 
@@ -105,9 +110,13 @@ def _materialise(storage: Storage) -> Value:
     value: Any = storage.value
     if not value[0].nodes:
         return value  # type: ignore[no-any-return]
-    if here.are_several and (origin := _elsewhere(storage)) is not None:
-        with here.on(origin):
-            return _materialise(storage)
+    if here.are_several:
+        claim(storage)
+        if (origin := _elsewhere(storage)) is not None:
+            with here.on(origin):
+                return _materialise(storage)
+    if room >= 0:  # nobody watches
+        return _compute(storage, value)
     outer, at_work.storage = at_work.storage, storage
     try:
         return _compute(storage, value)
@@ -118,44 +127,58 @@ def _materialise(storage: Storage) -> Value:
 def _compute(storage: Storage, value: Value) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     graph, leaves, _ = value
-    references = PENDING[:]
-    others = [
-        other
-        for reference in references
-        if (other := reference()) is not None
-        and other is not storage
-        and (held := other.value) is not None
-        and held[0].nodes
-    ]
     wanted = None
-    # This storage goes from the list before the launch, during which it may grow or be flushed.
-    if others:
-        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
-            flush_all()
-            return storage.value or value
-        PENDING[: len(references)] = map(ref, others)
-        wanted = _wanted_interior(value, others)
+    references = PENDING[:]
+    if here.are_several:
+        others = [other for other in _pending() if other is not storage and _is_own(other)]
     else:
-        del PENDING[: len(references)]
+        others = [
+            other
+            for reference in references
+            if (other := reference()) is not None
+            and other is not storage
+            and (held := other.value) is not None
+            and held[0].nodes
+        ]
+    if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+        PENDING.append(ref(storage))  # it may have gone from the list already
+        flush_device()
+        return storage.value or value
+    # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there are
+    # several devices: whoever writes to what it reads, on another device, has to find it until the launch has returned.
+    if not here.are_several:
+        if others:
+            PENDING[: len(references)] = map(ref, others)
+        else:
+            del PENDING[: len(references)]
+    if others:
+        wanted = _wanted_interior(value, others)
     try:
-        if CALLS and not wanted and (done := _fused(storage, value, others)) is not None:
-            return done
+        if CALLS:
+            found = rowwise.compute(storage, value, wanted or {}, others)
+            if found is None and not wanted:
+                found = _fused(storage, value, others)
+            if found is not None:
+                return found
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
-        if program is None or program.version != config.version:
-            program = chains.find(graph)
+        buffer = chains.run_first(graph, leaves) if program is None else None
+        if buffer is None:
+            if program is None or program.version != config.version:
+                program = chains.find(graph)
+            if program.arrays_only:  # `Executable.run`, spelled out
+                buffer = program.allocate(program.nbytes)
+                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            else:
+                buffer = program.run(leaves)
         if REPORTS:
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-        if program.arrays_only:  # `Executable.run`, spelled out
-            buffer = program.allocate(program.nbytes)
-            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
-        else:
-            buffer = program.run(leaves)
     except BaseException:
         PENDING.append(ref(storage))
         raise
-    storage.value = done = (program.leaf, (buffer,), next_mask())
+    layout = graph.layout
+    storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 
 
@@ -191,17 +214,35 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
     return None
 
 
+def postpone(storage: Storage) -> Value:
+    """Return the value of a storage without nodes: of one that is pending the result of a call, or computed.
+
+    A call that waits is what a chain becomes that is made of a reduction that waits, and has fewer elements than that
+    reduces: it may be computed with what is made of it, see `rowwise`.
+    """
+    return attempt(_postpone, storage)
+
+
+def _postpone(storage: Storage) -> Value:
+    value = storage.value
+    if value is not None and CALLS and value[0].nodes and rowwise.is_of_fewer(value) and not value[2] & SHARED:
+        if here.are_several:
+            claim(storage)
+        graph, leaves, mask = value
+        call, (result,) = request(bind(chains.ELEMENTWISE_CALL, (graph,)), leaves, mask)
+        for name in ("lines", "offset", "origin"):  # of the line that recorded it
+            if hasattr(storage, name):
+                setattr(call, name, getattr(storage, name))
+        result.owner = ref(storage)
+        storage.value = postponed = leaf(graph.layout), (result,), next_mask()
+        return postponed
+    return materialise(storage)
+
+
 def _elsewhere(storage: Storage) -> Timeline | None:
     """Return where a pending value runs if that is not where the calling thread's work goes."""
     origin = getattr(storage, "origin", None)
     return None if origin is here.thread.timeline else origin
-
-
-def _keep_pending(alive: list[Storage], count: int) -> list[Storage]:
-    """Let the first `count` entries of PENDING be those of `alive` that are pending, each once; return them."""
-    pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
-    PENDING[:count] = [ref(other) for other in pending.values()]
-    return list(pending.values())
 
 
 def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
@@ -251,31 +292,37 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
 def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
     graph, leaves, _ = value
     key = tuple(sorted(wanted))
-    interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
+    values: list[Any] = [wanted[number].value for number in key]
+    interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
     program = chains.find(graph, interior)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
-    for number, buffer in zip(key, rest, strict=True):
+    for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
         other = wanted[number]
-        assert other.value is not None
-        other.value = on_device(other.value[0].layout, buffer)
+        if other.value is before:  # else it was computed to free memory for this, and may even have left the device
+            other.value = on_device(layout, buffer)
     return result
 
 
 def evaluate(value: Value) -> tuple[Graph, Buffer]:
     """Run an expression into a new contiguous Buffer that no storage owns; return its leaf graph and the Buffer."""
-    with LOCK:
-        graph, leaves, _ = value
-        if not graph.nodes:
-            graph = chains.copying(graph.layout, graph.dtype)
-        program = chains.find(graph)
-        return program.leaf, program.run(leaves)
+    return attempt(_evaluate, value)
+
+
+def _evaluate(value: Value) -> tuple[Graph, Buffer]:
+    graph, leaves, _ = value
+    if not graph.nodes:
+        graph = chains.copying(graph.layout, graph.dtype)
+    if graph.program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+        return leaf(graph.layout), buffer
+    program = chains.find(graph)
+    return program.leaf, program.run(leaves)
 
 
 def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
-    """Write an expression into part of a storage on the device.
+    """Write an expression into part of a storage on the device, in an attempt (see `building`).
 
     Parameters
     ----------
@@ -291,46 +338,53 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
     depth : int
         For `RECORDERS`.
     """
-    with LOCK:
-        if room < 0:
-            make_room(storage, depth)
-        outer, at_work.storage = at_work.storage, storage
-        try:
-            assert storage.value is not None
-            _, (buffer,), own_mask = storage.value
-            graph, leaves, mask = value
-            if not graph.nodes and _write_result(storage, layout, leaves[0], source):
-                return
-            reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
-            direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
-            flush_readers(storage.value, source if direct else None)
-            if not direct:
-                between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
-                chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
-                if source is not None and source is not storage:
-                    graph, leaves, _ = materialise(source)
-                else:
-                    graph, copied = evaluate(value)
-                    leaves = (copied,)
-            program = graph.programs.get(layout.form)
-            if program is None or program.version != config.version:
-                program = chains.find(graph, target=layout)
-            if REPORTS:
-                note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-            if program.arrays_only:  # `program.run_into`, spelled out
-                program.launch(buffer.ptr + layout.offset, *[entry.ptr for entry in leaves])
-            else:
-                program.run_into(buffer.ptr + layout.offset, leaves)
-            storage.host = None
-            storage.stale = None
-            if direct and reads_target and source is not None and source is not storage:
-                _read_back(source, storage, layout)
-        finally:
-            at_work.storage = outer
+    if here.are_several:
+        claim(storage)
+        if source is not None:
+            claim(source)
+    _watched(storage, depth, _write, storage, layout, value, source)
+
+
+def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
+    """Call what writes to a storage, and let those who watch know."""
+    if room >= 0:  # nobody does
+        body(*args)
+        return
+    make_room(storage, depth)
+    outer, at_work.storage = at_work.storage, storage
+    try:
+        body(*args)
+    finally:
+        at_work.storage = outer
+
+
+def _write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
+    assert storage.value is not None
+    _, (buffer,), own_mask = storage.value
+    graph, leaves, mask = value
+    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
+        return
+    reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
+    direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
+    flush_readers(storage.value, source if direct else None)
+    if not direct:
+        between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
+        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
+        if source is not None and source is not storage:
+            graph, leaves, _ = materialise(source)
+        else:
+            graph, copied = evaluate(value)
+            leaves = (copied,)
+    chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    if REPORTS:  # now, for what was missing has all of this done again
+        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
+    _note_written(storage)
+    if direct and reads_target and source is not None and source is not storage:
+        _read_back(source, storage, layout)
 
 
 def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
-    """Have an operation write into part of a storage on the device, from operands that do not lie there.
+    """Have an operation write into part of a storage on the device, in an attempt, from operands that lie elsewhere.
 
     Parameters
     ----------
@@ -343,26 +397,27 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
     depth : int
         For `RECORDERS`.
     """
-    with LOCK:
-        if room < 0:
-            make_room(storage, depth)
-        outer, at_work.storage = at_work.storage, storage
-        try:
-            assert storage.value is not None
-            (buffer,) = storage.value[1]
-            executable = bound.executable()
-            flush_readers(storage.value)
-            if REPORTS:
-                note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-            executable.run_into(buffer.ptr + layout.offset, leaves)
-            storage.host = None
-            storage.stale = None
-        finally:
-            at_work.storage = outer
+    if here.are_several:
+        claim(storage)
+    _watched(storage, depth, _write_by, storage, layout, bound, leaves)
 
 
-def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
-    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot."""
+def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
+    assert storage.value is not None
+    (buffer,) = storage.value[1]
+    executable = bound.executable()
+    flush_readers(storage.value)
+    if REPORTS:
+        note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+    executable.run_into(buffer.ptr + layout.offset, leaves)
+    _note_written(storage)
+
+
+def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
+    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
+
+    `seen` is how the result is read: as it is, or as a view of it.
+    """
     if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
         return False
     bound = call.bound
@@ -371,6 +426,7 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     if (
         not bound.op.gives_views
         or len(bound.layouts) != 1
+        or not seen.same(bound.layouts[0])
         or not layout.is_injective
         or not _is_apart(bound, call.leaves, buffer, layout)
         or (source is None and entry.is_held())
@@ -381,15 +437,24 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    executable = bound.executable(layout.form)
+    ptr = buffer.ptr + layout.offset
+    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+        bound.executable(layout.form).run_into(ptr, leaves)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
-    storage.host = None
-    storage.stale = None
+    _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
+
+
+def _note_written(storage: Storage) -> None:
+    """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
+    assert storage.value is not None
+    graph, leaves, mask = storage.value
+    storage.value = (graph, leaves, mask)
+    storage.host = None
+    storage.stale = None
 
 
 def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
@@ -442,36 +507,59 @@ def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
-    with LOCK:
-        for reference in PENDING[:]:
-            storage = reference()
-            if storage is not None and storage is not keep:
-                value = storage.value
-                if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
-                    materialise(storage)
-        if CALLS:
-            run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
+    for storage in _pending():
+        if storage is not keep:
+            value = storage.value
+            if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+                materialise(storage)
+    if CALLS:
+        run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
 def flush_all() -> None:
     """Compute everything pending, the latest first, so that what it passes on the way comes along."""
-    with LOCK:
-        pending = _pending()
-        run_calls(lambda call: _is_shared(call, pending))  # once, before those
-        if len(pending) > MAX_TOGETHER:
-            del PENDING[: len(pending)]
-        try:
-            for storage in reversed(pending):
-                if storage.value is not None:
-                    materialise(storage)
-        finally:
-            if len(pending) > MAX_TOGETHER:
-                PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
-        run_calls()
+    attempt(_flush, _pending)
+
+
+def flush_device() -> None:
+    """Compute what is pending on the device that the calling thread's work goes to, as `flush_all` does."""
+    attempt(_flush, _own_pending if here.are_several else _pending)
+
+
+def flush_large(nbytes: int) -> None:
+    """Do as `flush_device` if what is pending there keeps more than so many bytes for what it reads."""
+    buffers = {id(buffer): buffer for storage in _pending() if _is_own(storage) for buffer in _kept(storage)}
+    if sum([buffer.nbytes for buffer in buffers.values()]) > nbytes:
+        flush_device()
+
+
+def _kept(storage: Storage) -> list[Any]:
+    """Return the Buffers that a pending value reads."""
+    value = storage.value
+    found = [getattr(entry, "buffer", None) for entry in (() if value is None else value[1])]
+    return [buffer for buffer in found if not (type(buffer) is Pending and buffer.call) and hasattr(buffer, "nbytes")]
+
+
+def _flush(find: Callable[[], list[Storage]]) -> None:
+    pending = find()
+    run_calls(lambda call: _is_shared(call, pending))  # once, before those
+    are_many = len(pending) > MAX_TOGETHER and not here.are_several
+    if are_many:
+        del PENDING[: len(pending)]
+    try:
+        for storage in reversed(pending):
+            if storage.value is not None:
+                materialise(storage)
+    finally:
+        if are_many:
+            PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
+    run_calls()
 
 
 def _is_shared(call: Call, storages: list[Storage]) -> bool:
     """Whether a result of a call is an array's, or has several readers."""
+    if call.bound.op.rows is not None:  # the first reader stores the result for the others
+        return False
     results = [result for reference in call.results if (result := reference()) is not None]
     return any(result.is_held() or result.num_readers(storages) > 1 for result in results)
 
@@ -500,18 +588,43 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
 def prune(storage: Storage, depth: int) -> None:
     """Forget the storages that are gone or no longer pending; flush all if too many are left, the latest among them."""
     del storage, depth
-    with LOCK:
-        if len(_pending()) > MAX_ALIVE:
-            flush_all()
+    attempt(_prune)
+
+
+def _prune() -> None:
+    if len(_own_pending() if here.are_several else _pending()) > MAX_ALIVE:
+        flush_device()
 
 
 def _pending() -> list[Storage]:
-    count = len(PENDING)
-    return _keep_pending([other for reference in PENDING[:count] if (other := reference()) is not None], count)
+    """Return what is pending, each once, and let `PENDING` be that."""
+    if not PENDING:
+        return []
+    with _SHORTENING:
+        count = len(PENDING)
+        alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+        if not alive:
+            del PENDING[:count]
+            return alive
+        pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
+        PENDING[:count] = map(ref, pending.values())
+    return list(pending.values())
+
+
+def _own_pending() -> list[Storage]:
+    """Return what is pending on the device that the calling thread's work goes to, but for what it computes now."""
+    return [storage for storage in _pending() if _is_own(storage) and storage is not at_work.storage]
+
+
+def _is_own(storage: Storage) -> bool:
+    origin = getattr(storage, "origin", None)
+    return origin is None or origin.backend is here.thread.timeline.backend
 
 
 make_room: Record = prune  # called where `room` is exceeded
 
 hooks.when_several.append(run_calls)
 hooks.before_synchronize.append(flush_all)
-hooks.before_out_of_memory.append(flush_all)
+hooks.before_growth.append(flush_large)
+hooks.before_leaving_stream.append(flush_device)
+hooks.before_out_of_memory.append(flush_device)

@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._core.lazy.handle import Handle, host_and_view
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.view_functions import VIEWS, ViewRow, view_layout
 
 _new = object.__new__
 NumpyArray = np.ndarray[Any, Any]
@@ -20,10 +21,11 @@ def view_at(
 ) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
     seen = base._view
-    if seen is None and type(base) is types.ndarray:  # `_begin`, spelled out
-        view: Any = _new(types.ndarray)
+    kind = types.ndarray
+    if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
+        view: Any = _new(kind)
         view._storage = base._storage
-        view._view = (base, writeable)
+        view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
         view._layout = layout
         view._cache = cache
         return view
@@ -51,6 +53,35 @@ def view(base: Handle, make_view: Callable[[NumpyArray], NumpyArray], *, writeab
         host, seen = host_and_view(base)
         return host_part(base, host, make_view(seen), writeable=writeable)
     return view_at(base, base._layout.view(make_view), writeable=writeable)
+
+
+def row_view(
+    base: Handle, function: Callable[..., Any], row: ViewRow, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Return the view that a function of NumPy's in `VIEWS` makes of an array; None where NumPy is to be asked."""
+    storage = base._storage
+    if storage.host is None:
+        layout = view_layout(row, base._layout, args, kwargs)
+        return None if layout is None else view_at(base, layout, writeable=row.is_writeable)
+    if storage.value is not None:
+        return None
+    host, seen = host_and_view(base)
+    if seen.dtype.hasobject:  # whose elements may be arrays
+        return None
+    part = function(seen, *args, **kwargs)
+    if type(part) is not np.ndarray:
+        return None
+    return base if part is seen else host_part(base, host, part, writeable=row.is_writeable)
+
+
+def moved(base: Handle, function: Callable[..., Any], *args: Any) -> Any:
+    """Return the view of any array of ours that a function of NumPy's in `VIEWS` makes."""
+    row = VIEWS[function]
+    if base._storage.host is None:
+        layout = view_layout(row, base._layout, args, {})
+        if layout is not None:
+            return view_at(base, layout, writeable=row.is_writeable)
+    return view(base, lambda seen: function(seen, *args), writeable=row.is_writeable)
 
 
 def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:

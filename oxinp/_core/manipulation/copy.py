@@ -9,12 +9,11 @@ import numpy as np
 
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.layout import Layout
 
 
@@ -47,9 +46,8 @@ def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
 
 def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
     """Make an array in C order of one with its axes permuted, and permute them back."""
-    return own(
-        view(make(view(array, lambda seen: seen.transpose(axes))), lambda seen: seen.transpose(np.argsort(axes)))
-    )
+    back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return own(moved(make(moved(array, np.transpose, axes)), np.transpose, back))
 
 
 def own(made: Handle) -> Any:
@@ -113,15 +111,11 @@ def assign(target: Handle, value: Any) -> None:
             check_assignment(layout, seen)
         if explain.REPORTS:
             explain.note("host", "assignment", placement.why_host(layout.nbytes))
-        if isinstance(value, Handle) and value._layout.dtype.hasobject:  # whose conversion may run code of the user's
-            held = begin_writing(target)
-            try:
-                held[...] = seen
-            finally:
-                end_writing(target._storage)
-            return
-        with LOCK:
-            writes_host(target)[...] = seen
+        held = begin_writing(target)
+        try:
+            held[...] = seen
+        finally:
+            end_writing(target._storage)
         return
     try:
         _assign_on_device(target, value)

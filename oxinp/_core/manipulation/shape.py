@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy.handle import Handle, host_and_view
-from oxinp._core.lazy.views import NumpyArray, host_part, view
+from oxinp._core.lazy.views import NumpyArray, host_part, moved, view, view_at
 from oxinp._core.manipulation.copy import axes_of, copy
 from oxinp._core.memory.layout import result_layout
+from oxinp._core.memory.view_functions import VIEWS, view_layout
 
 
 def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
@@ -18,6 +19,10 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
         host, seen = host_and_view(array)
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.reshape(shape))
+    if array._storage.host is None and order == "C" and not copy_wanted:
+        layout = view_layout(VIEWS[np.reshape], array._layout, (shape,), {})
+        if layout is not None:
+            return view_at(array, layout)
     target = resolve_shape(array._layout.size, shape)
     if order not in ("C", "F", "A"):
         np.empty(0).reshape((0,), order=order)  # NumPy's own error
@@ -31,7 +36,7 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
         if copy_wanted is False:
             msg = "Unable to avoid creating a copy while reshaping."
             raise ValueError(msg) from None
-    array = view(copy(view(array, np.transpose)), np.transpose) if order == "F" else copy(array)
+    array = moved(copy(moved(array, np.transpose)), np.transpose) if order == "F" else copy(array)
     return view(array, lambda seen: _reshape_view(seen, target, order))
 
 
@@ -41,11 +46,11 @@ def ravel(array: Handle, order: str = "C") -> Any:
     if order == "K":  # NumPy's iterator decides, which unlike copies leaves broadcast axes where they are
         layout = result_layout(layout.dtype, layout.shape, [layout])
     axes = axes_of(layout, order)
-    turned = array if axes is None else view(array, lambda seen: seen.transpose(axes))
+    turned = array if axes is None else moved(array, np.transpose, axes)
     if not turned._layout.is_contiguous:
         # Unlike reshape, which also gives a view of elements that lie at regular distances.
         turned = copy(turned)
-    return view(turned, lambda seen: seen.reshape(-1))
+    return moved(turned, np.reshape, -1)
 
 
 class _NeedsCopyError(Exception):

@@ -15,8 +15,9 @@ import numpy as np
 
 from oxinp._core.memory.recent import Recent
 
-_INTERNED = Recent(1 << 15)
-_CONTIGUOUS = Recent(1 << 15)
+_ROOM = 1 << 15
+_INTERNED = Recent(_ROOM)
+_CONTIGUOUS = Recent(_ROOM)
 _new = object.__new__
 
 
@@ -33,6 +34,7 @@ class Layout:
         "_form",
         "_ghost",
         "_injective",
+        "alignment",
         "dtype",
         "graph",
         "is_aligned",
@@ -56,6 +58,7 @@ class Layout:
     nbytes: int
     is_aligned: bool  # every element lies at a multiple of its size: a misaligned load would kill the context
     is_contiguous: bool
+    alignment: int  # largest power of two, at most 256, that divides the offset: Buffers are 256-byte aligned
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
     parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
     read: Any  # the leaf Graph of its form, made by `programs.read` on first use
@@ -69,9 +72,12 @@ class Layout:
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
         """Return the C-contiguous layout of `shape` at offset 0."""
         key = (dtype, dtype.num, shape)  # uint64 is two dtypes of C's that are equal, of different scalar types
-        layout: Layout | None = _CONTIGUOUS.get(key) or _CONTIGUOUS.recall(key)
+        layout: Layout | None = _CONTIGUOUS.get(key)
+        if layout is None and _CONTIGUOUS.old:
+            layout = _CONTIGUOUS.recall(key)
         if layout is None:
             layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
+            layout._dense = layout
             _CONTIGUOUS.remember(key, layout)
         return layout
 
@@ -79,10 +85,13 @@ class Layout:
     def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """Return the layout with these strides and this offset, in bytes."""
         key = (dtype, dtype.num, shape, strides, offset)
-        layout: Layout | None = _INTERNED.get(key) or _INTERNED.recall(key)
+        layout: Layout | None = _INTERNED.get(key)
+        if layout is None and _INTERNED.old:
+            layout = _INTERNED.recall(key)
         if layout is None:
-            layout = _make(dtype, shape, strides, offset)
-            _INTERNED.remember(key, layout)
+            if len(_INTERNED) >= _ROOM:
+                _INTERNED.age()
+            layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
         return layout
 
     def same(self, other: Layout) -> bool:
@@ -104,6 +113,18 @@ class Layout:
             return self
         offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
+
+    def sliced(self, key: slice) -> Layout | None:
+        """Return the layout of a slice of one dimension; None where NumPy is to be asked."""
+        (n,), (step,) = self.shape, self.strides
+        try:
+            start, stop, stride = key.indices(n)
+        except (TypeError, ValueError):
+            return None
+        length = stop - start if stride == 1 else len(range(start, stop, stride))
+        if length <= 0:
+            length, start, stride = 0, 0, 1  # as NumPy has it
+        return Layout.at(self.dtype, (length,), (step * stride,), self.offset + start * step)
 
     def select(self, parts: tuple[Any, ...]) -> Layout | None:
         """Return the layout that integers, slices, newaxis and one ellipsis select; None where NumPy is to be asked.
@@ -180,7 +201,7 @@ class Layout:
     def element_strides(self) -> tuple[int, ...]:
         """Strides counted in elements, of an aligned layout."""
         itemsize = self.dtype.itemsize
-        return tuple(step // itemsize for step in self.strides)
+        return tuple([step // itemsize for step in self.strides])
 
     @property
     def is_injective(self) -> bool:
@@ -225,22 +246,44 @@ class Layout:
         low, high = self.extent
         return self.offset + low, self.offset + high
 
-    @property
-    def alignment(self) -> int:
-        """Largest power of two, at most 256, that divides the offset (buffers themselves are 256-byte aligned)."""
-        return min(256, self.offset & -self.offset) if self.offset else 256
-
     def __repr__(self) -> str:
         return f"Layout({self.dtype}, shape={self.shape}, strides={self.strides}, offset={self.offset})"
 
 
 def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[Layout]) -> Layout:
     """Return the layout of a new array that results from operands: their order of axes, as NumPy's ``order="K"``."""
+    if len(shape) < 2:
+        return Layout.of(dtype, shape)
     for layout in operands:
         if not layout.is_contiguous:
             break
     else:
         return Layout.of(dtype, shape)
+    key = tuple([_pattern(layout) for layout in operands])
+    order = _ORDERS.get(key) or _ORDERS.recall(key)
+    if order is None:
+        order = _order_of(operands)
+        _ORDERS.remember(key, order)
+    dense = contiguous_strides(tuple([shape[axis] for axis in order]), dtype.itemsize)
+    strides = [0] * len(shape)
+    for axis, step in zip(order, dense, strict=True):
+        strides[axis] = step
+    return Layout.at(dtype, shape, tuple(strides), 0)
+
+
+_ORDERS = Recent(1 << 10)
+
+
+def _pattern(layout: Layout) -> tuple[Any, ...]:
+    """What NumPy's order of axes depends on: which axes have length 0 or 1, and how their strides compare."""
+    steps = layout.strides
+    ranks = sorted({abs(step) for step in steps} | {0})
+    signed = [ranks.index(step) if step >= 0 else -ranks.index(-step) for step in steps]
+    return tuple([min(n, 2) for n in layout.shape]), tuple(signed)
+
+
+def _order_of(operands: list[Layout]) -> tuple[int, ...]:
+    """Ask NumPy for the axes of a result, from the slowest to the fastest."""
     # NumPy's iterator decides on arrays of the same strides that have at most two elements per axis, and reads none.
     points = [
         np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), tuple(min(n, 2) for n in x.shape), x.strides)
@@ -251,16 +294,11 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
         [*points, None],
         ["zerosize_ok", "refs_ok"],
         [["readonly"]] * len(points) + [["writeonly", "allocate"]],
-        op_dtypes=[*(x.dtype for x in operands), dtype],
+        op_dtypes=[*(x.dtype for x in operands), np.dtype(np.bool_)],
         order="K",
     ) as iterator:
         allocated = iterator.operands[-1].strides
-    order = sorted(range(len(shape)), key=lambda axis: -allocated[axis])
-    dense = contiguous_strides(tuple(shape[axis] for axis in order), dtype.itemsize)
-    strides = [0] * len(shape)
-    for axis, step in zip(order, dense, strict=True):
-        strides[axis] = step
-    return Layout.at(dtype, shape, tuple(strides), 0)
+    return tuple(sorted(range(len(allocated)), key=lambda axis: -allocated[axis]))
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -284,15 +322,22 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
     layout.shape = shape
     layout.strides = strides
     layout.offset = offset
-    layout.ndim = len(shape)
-    layout.size = size = math.prod(shape)
+    layout.alignment = min(256, offset & -offset) if offset else 256
+    layout.ndim = ndim = len(shape)
+    if ndim == 1:  # spelled out, for layouts of new sizes are made all the time
+        (size,), (step,) = shape, strides
+        layout.is_contiguous = step == itemsize or size <= 1
+        layout.is_aligned = itemsize <= 1 or not (offset % itemsize or step % itemsize)
+    else:
+        size = math.prod(shape)
+        layout.is_contiguous = size == 0 or _is_contiguous(shape, strides, itemsize)
+        layout.is_aligned = itemsize in {0, 1} or not (offset % itemsize or _are_off(strides, itemsize))
+    layout.size = size
     layout.nbytes = size * itemsize
-    layout.is_contiguous = size == 0 or _is_contiguous(shape, strides, itemsize)
-    layout.is_aligned = itemsize in {0, 1} or not (offset % itemsize or _are_off(strides, itemsize))
     layout.graph = None
     layout.parts = None
     layout.read = None
-    layout._dense = None
+    layout._dense = layout if ndim == 1 and not offset and size and strides[0] == itemsize else None
     layout._extent = None
     layout._form = None
     layout._ghost = None

@@ -18,12 +18,13 @@ class Recent(dict[Any, Any]):
         Entries of a generation.
     """
 
-    __slots__ = ("old", "room")
+    __slots__ = ("marks", "old", "room")
 
     def __init__(self, room: int) -> None:
         super().__init__()
         self.room = room
         self.old: dict[Any, Any] = {}
+        self.marks: set[int] = set()
 
     def recall(self, key: Hashable) -> Any:
         """Return what `get` no longer finds, and let it be found again; None where there is nothing."""
@@ -37,6 +38,19 @@ class Recent(dict[Any, Any]):
         if len(self) >= self.room:
             self.age()
         self[key] = value
+
+    def has_met(self, key: Hashable) -> bool:
+        """Whether this was asked of a key before: what a loop over ever new sizes makes is not worth an entry.
+
+        It is remembered by its hash, for an entry is of objects that the garbage collector has to look at.
+        """
+        mark = hash(key)
+        if mark in self.marks:
+            return True
+        if len(self.marks) >= self.room:
+            self.marks.clear()
+        self.marks.add(mark)
+        return False
 
     def age(self) -> None:
         """Forget the older generation, and let the newer one be it."""

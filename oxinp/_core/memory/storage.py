@@ -26,8 +26,11 @@ share none.
 from __future__ import annotations
 
 from itertools import cycle
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
+
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 Value = tuple[Any, tuple[Any, ...], int]  # a `lazy.expr.Graph`, what it is applied to, the mask
 
+
+SIDES: Any = free_in_children(RLock())
+"""Held for the moment in which a storage that is only on the host changes: it is written to, pinned, or uploaded."""
 
 SHARED = 1 << 60
 """In the mask of every value that reads memory which others hold, too."""
@@ -58,16 +64,26 @@ class Leaf:
 
 
 class Stale:
-    """An outdated device copy of a host value, and the range of its bytes that is outdated."""
+    """An outdated device copy of a host value, and the range of its bytes that is outdated.
 
-    __slots__ = ("buffer", "high", "low")
+    Attributes
+    ----------
+    buffer : Buffer
+    low, high : int
+    is_uploading : bool
+        A thread brings it up to date. What it does not see because it was written since is outside of the range that
+        was outdated then: the copy is not kept where another range is outdated at the end.
+    """
+
+    __slots__ = ("buffer", "high", "is_uploading", "low")
 
     is_pin = False
 
-    def __init__(self, buffer: Buffer, low: int, high: int) -> None:
+    def __init__(self, buffer: Any, low: int, high: int) -> None:
         self.buffer = buffer
         self.low = low
         self.high = high
+        self.is_uploading = False
 
 
 class Pin(Stale):
@@ -90,8 +106,7 @@ class Pin(Stale):
     is_pin = True
 
     def __init__(self) -> None:
-        self.buffer: Any = None
-        self.low = self.high = 0
+        super().__init__(None, 0, 0)
         self.holders: list[ref[Any]] = []
         self.is_forever = False
         self.num_writers = 0
@@ -147,14 +162,14 @@ def is_pinned(storage: Storage) -> bool:
 
 
 def drop_pin(storage: Storage) -> None:
-    """Let a pin go that nobody needs any more; under the scheduler's lock."""
+    """Let a pin go that nobody needs any more; under `SIDES`."""
     pin = storage.stale
     if isinstance(pin, Pin) and not pin.is_needed():
         storage.stale = None if pin.buffer is None else Stale(pin.buffer, pin.low, pin.high)
 
 
 def pinned(storage: Storage) -> Pin:
-    """Return the pin of a storage that has no device side, a new one if need be; under the scheduler's lock.
+    """Return the pin of a storage that has no device side, a new one if need be; under `SIDES`.
 
     The caller says in it why it is needed.
     """
@@ -163,7 +178,8 @@ def pinned(storage: Storage) -> Pin:
         return stale
     pin = Pin()
     if isinstance(stale, Stale) and stale is not WRITING:
-        pin.buffer, pin.low, pin.high = stale.buffer, stale.low, stale.high
+        if not stale.is_uploading:  # else whoever does so reads it meanwhile
+            pin.buffer, pin.low, pin.high = stale.buffer, stale.low, stale.high
         storage.stale = pin
         return pin
     # Nothing is called between the two, see `WRITING`.

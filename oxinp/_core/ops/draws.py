@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import scalar
 from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.op import BoundOp, Op, bind
@@ -25,6 +25,7 @@ from oxinp._core.ops.creation import asarray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Plan
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -197,17 +198,19 @@ def _plan_segments(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
 SEGMENTS = Op("random variates", _plan_segments, _infer_segments, draws=True)
 
 
-def _ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
+def ask(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Any]:
     """Ask for a draw; operands are arrays, and pairs of a dtype and a value."""
-    with LOCK:
-        values = [expression(x) if isinstance(x, Handle) else (scalar(x[0]), (x[1],), 0) for x in operands]
-        leaves = tuple([entry for _, entries, _ in values for entry in entries])
-        mask = 0
-        for _, _, bits in values:
-            mask |= bits
-        bound = bind(op, tuple([graph for graph, _, _ in values]), parameters)
-        results = schedule.defer(bound, leaves, mask, depth=5)
-    return [wrap_result(value, as_array=True) for value in results]
+    return [wrap_result(value, as_array=True) for value in attempt(_deferred, op, operands, parameters)]
+
+
+def _deferred(op: Op, operands: Sequence[Any], parameters: tuple[Any, ...]) -> list[Value]:
+    values = [expression(x) if isinstance(x, Handle) else (scalar(x[0]), (x[1],), 0) for x in operands]
+    leaves = tuple([entry for _, entries, _ in values for entry in entries])
+    mask = 0
+    for _, _, bits in values:
+        mask |= bits
+    bound = bind(op, tuple([graph for graph, _, _ in values]), parameters)
+    return schedule.defer(bound, leaves, mask, depth=5)
 
 
 def _start(position: Position, *, is_shifted: bool) -> list[tuple[Any, int]]:
@@ -241,7 +244,7 @@ def fill(
         parameters = (*parameters, skip)
     else:
         start = _start(position, is_shifted=is_shifted)
-    (array,) = _ask(FILL, start, parameters)
+    (array,) = ask(FILL, start, parameters)
     return array, position.after(array._layout.size + is_shifted, 3 - halves)
 
 
@@ -330,8 +333,8 @@ def variates(
     if variate.has_table:
         operands.append(_table(name))
     operands += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
-    array, words = _ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
+    array, words = ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
     return array, Ending(position, variate.pieces, words)
 
 
-__all__ = ["GENERATORS", "Counter", "Ending", "Position", "fill", "variates"]
+__all__ = ["GENERATORS", "Counter", "Ending", "Position", "ask", "fill", "variates"]

@@ -12,9 +12,8 @@ import numpy as np
 from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
-from oxinp._core.lazy.handle import Handle, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view
 from oxinp._core.lazy.record import check_writeable, is_hosted
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy
@@ -175,8 +174,11 @@ class Plan:
             raise Unsupported("a dtype without kernels")
         if out is None:
             return placed_on_host(np.einsum, (self.subscripts, *arrays), self.keywords | {"optimize": False})
-        with LOCK:
-            np.einsum(self.subscripts, *map(host_view, arrays), out=writes_host(out), **self.keywords)
+        held = begin_writing(out)
+        try:
+            np.einsum(self.subscripts, *map(host_view, arrays), out=held, **self.keywords)
+        finally:
+            end_writing(out._storage)
         return out
 
     def run(self, arrays: Sequence[Any], out: Any) -> Any:

@@ -228,15 +228,16 @@ def cholesky(a: Handle, *, upper: bool = False) -> Any:
     if not upper:
         return perform(CHOLESKY, (a,))
     turned = view(a, lambda seen: seen.swapaxes(-1, -2))
-    return _turned(perform(CHOLESKY, (_conjugate(turned),)))
+    return _turned(perform(CHOLESKY, (conjugate(turned),)))
 
 
 def _turned(lower: Any) -> Any:
     """Return conjugate transposes, in C order."""
-    return copy(_conjugate(view(lower, lambda seen: seen.swapaxes(-1, -2))))
+    return copy(conjugate(view(lower, lambda seen: seen.swapaxes(-1, -2))))
 
 
-def _conjugate(a: Handle) -> Any:
+def conjugate(a: Handle) -> Any:
+    """Return the conjugate of complex arrays, others as they are."""
     return UFUNC_OBJECTS["conjugate"](a) if a._layout.dtype.kind == "c" else a
 
 
@@ -291,4 +292,20 @@ def qr(a: Handle, mode: str) -> Any:
     return turned, result[1]
 
 
-__all__ = ["CHOLESKY", "INV", "QR", "SLOGDET", "SOLVE", "cholesky", "det", "inv", "qr", "slogdet", "solve"]
+__all__ = [
+    "CHOLESKY",
+    "FLOPS_PER_BYTE",
+    "INV",
+    "QR",
+    "SLOGDET",
+    "SOLVE",
+    "cholesky",
+    "conjugate",
+    "det",
+    "inv",
+    "operand",
+    "prepared",
+    "qr",
+    "slogdet",
+    "solve",
+]

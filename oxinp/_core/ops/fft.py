@@ -10,17 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
+from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform
-from oxinp._kernels.plan import Argument, Plan
+from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.plan import inputs as plan_inputs
+from oxinp._kernels.problem import Operand
 
 COMPLEX, REAL, HALF = "complex", "real", "half"
 MAX_LENGTH = 1 << 30
+MAX_OPERANDS, MAX_INSTRS = 3, 12  # of a chain in the kernel of a transform, whose registers it shares
 
 
 class Kind(NamedTuple):
@@ -115,7 +119,7 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
         if kind == HALF:
             own[-1] = 2 * (own[-1] - 1)
         lengths = tuple(own)
-    if request.library == "numpy":
+    if request.name[-1] in "2n":
         lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
     is_valid = len(lengths) == len(axes) and all(0 < n <= MAX_LENGTH for n in lengths)
     if not is_valid or len(set(axes)) != len(axes) or request.norm not in (None, *NORMS):
@@ -170,19 +174,109 @@ def scale_of(request: Request, lengths: tuple[int, ...]) -> float:
     return 1 / size if (norm == "forward") == request.kind.is_forward else 1.0
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _array(name: str, layout: Layout) -> Any:
+    """An array as the planner takes it."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
-    request, layout, result = Request(*bound.parameters), bound.graphs[0].layout, bound.layouts[0]
-    found = _resolved(layout, bound.parameters)
-    source, target = (
-        axes.Array(Argument(name), DEVICE_TYPES[x.dtype], x.shape, x.element_strides, x.alignment)
-        for name, x in (("in0", layout), ("out0", result))
-    )
+    type_, steps = DEVICE_TYPES[layout.dtype], layout.element_strides
+    return axes.Array(Argument(name), type_, layout.shape, steps, layout.alignment)
+
+
+def _chained(graph: Graph, place: int | None, first: int) -> Any:
+    """A graph as what runs in the kernel of a transform; None where it does not.
+
+    Parameters
+    ----------
+    graph : Graph
+    place : int or None
+        Its leaf that is the transform's result; None of a graph before the transform.
+    first : int
+        Number of the input that is its first leaf, of those that are none.
+    """
+    operands = inputs(graph)
+    others = [x for i, x in enumerate(operands) if i != place]
+    are_arrays = tuple([isinstance(x, Operand) for x in others])
+    instrs = instructions(graph)
+    if sum(are_arrays) > MAX_OPERANDS or len(instrs) > MAX_INSTRS or any(instr.wants_index for instr in instrs):
+        return None
+    result = graph.result
+    if place is not None:
+        # The transform's result is number 0.
+        numbers = [*range(1, place + 1), 0, *range(place + 1, len(operands) + len(instrs))]
+        instrs = tuple([instr.replace(args=tuple([numbers[a] for a in instr.args])) for instr in instrs])
+        result = numbers[result]
+    types = tuple([x.type for x in others])
+    module = importlib.import_module("oxinp._kernels.fft.batch")
+    arguments = plan_inputs(len(others), first)
+    return module.Chained(types, arguments, are_arrays, instrs, result, DEVICE_TYPES[graph.dtype])
+
+
+def _strides(graph: Graph, place: int | None) -> tuple[tuple[int, ...], ...]:
+    """Of a graph's arrays, without its leaf at a place."""
+    return tuple([x.strides for i, x in enumerate(inputs(graph)) if i != place and isinstance(x, Operand)])
+
+
+def _reading(graph: Graph) -> Any:
+    """The source of a transform that computes a graph on the way; None where its kernel cannot."""
+    chain, strides = _chained(graph, None, 0), _strides(graph, None)
+    if chain is None or not strides:
+        return None
+    largest = max(strides, key=lambda own: math.prod(n for n, step in zip(graph.shape, own, strict=True) if step))
+    source = _array("in0", graph.layout)
+    return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
+
+
+def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
+    """The plan from a source to a target; None where no kernel takes their chains."""
+    axes = importlib.import_module("oxinp._kernels.fft.axes")
+    request = Request(*bound.parameters)
+    found = _resolved(bound.graphs[0].layout, bound.parameters)
     computed = np.result_type(found.dtype, np.complex64)
     kind, is_forward = request.kind
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
-    plan: Plan = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
+    plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
     return plan
+
+
+def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    (graph,), target = bound.graphs, _array("out0", bound.layouts[0])
+    if not graph.nodes:
+        plan = _planned(bound, _array("in0", graph.layout), target)
+        assert plan is not None
+        return plan
+    source = _reading(graph)
+    return (None if source is None else _planned(bound, source, target)) or _plan_apart(bound, graph, target)
+
+
+def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
+    """The plan that computes the chain before the transform, into the workspace."""
+    module = importlib.import_module("oxinp._kernels.elementwise.plan")
+    type_, scratch, between = DEVICE_TYPES[graph.dtype], Scratch(), Layout.of(graph.dtype, graph.shape)
+    chain = module.Elementwise(input_types(graph.structure), instructions(graph), [(graph.result, type_)])
+    before = chain.plan(graph.shape, [operand(between), *arrays(graph)], device().capability)
+    place = scratch.take(between.nbytes)
+    plan = _planned(bound, _array("in0", between), target)
+    assert plan is not None
+    rest = scratch.take(plan.scratch_nbytes)
+    return scratch.plan((*before.on(out0=place), *plan.on(in0=place, scratch=rest)))
+
+
+def _fuse(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
+    """The plan of the transform and of what a graph makes of its result."""
+    (given,) = bound.graphs
+    source = _reading(given) if given.nodes else _array("in0", given.layout)
+    chain = _chained(graph, place, len(given.leaves))
+    if source is None or chain is None or not graph.layout.is_contiguous:
+        return None
+    return _planned(
+        bound,
+        source,
+        _array("out0", bound.layouts[0])._replace(
+            steps=graph.layout.element_strides,
+            alignment=graph.layout.alignment,
+            chain=chain,
+            others=_strides(graph, place),
+        ),
+    )
 
 
 def _on_host(x: Any, *parameters: Any) -> Any:
@@ -195,7 +289,17 @@ def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:
     return float(max(layouts[0].nbytes, math.prod(found.shape) * found.dtype.itemsize))
 
 
-FFT = Op("fft", _plan, _infer, host=_on_host, cost=_cost, takes_views=True, linear_in=(0,))
+FFT = Op(
+    "fft",
+    _plan,
+    _infer,
+    host=_on_host,
+    cost=_cost,
+    takes_chains=True,
+    takes_views=True,
+    fuse=_fuse,
+    linear_in=(0,),
+)
 
 
 def transform(x: Handle, request: Request) -> Any:

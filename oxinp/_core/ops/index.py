@@ -56,8 +56,11 @@ def getitem(array: Handle, key: Any) -> Any:
     host = storage.host
     located = None
     if host is None:
-        located_parts = array._layout.parts
-        located = None if located_parts is None else located_parts.get(_plain(key))
+        layout = array._layout
+        plain = _plain(key)
+        located = None if layout.parts is None else layout.parts.get(plain)
+        if located is None and plain is not None:
+            located = _located(layout, key, plain)
     if located is None and not is_basic(key):
         valued = _with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
@@ -136,8 +139,11 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     host = storage.host
     located = None
     if host is None:
-        located_parts = array._layout.parts
-        located = None if located_parts is None else located_parts.get(_plain(key))
+        layout = array._layout
+        plain = _plain(key)
+        located = None if layout.parts is None else layout.parts.get(plain)
+        if located is None and plain is not None:
+            located = _located(layout, key, plain)
     if located is None and not is_basic(key):
         known = _with_values(key)
         if known is key and not _fills(array, key, value) and not _scatters(array, key, value):
@@ -252,24 +258,34 @@ def _with_values(key: Any) -> Any:
 def _as_view_key(key: Any) -> tuple[Any, ...]:
     """Return a basic key as a tuple that selects a view, also where the key selects one element."""
     parts = key if type(key) is tuple else (key,)
-    return parts if any(part is ... for part in parts) else (*parts, ...)
+    for part in parts:
+        if part is ...:
+            return parts
+    return (*parts, ...)
 
 
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
     plain = _plain(key)
     known = layout.parts
-    if known is None:
-        known = layout.parts = {}
-    located = None if plain is None else known.get(plain)
-    if located is None:
+    if plain is None or known is None or (located := known.get(plain)) is None:
+        located = _located(layout, key, plain)
+    return located
+
+
+def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
+    found = layout.sliced(key) if type(key) is slice and layout.ndim == 1 else None
+    if found is not None:
+        located = found, False
+    else:
         parts = _as_view_key(key)
         found = layout.select(parts) or layout.view(lambda seen: seen[parts])
         located = found, _is_element(key, parts, found.ndim)
-        if plain is not None:
-            if len(known) >= _MAX_PARTS:
-                known.clear()
-            known[plain] = located
+    if plain is not None:
+        known = layout.parts
+        if known is None or len(known) >= _MAX_PARTS:
+            known = layout.parts = {}
+        known[plain] = located
     return located
 
 
@@ -300,6 +316,9 @@ def _plain(key: Any) -> Any:
                 ):
                     return _SLICE, a, b, c, _SLICE, d, e, f
                 return None
+    elif type(key) is slice:
+        a, b, c = key.start, key.stop, key.step
+        return (_SLICE, a, b, c) if type(a) in _BOUNDS and type(b) in _BOUNDS and type(c) in _BOUNDS else None
     else:
         key = (key,)
     plain: list[Any] = []

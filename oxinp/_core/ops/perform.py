@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression, host_view
@@ -55,11 +55,15 @@ def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]
 
 def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()) -> Any:
     """Compute an operation on the device; see `perform`. An operand may be a number, given with its dtype."""
-    with LOCK:  # what has been computed stays where it is until it is among the leaves
-        bound, leaves, mask = bound_to(op, operands, parameters)
-        results = _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
+    # Under the lock what has been computed stays where it is until it is among the leaves.
+    results = attempt(_asked, op, operands, parameters)
     arrays = [wrap_result(value, as_array=True) for value in results]
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _asked(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...]) -> list[Value]:
+    bound, leaves, mask = bound_to(op, operands, parameters)
+    return _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
 
 
 def bound_to(

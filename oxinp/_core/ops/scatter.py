@@ -157,14 +157,19 @@ def broadcast(value: Handle, selected: Selection) -> Handle:
 
 def write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
     """Have an operation write to the elements of a view; its first parameter is their form."""
+    attempt(_write, op, target, operands, parameters)
+
+
+def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
     storage, layout = target._storage, target._layout
     if storage.value is None:
         device_value(storage)
     if is_pinned(storage) or storage.value is None:
         raise Unsupported("elements that stay on the host")
-    schedule.materialise(storage)
+    value = schedule.materialise(storage)
     bound, leaves, _ = bound_to(op, operands, (layout.form, *parameters))
     schedule.write_by(storage, layout, bound, leaves, depth=6)
+    del value  # which kept the storage where it is, whatever the operands took to compute
 
 
 __all__ = ["SCATTER", "assign", "broadcast", "merged_stride", "scalar_bits", "write"]

@@ -13,8 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
-from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
+from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -28,15 +27,16 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
+from oxinp._core.reduction.rows import row_walk
 from oxinp._core.reduction.table import ReductionRow, with_initial
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import Again, Plan
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -55,6 +55,40 @@ class Reduced(NamedTuple):
 
 def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     """Plan the chain and the reduction after it, into a layout if one is given."""
+    planner, problem = _problem(bound, target)
+    if planner is None:
+        graph, wanted = bound.graphs[0], bound.parameters
+        structure = graph.structure
+        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
+        own = instructions(structure), structure.result, wanted.op, problem[-1].type, wanted.mask
+        planner = module.Reduction(input_types(structure), *own)
+        structure.plans[_key(wanted, bound.layouts[0] if target is None else target)] = planner
+    plan: Plan = planner.plan(*problem, device().capability)
+    return plan
+
+
+def _plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
+    """Return the same, if other sizes have been planned."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    if len(wanted.axes) == graph.layout.ndim:
+        planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
+        line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
+        if planner is not None and line is not None:
+            again: Again | None = planner.line_again(*line, device().capability.num_sms)
+            if again is not None:
+                return again
+    planner, problem = _problem(bound, target)
+    plan: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
+    return plan
+
+
+def _key(wanted: Reduced, target: Layout) -> Any:
+    return "reduction", wanted.op, wanted.mask, target.dtype
+
+
+def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
+    """Return the planner of a reduction if there is one, and what it plans."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
     target = bound.layouts[0] if target is None else target
@@ -62,21 +96,22 @@ def _plan(bound: BoundOp, target: Layout | None) -> Plan:
     if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
         kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
         output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
-    structure = graph.structure
-    key = ("reduction", wanted.op, wanted.mask, target.dtype)
-    planner = structure.plans.get(key)
-    if planner is None:
-        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
-        own = instructions(structure), structure.result, wanted.op, output.type, wanted.mask
-        planner = structure.plans[key] = module.Reduction(input_types(structure), *own)
-    plan: Plan = planner.plan(graph.shape, wanted.axes, arrays(graph), output, device().capability)
-    return plan
+    return graph.structure.plans.get(_key(wanted, target)), (graph.shape, wanted.axes, arrays(graph), output)
 
 
 @cache
 def _operation(row: ReductionRow) -> Op:
     """Return the operation of a row."""
-    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
+    return Op(
+        row.name,
+        _plan,
+        host=row.numpy,
+        plan_again=_plan_again,
+        takes_chains=True,
+        takes_views=True,
+        rows=row_walk,
+        gives_views=True,
+    )
 
 
 def reduce(
@@ -126,9 +161,10 @@ def reduce(
         check_writeable(out)
     layout = array._layout
     dtype = None if dtype is None else np.dtype(dtype)
-    others = [x for x in (out, where, mean) if isinstance(x, Handle)]
-    hosted = array._storage.host is not None and all(x._storage.host is not None for x in others)
     has_kernel = layout.dtype in DEVICE_TYPES
+    hosted = array._storage.host is not None and all(
+        x._storage.host is not None for x in (out, where, mean) if isinstance(x, Handle)
+    )
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
         if explain.REPORTS:
             explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
@@ -141,7 +177,7 @@ def reduce(
             raise Unsupported("a mean that is given")
         row = row.about
     value, is_masked = _elements(array, where, mean)
-    source = value[0].dtype
+    source = value[0].layout.dtype
     dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
     starts = initial is not NO_INITIAL
     bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
@@ -152,7 +188,10 @@ def reduce(
             f"not {result.shape}"
         )
     count = math.prod([shape[a] for a in axes])
-    leaves = (*value[1], *_parameters(row, bound.parameters.op, count, ddof, dtypes.accumulated, initial))
+    op = bound.parameters.op
+    leaves = value[1]
+    if op.num_parameters:
+        leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
         frame = user_frame()
         line = frame.f_code.co_filename, frame.f_lineno
@@ -185,15 +224,23 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     }
     if out is None:
         return wrap_host(row.numpy(seen, **arguments))
-    with LOCK:
-        row.numpy(seen, out=writes_host(out), **arguments)
+    held = begin_writing(out)
+    try:
+        row.numpy(seen, out=held, **arguments)
+    finally:
+        end_writing(out._storage)
     return out
+
+
+_ALL_AXES = [tuple(range(ndim)) for ndim in range(MAX_NDIM + 1)]
 
 
 def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return the reduced axes, in ascending order."""
     if axis is None or (not ndim and axis in (0, -1)):  # NumPy lets scalars have an axis
-        return tuple(range(ndim))
+        return _ALL_AXES[ndim] if ndim <= MAX_NDIM else tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis if axis >= 0 else axis + ndim,)
     if row.takes_one_axis and isinstance(axis, tuple):
         raise Unsupported("NumPy takes one axis here, and says so")
     return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
@@ -319,10 +366,11 @@ class _Wanted(NamedTuple):
 
 
 def _bound(wanted: _Wanted) -> BoundOp:
-    bound: BoundOp | None = _BOUND.get(wanted) or _BOUND.recall(wanted)
+    bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
-        remember(_BOUND, wanted, bound)
+        if _BOUND.has_met(wanted):
+            remember(_BOUND, wanted, bound)
     return bound
 
 
@@ -344,15 +392,18 @@ def _bind(wanted: _Wanted) -> BoundOp:
     lifted: _Lifted | None = chain.structure.plans.get(key)
     if lifted is None:
         lifted = chain.structure.plans[key] = _lift(wanted)
-    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
-    along = tuple([1 if a in axes else shape[a] for a in kept])
-    if source.is_contiguous:
+    kept = (
+        [] if len(axes) == len(shape) and not keepdims else [a for a in range(len(shape)) if keepdims or a not in axes]
+    )
+    along = tuple([1 if a in axes else shape[a] for a in kept]) if kept else ()
+    if source.is_contiguous or len(along) < 2:
         layout = Layout.of(dtypes.result, along)
     else:
         strides = tuple([source.strides[a] for a in kept])
         layout = result_layout(dtypes.result, along, [Layout.at(dtypes.result, along, strides, 0)])
     parameters = lifted.structure.kinds[len(chain.leaves) :]
-    graph = Graph(lifted.structure, Layout.of(dtypes.accumulated, shape), (*chain.leaves, *parameters))
+    whole = source.dense if source.dtype is dtypes.accumulated else Layout.of(dtypes.accumulated, shape)
+    graph = Graph(lifted.structure, whole, (*chain.leaves, *parameters))
     return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
 
 

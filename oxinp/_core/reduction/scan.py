@@ -10,7 +10,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.building import LOCK
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -23,7 +22,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, chain, host_view, writes_host
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host, wrap_result
@@ -129,8 +128,11 @@ def _on_host(row: ScanRow, array: Handle, axis: Any, dtype: Any, out: Any) -> An
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
     if out is None:
         return wrap_host(row.numpy(seen, axis, dtype))
-    with LOCK:
-        row.numpy(seen, axis, dtype, writes_host(out))
+    held = begin_writing(out)
+    try:
+        row.numpy(seen, axis, dtype, held)
+    finally:
+        end_writing(out._storage)
     return out
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._kernels.problem import ReduceOp
 from oxinp._kernels.reduce import operators
@@ -33,6 +34,33 @@ def _degrees(count: int, ddof: float) -> tuple[float, ...]:
 
 def _ddof(count: int, ddof: float) -> tuple[float, ...]:  # noqa: ARG001
     return (ddof,)
+
+
+class Arguments:
+    """What a function of NumPy's takes after the array.
+
+    Parameters
+    ----------
+    names : str
+        In NumPy's order.
+    num_positional : int
+        How many of them may be given by position.
+    """
+
+    __slots__ = ("known", "names", "num_positional")
+
+    def __init__(self, names: str, num_positional: int) -> None:
+        self.names = tuple(names.split())
+        self.known = frozenset(self.names)
+        self.num_positional = num_positional
+
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return by name what is given; raise `Unsupported` for what NumPy refuses."""
+        given = dict(zip(self.names, args, strict=False), **kwargs) if args else kwargs
+        is_clear = len(given) == len(args) + len(kwargs) and len(args) <= self.num_positional
+        if not is_clear or not self.known.issuperset(given):
+            raise Unsupported("arguments that NumPy refuses")
+        return given
 
 
 class ReductionRow(Frozen, eq=False):
@@ -60,6 +88,10 @@ class ReductionRow(Frozen, eq=False):
         (elements per result, ddof) -> parameters of the op's `finish`, as far as it has them; float64.
     about : ReductionRow or None
         What reduces squared deviations from a mean that is given.
+    arguments : Arguments or None
+        What its method takes; None where it is a ufunc's `reduce` alone, or no function of its own.
+    aliases : tuple of str
+        Further names of its function.
     """
 
     name: str
@@ -72,6 +104,8 @@ class ReductionRow(Frozen, eq=False):
     takes_one_axis: bool = False
     parameters: Callable[[int, float], tuple[float, ...]] = _no_parameters
     about: Any = None
+    arguments: Arguments | None = None
+    aliases: tuple[str, ...] = ()
 
 
 # -- how elements are combined -----------------------------------------------------------------------------------------
@@ -89,6 +123,10 @@ def _or(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
 
 def _and(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
     return a & b
+
+
+def _xor(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    return a ^ b
 
 
 def _add_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001 - the rows' one signature
@@ -156,6 +194,18 @@ def _is_true(k: Any, value: Any) -> Any:
 def _truth(name: str, *, identity: bool, combine: Lowering) -> Any:
     def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
         return ReduceOp(name, DEVICE_TYPES[BOOL], identity, combine, lift=_is_true)
+
+    return op
+
+
+def _bitwise(name: str, combine: Lowering, *, all_ones: bool = False) -> Any:
+    """Return the `op` of a bitwise reduction, whose identity is no bits, or all of them."""
+
+    def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+        if dtype == BOOL:
+            return ReduceOp(name, DEVICE_TYPES[dtype], all_ones, combine)
+        ones = -1 if dtype.kind == "i" else _bounds(dtype)[1]
+        return ReduceOp(name, DEVICE_TYPES[dtype], ones if all_ones else 0, combine)
 
     return op
 
@@ -233,34 +283,67 @@ def with_initial(op: ReduceOp) -> ReduceOp:
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
-SUM = ReductionRow("sum", np.add.reduce, _add_op, np.add)
-PROD = ReductionRow("prod", np.multiply.reduce, _multiply_op, np.multiply)
-MAX = ReductionRow("max", np.maximum.reduce, _extremum("max", _or, is_max=True), np.maximum, has_identity=False)
-MIN = ReductionRow("min", np.minimum.reduce, _extremum("min", _and, is_max=False), np.minimum, has_identity=False)
+_SUMMED = Arguments("axis dtype out keepdims initial where", 6)
+_CHOSEN = Arguments("axis out keepdims initial where", 5)
+_AVERAGED = Arguments("axis dtype out keepdims where", 4)
+_SPREAD = Arguments("axis dtype out ddof keepdims where mean", 5)
+_FOUND = Arguments("axis out keepdims", 2)
+SCANNED = Arguments("axis dtype out", 3)
+"""What cumulative functions and methods take."""
+
+SUM = ReductionRow("sum", np.add.reduce, _add_op, np.add, arguments=_SUMMED)
+PROD = ReductionRow("prod", np.multiply.reduce, _multiply_op, np.multiply, arguments=_SUMMED)
+MAX = ReductionRow(
+    "max",
+    np.maximum.reduce,
+    _extremum("max", _or, is_max=True),
+    np.maximum,
+    has_identity=False,
+    arguments=_CHOSEN,
+    aliases=("amax",),
+)
+MIN = ReductionRow(
+    "min",
+    np.minimum.reduce,
+    _extremum("min", _and, is_max=False),
+    np.minimum,
+    has_identity=False,
+    arguments=_CHOSEN,
+    aliases=("amin",),
+)
 FMAX = ReductionRow(
     "fmax", np.fmax.reduce, _extremum("max", _or, is_max=True, takes_number=True), np.fmax, has_identity=False
 )
 FMIN = ReductionRow(
     "fmin", np.fmin.reduce, _extremum("min", _and, is_max=False, takes_number=True), np.fmin, has_identity=False
 )
-ANY = ReductionRow("any", np.any, _truth("any", identity=False, combine=_or))
-ALL = ReductionRow("all", np.all, _truth("all", identity=True, combine=_and))
-MEAN = ReductionRow("mean", np.mean, _mean_op, np.add, is_average=True, parameters=_degrees)
-_VAR_ABOUT = MEAN.replace(name="var", numpy=np.var)
-_STD_ABOUT = MEAN.replace(name="std", numpy=np.std, op=_root_mean_op)
-VAR = ReductionRow("var", np.var, _var_op, is_average=True, parameters=_ddof, about=_VAR_ABOUT)
-STD = ReductionRow("std", np.std, _std_op, is_average=True, parameters=_ddof, about=_STD_ABOUT)
-ARGMAX = ReductionRow("argmax", np.argmax, _extremum_at(is_max=True), takes_one_axis=True)
-ARGMIN = ReductionRow("argmin", np.argmin, _extremum_at(is_max=False), takes_one_axis=True)
+ANY = ReductionRow("any", np.any, _truth("any", identity=False, combine=_or), arguments=_AVERAGED)
+ALL = ReductionRow("all", np.all, _truth("all", identity=True, combine=_and), arguments=_AVERAGED)
+LOGICAL_XOR = ReductionRow("logical_xor", np.logical_xor.reduce, _truth("logical_xor", identity=False, combine=_xor))
+BITWISE_AND = ReductionRow(
+    "bitwise_and", np.bitwise_and.reduce, _bitwise("bitwise_and", _and, all_ones=True), np.bitwise_and
+)
+BITWISE_OR = ReductionRow("bitwise_or", np.bitwise_or.reduce, _bitwise("bitwise_or", _or), np.bitwise_or)
+BITWISE_XOR = ReductionRow("bitwise_xor", np.bitwise_xor.reduce, _bitwise("bitwise_xor", _xor), np.bitwise_xor)
+MEAN = ReductionRow("mean", np.mean, _mean_op, np.add, is_average=True, parameters=_degrees, arguments=_AVERAGED)
+_VAR_ABOUT = MEAN.replace(name="var", numpy=np.var, arguments=None)
+_STD_ABOUT = MEAN.replace(name="std", numpy=np.std, op=_root_mean_op, arguments=None)
+VAR = ReductionRow("var", np.var, _var_op, is_average=True, parameters=_ddof, about=_VAR_ABOUT, arguments=_SPREAD)
+STD = ReductionRow("std", np.std, _std_op, is_average=True, parameters=_ddof, about=_STD_ABOUT, arguments=_SPREAD)
+ARGMAX = ReductionRow("argmax", np.argmax, _extremum_at(is_max=True), takes_one_axis=True, arguments=_FOUND)
+ARGMIN = ReductionRow("argmin", np.argmin, _extremum_at(is_max=False), takes_one_axis=True, arguments=_FOUND)
 NANSUM = SUM.replace(name="nansum", numpy=np.nansum, skips_nan=True)
 NANPROD = PROD.replace(name="nanprod", numpy=np.nanprod, skips_nan=True)
-NANMAX = FMAX.replace(name="nanmax", numpy=np.nanmax)
-NANMIN = FMIN.replace(name="nanmin", numpy=np.nanmin)
+NANMAX = FMAX.replace(name="nanmax", numpy=np.nanmax, arguments=_CHOSEN)
+NANMIN = FMIN.replace(name="nanmin", numpy=np.nanmin, arguments=_CHOSEN)
 NANMEAN = MEAN.replace(name="nanmean", numpy=np.nanmean, skips_nan=True)
 NANVAR = VAR.replace(name="nanvar", numpy=np.nanvar, op=_nanvar_op, skips_nan=True, about=None)
 NANSTD = STD.replace(name="nanstd", numpy=np.nanstd, op=_nanstd_op, skips_nan=True, about=None)
 NANARGMAX = ARGMAX.replace(name="nanargmax", numpy=np.nanargmax, skips_nan=True)
 NANARGMIN = ARGMIN.replace(name="nanargmin", numpy=np.nanargmin, skips_nan=True)
+
+REDUCTIONS = tuple([row for row in tuple(globals().values()) if type(row) is ReductionRow and row.arguments])
+"""Those that are functions, and methods where NumPy's arrays have one of that name."""
 
 BY_UFUNC = {
     "add": SUM,
@@ -271,6 +354,10 @@ BY_UFUNC = {
     "fmin": FMIN,
     "logical_or": ANY,
     "logical_and": ALL,
+    "logical_xor": LOGICAL_XOR,
+    "bitwise_and": BITWISE_AND,
+    "bitwise_or": BITWISE_OR,
+    "bitwise_xor": BITWISE_XOR,
 }
 """By the name of the ufunc whose `reduce` it is."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
 from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
 from oxinp._core.lazy.record import (
     apply,
@@ -37,6 +37,7 @@ from oxinp._core.ufunc.table import UfuncRow
 _new = object.__new__
 _pending = schedule.PENDING
 _NumpyArray = np.ndarray
+_WEAK = {kind: scalar(kind) for kind in (int, float)}
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
@@ -79,7 +80,8 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
             if value is not None:
                 if value[0].layout is not a._layout:
                     value = chain(a)
-                record = pairs.get((value[0],))
+                graph = value[0]
+                record = pairs.get((graph,)) or renew(operation, pairs, (graph,), (graph,))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
         elif not REPORTS:
@@ -133,6 +135,9 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                         leaves += v_leaves
                     mask |= v_mask
                     record = None if mask & SHARED else pairs.get(key)  # what others may change is read at once
+                    if record is None and key is not None and not mask & SHARED:
+                        place = key[2] if len(key) > 2 else None
+                        record = renew(operation, pairs, key, (u_graph, v_graph), place)
                     if record is not None:
                         graph = record.graph
                         if graph is not None:
@@ -159,7 +164,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 y = cache[1] if cache is not None and cache[0] is y else host_view(b)
                 count = x.size * y.size
                 limit = config.offload_threshold
-                if count * reach < limit or _bound(x, y) * row.weight < limit:
+                if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
                     result = compute(x, y)
                     if type(result) is not _NumpyArray:
                         return result
@@ -181,7 +186,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 if value is not None:
                     if value[0].layout is not a._layout:
                         value = chain(a)
-                    record = pairs.get((value[0], kind))
+                    graph = value[0]
+                    record = pairs.get((graph, kind))
+                    if record is None:
+                        record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
                     if record is not None and record.graph is not None:
                         try:
                             converted = record.convert[1](b)
@@ -210,7 +218,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 if value is not None:
                     if value[0].layout is not a._layout:
                         value = chain(a)
-                    record = pairs.get((kind, value[0]))
+                    graph = value[0]
+                    record = pairs.get((kind, graph))
+                    if record is None:
+                        record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
                     if record is not None and record.graph is not None:
                         try:
                             converted = record.convert[0](b)
@@ -273,8 +284,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             u = expression(a)
             v = expression(b)
             layout = a._layout
-            if not u[2] & v[2]:
-                record = records.get((u[0], v[0], None, layout if a._view is None else layout.dense))
+            if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
+                target = layout if a._view is None else layout.dense
+                key = (u[0], v[0], None, target)
+                record = records.get(key) or renew(operation, records, key, (u[0], v[0]), None, target)
                 if record is not None and record.is_checked and (a._view is None or layout.is_injective):
                     graph = record.graph
                     if graph is not None:

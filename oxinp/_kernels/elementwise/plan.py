@@ -26,7 +26,7 @@ from oxinp._kernels.elementwise.chain import (
     OperandSpec,
 )
 from oxinp._kernels.elementwise.linear import LinearSpec
-from oxinp._kernels.elementwise.planner import Planner, operand_spec
+from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner, operand_spec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import Launch, Plan, Work
@@ -38,6 +38,7 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._kernels.plan import Again
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
 
@@ -70,7 +71,7 @@ class Elementwise(Planner):
         Numbers and types of the values that are written.
     """
 
-    __slots__ = ("_flat", "arguments", "nbytes")
+    __slots__ = ("_lines", "arguments", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
@@ -78,7 +79,7 @@ class Elementwise(Planner):
         super().__init__(inputs, instrs, outputs)
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
         self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
-        self._flat: dict[tuple[int, ...], tuple[LinearSpec, Kernel]] = {}
+        self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
 
     def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
@@ -91,26 +92,75 @@ class Elementwise(Planner):
         grid, constants = family.geometry(spec, nest)
         return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
 
-    def plan_flat(self, size: int, alignments: tuple[int, ...], device: Device) -> Plan:
-        """Return the plan for operands that are all contiguous, of `size` elements, the outputs' alignments first."""
-        nbytes = size * self.nbytes
-        found = self._flat.get(alignments)
-        if found is not None and nbytes < MIN_TUNED_NBYTES:
-            spec, kernel = found
-            grid, constants = linear.flat_geometry(spec, size)
-            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, nbytes)),))
+    def plan_line(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device) -> Plan:
+        """Return the plan for operands of one dimension of `size` elements, the outputs' strides first."""
         types = [*[type_ for _, type_ in self.outputs], *self.types]
-        operands = [Operand(type_, (1,), a) for type_, a in zip(types, alignments, strict=True)]
+        again = self.plan_again(size, steps, alignments)
+        if again is not None:
+            kernel, grid, constants = again
+            touched = [type_.nbytes * (size if step else 1) for type_, step in zip(types, steps, strict=True)]
+            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, sum(touched))),))
+        operands = list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
         plan = self.plan((size,), operands, device)
-        if nbytes < MIN_TUNED_NBYTES and not self.wants_index:
+        if self._is_like_others(size, steps):
             _, chosen, _ = self.choose((size,), operands)
             assert isinstance(chosen, LinearSpec)
-            self._flat[alignments] = chosen, plan.launch.kernel
+            if len(self._lines) >= MAX_KEPT:
+                self._lines.clear()
+            _, _, key = self._line(size, steps, alignments)
+            self._lines[key] = chosen, plan.launch.kernel, chosen.chain.moves
         return plan
+
+    def plan_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]) -> Again | None:
+        """Return the launch of `plan_line` for operands that move like others before; None where that has to be asked.
+
+        It holds for the sizes and strides of `_is_like_others`, among which a kernel depends on nothing but which
+        strides are 0 and 1 in the direction of the first, and on alignments there.
+        """
+        if not self._is_like_others(size, steps):
+            return None
+        steps, last, key = self._line(size, steps, alignments)
+        found = self._lines.get(key)
+        if found is None:
+            return None
+        spec, kernel, moves = found
+        grid, constants = linear.flat_geometry(spec, size)
+        if last or 2 in key[0]:
+            values: list[int] = []
+            for (loops, is_shifted), step in zip(moves, steps, strict=True):
+                if loops:
+                    values.append(step)
+                if is_shifted:
+                    values.append(-step * last)
+            constants = (*values, *constants)
+        return kernel, grid, constants
+
+    def _line(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], int, tuple[tuple[int, ...], tuple[int, ...], bool]]:
+        """Strides in the direction of the first, the number of the element that this begins at, and what is alike."""
+        last = 0
+        if steps[0] < 0:  # as `collapse` reverses a loop
+            last = size - 1
+            types = [*[type_ for _, type_ in self.outputs], *self.types]
+            offsets = [step * last * type_.nbytes for step, type_ in zip(steps, types, strict=True)]
+            alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
+            steps = tuple([-step for step in steps])
+        return steps, last, (_kinds(steps), alignments, last > 0)
+
+    def _is_like_others(self, size: int, steps: tuple[int, ...]) -> bool:
+        """Whether a problem of one dimension is a single loop, with 32-bit indices and no measured Spec."""
+        return (
+            1 < size < MAX_INDEX_32
+            and steps[0] != 0
+            and size * self.nbytes < MIN_TUNED_NBYTES
+            and not self.wants_index
+            and max(*steps, -min(steps)) * (size - 1) < MAX_INDEX_32
+        )
 
     def _choose_in_line(self, nest: Nest, operands: Sequence[Operand]) -> LinearSpec:
         """Return the Spec of a nest of one loop, which depends on sizes through the width of indices alone."""
-        kinds = tuple([steps[0] if 0 <= steps[0] <= 1 else 2 for steps in nest.strides])
+        kinds = _kinds(tuple([steps[0] for steps in nest.strides]))
         alignments = [shifted_alignment(x, shift) for x, shift in zip(operands, nest.shifts, strict=False)]
         key = (kinds, tuple([shift != 0 for shift in nest.shifts]), *alignments, index_bits(nest))
         spec = self._specs.get(key)
@@ -146,6 +196,11 @@ class Elementwise(Planner):
             return tile, spec, tiled
         spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
         return linear, spec, nest
+
+
+def _kinds(steps: tuple[int, ...]) -> tuple[int, ...]:
+    """What of strides along one loop decides on a kernel: whether they are 0, 1 or anything else."""
+    return tuple([step if 0 <= step <= 1 else 2 for step in steps])
 
 
 def plan(
@@ -310,6 +365,8 @@ def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of C order, in elements."""
+    if len(shape) == 2:  # spelled out, for matrices are reduced all the time
+        return shape[1], 1
     strides = []
     step = 1
     for n in reversed(shape):

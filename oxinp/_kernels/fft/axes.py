@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.fft.batch import Chained, Loop, Side
 from oxinp._kernels.fft.plan import Transform
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 
@@ -30,6 +30,10 @@ class Array(NamedTuple):
         Strides in elements.
     alignment : int
         A power of two that divides the buffer's address.
+    chain : Chained or None
+        What the elements of a source are made of, or what is made of the results before they are written.
+    others : tuple of tuple of int
+        Of the chain's arrays, as `steps`, which are those of the largest one of a source.
     """
 
     buffer: Argument
@@ -37,6 +41,16 @@ class Array(NamedTuple):
     shape: tuple[int, ...]
     steps: tuple[int, ...]
     alignment: int = 1
+    chain: Chained | None = None
+    others: tuple[tuple[int, ...], ...] = ()
+
+    def along(self, axis: int) -> tuple[int, ...]:
+        """Steps of the chain's arrays along an axis."""
+        return tuple([steps[axis] for steps in self.others])
+
+    def side(self, axis: int) -> Side:
+        """As an end of transforms along an axis."""
+        return Side(self.buffer, self.steps[axis], self.alignment, self.along(axis))
 
 
 class Problem(NamedTuple):
@@ -62,13 +76,58 @@ class Problem(NamedTuple):
     scale: float = 1.0
 
 
-def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, device: Device) -> Plan:
-    """Return the plan of transforms along several axes.
+def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scratch: Scratch) -> list[Transform]:
+    """The transforms along one axis after the other."""
+    *others, last = problem.axes
+    extents = list(map(min, source.shape, target.shape))
+    extents[last] = min(source.shape[last], problem.length // 2 + 1 if problem.kind == HALF else problem.length)
+    middle = target
+    if others and (problem.kind == HALF or target.chain is not None):
+        is_cut = problem.kind == HALF
+        shape = tuple(extents[i] if i == last and is_cut else target.shape[i] for i in range(len(extents)))
+        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        middle = Array(scratch.take(math.prod(shape) * type_.nbytes), type_, shape, steps)
+    order = [*others, last] if problem.kind == HALF else [last, *reversed(others)]
+    found = []
+    for number, axis in enumerate(order):
+        is_last = number == len(order) - 1
+        given, result = source if number == 0 else middle, target if is_last else middle
+        is_halved = axis == last and problem.kind != COMPLEX
+        length = problem.length if axis == last else target.shape[axis]
+        found.append(
+            Transform(
+                length,
+                type_,
+                given.type,
+                result.type,
+                given.side(axis),
+                result.side(axis),
+                tuple(
+                    Loop(extents[i], given.steps[i], result.steps[i], given.along(i), result.along(i))
+                    for i in range(len(extents))
+                    if i != axis
+                ),
+                problem.is_forward,
+                problem.scale if is_last else 1.0,
+                extents[axis],
+                target.shape[axis] if is_halved else length,
+                is_halved and problem.kind == HALF,
+                given.chain,
+                result.chain,
+            )
+        )
+        extents[axis] = target.shape[axis]
+    return found
+
+
+def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, device: Device) -> Plan | None:
+    """Return the plan of transforms along several axes; None where their kernels do not take a chain.
 
     Parameters
     ----------
     source, target : Array
-        Of as many dimensions; along axes that are transformed, the source is cut off or continued with zeros.
+        Of as many dimensions; along axes that are transformed, the source is cut off or continued with zeros. The
+        type of a target with a chain is that of the transform's results.
     type_ : Type
         c64 or c128, in which everything is computed.
     problem : Problem
@@ -76,48 +135,23 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
 
     Returns
     -------
-    Plan
-        Its input is the source, its output the target.
+    Plan or None
+        Its input is the source, its output the target. There always is one without chains.
     """
     if 0 in target.shape:
         return Plan(())
     scratch = Scratch()
-    *others, last = problem.axes
-    extents = list(map(min, source.shape, target.shape))
-    extents[last] = min(source.shape[last], problem.length // 2 + 1 if problem.kind == HALF else problem.length)
-    middle = target
-    if problem.kind == HALF and others:
-        shape = tuple(extents[i] if i == last else target.shape[i] for i in range(len(extents)))
-        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-        middle = Array(scratch.take(math.prod(shape) * type_.nbytes), type_, shape, steps)
-    order = [*others, last] if problem.kind == HALF else [last, *reversed(others)]
+    transforms = _transforms(source, target, type_, problem, scratch)
+    if not all(each.is_fusible(device) for each in transforms):
+        return None
     launches: list[Launch] = []
     used = scratch.nbytes
-    for number, axis in enumerate(order):
-        is_last = number == len(order) - 1
-        given, result = source if number == 0 else middle, target if is_last else middle
-        is_halved = axis == last and problem.kind != COMPLEX
-        length = problem.length if axis == last else target.shape[axis]
-        transform = Transform(
-            length,
-            type_,
-            given.type,
-            result.type,
-            Side(given.buffer, given.steps[axis], given.alignment),
-            Side(result.buffer, result.steps[axis], result.alignment),
-            tuple(Loop(extents[i], given.steps[i], result.steps[i]) for i in range(len(extents)) if i != axis),
-            problem.is_forward,
-            problem.scale if is_last else 1.0,
-            extents[axis],
-            target.shape[axis] if is_halved else length,
-            is_halved and problem.kind == HALF,
-        )
+    for each in transforms:
         # Passes through the workspace follow each other: each axis may have all of it.
         own = Scratch()
         own.nbytes = used
-        launches += transform.launches(device, own)
+        launches += each.launches(device, own)
         scratch.nbytes = max(scratch.nbytes, own.nbytes)
-        extents[axis] = target.shape[axis]
     return scratch.plan(launches)
 
 

@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import block, real
-from oxinp._kernels.fft.block import BY_COLUMN, BY_LOOP, COLUMNS, MERGE, ROWS, SPLIT, BlockSpec
+from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, registers
 from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft.spec import (
+    BANK_WIDTH,
+    BY_COLUMN,
+    BY_LOOP,
+    COLUMNS,
+    MERGE,
+    ROWS,
+    SCALAR,
+    SPLIT,
+    STRIDED,
+    TRIGONOMETRIC,
+    UNIT,
+    Fused,
+    TransformSpec,
+    conflicts,
+)
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -19,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.problem import Instr
     from oxinp._ptx.types import Type
 
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
@@ -29,11 +45,20 @@ REGISTERS_BESIDE = 16  # of convolutions, and where elements come by way of shar
 
 
 class Loop(NamedTuple):
-    """A loop of the batch: its extent, and elements from one transform to the next, in source and target."""
+    """A loop of the batch: its extent, and elements from one transform to the next, in source and target.
+
+    `reads` and `writes` are those elements for the arrays of a prologue, and of an epilogue.
+    """
 
     extent: int
     source: int
     target: int
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+
+    def step(self, side: int) -> int:
+        """Elements from one transform to the next in the source (1) or the target (2)."""
+        return self.source if side == 1 else self.target
 
 
 class Side(NamedTuple):
@@ -45,11 +70,57 @@ class Side(NamedTuple):
     step : int
     alignment : int
         A power of two that divides the buffer's address.
+    steps : tuple of int
+        As `step`, for the arrays of a prologue or epilogue.
     """
 
     buffer: Argument
     step: int
     alignment: int = 1
+    steps: tuple[int, ...] = ()
+
+    def times(self, factor: int) -> tuple[int, ...]:
+        """`steps`, multiplied."""
+        return tuple([factor * step for step in self.steps])
+
+
+class Chained(Frozen):
+    """A chain of elementwise operations before or after a transform.
+
+    Attributes
+    ----------
+    types : tuple of Type
+        Of its operands, but for the result of the transform that it follows.
+    arguments : tuple of Argument
+        The operands.
+    are_arrays : tuple of bool
+        Others are passed by value.
+    instrs, result
+        As of `Fused`.
+    made : Type
+        Of the result.
+    """
+
+    types: tuple[Type, ...]
+    arguments: tuple[Argument, ...]
+    are_arrays: tuple[bool, ...]
+    instrs: tuple[Instr, ...]
+    result: int
+    made: Type
+
+    def fused(self, steps: tuple[int, ...]) -> Fused:
+        """What a kernel depends on, where the arrays advance by `steps` along a transform."""
+        kinds = iter([UNIT if step == 1 else STRIDED for step in steps])
+        operands = [
+            (type_, next(kinds) if is_array else SCALAR)
+            for type_, is_array in zip(self.types, self.are_arrays, strict=True)
+        ]
+        return Fused(tuple(operands), self.instrs, self.result)
+
+    @property
+    def nbytes(self) -> int:
+        """Of an element of all arrays."""
+        return sum(type_.nbytes for type_, is_array in zip(self.types, self.are_arrays, strict=True) if is_array)
 
 
 class Positions(NamedTuple):
@@ -87,9 +158,13 @@ class Batch(Frozen):
     whole : int
         Length of the sequence of which the source has the first half; 0 where it has all.
     real : str
-        As of `BlockSpec`; `length` is half of the transform's then.
+        As of `TransformSpec`; `length` is half of the transform's then.
     chirp : int
         Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
+    first_scale : float
+        Of cosine and sine transforms: what the element of frequency 0 is multiplied by as well.
+    prologue, epilogue : Chained or None
+        What the source's elements are made of, and what is made of the results.
     """
 
     length: int
@@ -108,6 +183,9 @@ class Batch(Frozen):
     whole: int = 0
     chirp: int = 0
     real: str = ""
+    first_scale: float = 1.0
+    prologue: Chained | None = None
+    epilogue: Chained | None = None
 
     @property
     def size(self) -> int:
@@ -123,10 +201,7 @@ class Batch(Frozen):
             *Divisor.constants(-(-column.extent // spec.columns), spec.bits),
             column.extent,
             *Splitter.constants([loop.extent for loop in outer], spec.bits),
-            *(loop.source for loop in loops),
-            self.source.step,
-            *(loop.target for loop in loops),
-            self.target.step,
+            *self._steps(loops),
             float(self.sign),
             *self.scales,
         ]
@@ -136,32 +211,55 @@ class Batch(Frozen):
             constants += [self.whole, self.source.step // self.valid.step]
         if self.stored is not None:
             constants += self.stored.constants(loops)
+        if self.real in TRIGONOMETRIC:
+            constants.append(self.first_scale)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
-        widths = self.source_type.nbytes + self.target_type.nbytes
+        widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
+        widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
         if self.real:  # two real elements beside a complex one
             widths += min(self.source_type.nbytes, self.target_type.nbytes)
         nbytes = self.size * (self.chirp or self.length) * widths
-        arguments = (self.target.buffer, self.source.buffer)
-        kernel = (real if self.real else block).make(spec)
+        sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
+        arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
+        kernel = make(spec)
         return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+
+    def _steps(self, loops: Sequence[Loop]) -> list[int]:
+        """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""
+        columns = [[loop.source, loop.target, loop.reads, loop.writes] for loop in loops]
+        columns.append([self.source.step, self.target.step, self.source.steps, self.target.steps])
+        steps: list[int] = []
+        if self.prologue is None:
+            steps += [column[0] for column in columns]  # type: ignore[misc]
+        for i in range(len(self.source.steps)):
+            steps += [column[2][i] for column in columns]  # type: ignore[index]
+        steps += [column[1] for column in columns]  # type: ignore[misc]
+        for i in range(len(self.target.steps)):
+            steps += [column[3][i] for column in columns]  # type: ignore[index]
+        return steps
 
     def _is_plain(self) -> bool:
         """Whether all elements are read, transformed and stored, and nothing else."""
-        return not (self.valid or self.stored or self.whole or self.chirp or self.real or self.twiddle)
+        is_fused = self.prologue is not None or self.epilogue is not None
+        is_part = self.valid or self.stored or self.whole
+        return not (is_fused or is_part or self.chirp or self.real or self.twiddle)
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
+        if self.real in TRIGONOMETRIC or (self.prologue if self.real == SPLIT else self.epilogue) is not None:
+            return False
         index, side, type_ = {
             SPLIT: (1, self.source, self.source_type),
             MERGE: (2, self.target, self.target_type),
         }[self.real]
-        is_even = all(loop[index] % 2 == 0 for loop in self.loops if loop.extent > 1)
+        is_even = all(loop.step(index) % 2 == 0 for loop in self.loops if loop.extent > 1)
         return side.step == 1 and is_even and side.alignment % (2 * type_.nbytes) == 0
 
     def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
         """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
-        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [Loop(1, 0, 0)]
+        none = Loop(1, 0, 0, (0,) * len(self.source.steps), (0,) * len(self.target.steps))
+        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [none]
 
         def best(steps: Sequence[int], own: int) -> tuple[str, int]:
             nearest = min(range(len(loops)), key=lambda i: (loops[i].extent == 1, abs(steps[i]) or math.inf))
@@ -178,11 +276,11 @@ class Batch(Frozen):
             loads = ROWS
         column = loops.pop(chosen)
         loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
-        return column, tuple(loops) or (Loop(1, 0, 0),), loads, stores
+        return column, tuple(loops) or (none,), loads, stores
 
     def _spec(
         self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
-    ) -> tuple[BlockSpec, tuple[int, int, int]]:
+    ) -> tuple[TransformSpec, tuple[int, int, int]]:
         """The Spec, and the grid."""
         nbytes = self.type.nbytes
         found = cut(self.length, nbytes)
@@ -204,10 +302,11 @@ class Batch(Frozen):
         ):
             columns //= 2
         loops = (*outer, column)
-        reaches = (
-            2 * self.length * abs(side.step) + sum((loop.extent - 1) * abs(loop[i]) for loop in loops)
-            for i, side in ((1, self.source), (2, self.target))
-        )
+        spans, steps = (*(loop.extent - 1 for loop in loops), 2 * self.length), self._steps(loops)
+        reaches = [
+            sum(span * abs(step) for span, step in zip(spans, steps[start : start + len(spans)], strict=True))
+            for start in range(0, len(steps), len(spans))
+        ]
         tiles = -(-column.extent // columns)
         num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
@@ -215,8 +314,10 @@ class Batch(Frozen):
             max(*reaches, num_blocks, tiles * columns, self.valid.number if self.valid else 0, self.whole)
             >= MAX_INDEX_32
         )
-        needed = registers(found.held, nbytes) + (REGISTERS_BESIDE if self.chirp or is_staged else 0)
-        spec = BlockSpec(
+        needed = registers(found.held, nbytes) + (
+            REGISTERS_BESIDE if self.chirp or is_staged or self.prologue or self.epilogue else 0
+        )
+        spec = TransformSpec(
             self.type,
             self.source_type,
             self.target_type,
@@ -239,18 +340,21 @@ class Batch(Frozen):
             64 if is_far else 32,
             0,
             max(1, NUM_REGISTERS // (needed * -(-threads * columns // 32) * 32)),
+            None if self.prologue is None else self.prologue.fused(self.source.steps),
+            None if self.epilogue is None else self.epilogue.fused(self.target.steps),
+            None if self.epilogue is None else self.epilogue.made,
         )
         return with_padding(spec), (num_blocks, 1, 1)
 
 
 @lru_cache(1 << 12)
-def with_padding(spec: BlockSpec) -> BlockSpec:
+def with_padding(spec: TransformSpec) -> TransformSpec:
     """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
     if len(spec.radices) == 1:
-        return spec if not spec.real else spec.replace(padding=block.BANK_WIDTH // spec.type.nbytes)
-    lanes = block.BANK_WIDTH // spec.type.nbytes
+        return spec if not spec.real else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
+    lanes = BANK_WIDTH // spec.type.nbytes
     candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
-    return min(candidates, key=lambda each: (block.conflicts(each), each.shared_elements))
+    return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
 
 
 def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
@@ -278,4 +382,4 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     return 1 << (most.bit_length() - 1) if most else 0
 
 
-__all__ = ["MIN_SEGMENT", "SEGMENT", "Batch", "Loop", "Positions", "Side", "columns_of"]
+__all__ = ["MIN_SEGMENT", "SEGMENT", "Batch", "Chained", "Loop", "Positions", "Side", "columns_of"]

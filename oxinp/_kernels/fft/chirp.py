@@ -47,7 +47,7 @@ class ChirpSpec(Frozen):
     num_outer : int
         Loops of the batch, at least 1.
     is_half : bool
-        As of `BlockSpec`.
+        As of `TransformSpec`.
     bits : int
         32 where every distance in elements fits, else 64.
     """

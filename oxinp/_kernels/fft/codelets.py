@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RADICES = (*range(1, 17), 17, 19, 23, 29, 31)
 MAX_PRIME = 31
+MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 
@@ -110,21 +111,28 @@ def _prime(k: Builder, x: list[Number]) -> list[Number]:
         first = add(first, each)
     results = [first] + [x[0]] * (p - 1)
     for m in range(1, half + 1):
-        (re, im), turned_re, turned_im = x[0], None, None
-        for j in range(1, half + 1):
-            cos, minus_sin = root_of_unity(j * m % p, p)
-            total, difference = sums[j - 1], differences[j - 1]
+        roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
+        re, im = x[0]
+        for (cos, _), total in zip(roots, sums, strict=True):
             re, im = k.fma(total[0], cos, re), k.fma(total[1], cos, im)
-            if turned_re is None or turned_im is None:
-                turned_re, turned_im = difference[0] * -minus_sin, difference[1] * -minus_sin
-            else:
-                turned_re = k.fma(difference[0], -minus_sin, turned_re)
-                turned_im = k.fma(difference[1], -minus_sin, turned_im)
-        assert turned_re is not None
-        assert turned_im is not None
+        sines = [-minus_sin for _, minus_sin in roots]
+        if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
+            results[m], results[p - m] = (_turned(k, (re, im), differences, sines, sign) for sign in (1, -1))
+            continue
+        turned_re, turned_im = differences[0][0] * sines[0], differences[0][1] * sines[0]
+        for sine, difference in zip(sines[1:], differences[1:], strict=True):
+            turned_re, turned_im = k.fma(difference[0], sine, turned_re), k.fma(difference[1], sine, turned_im)
         results[m] = re + turned_im, im - turned_re
         results[p - m] = re - turned_im, im + turned_re
     return results
+
+
+def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:
+    """``x - sign * 1j * sum(sines * differences)``, by multiply-adds."""
+    re, im = x
+    for sine, difference in zip(sines, differences, strict=True):
+        re, im = k.fma(difference[1], sign * sine, re), k.fma(difference[0], -sign * sine, im)
+    return re, im
 
 
 def _twiddled(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
-from oxinp._kernels.fft.block import SPLIT
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft.spec import SPLIT
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen

@@ -9,16 +9,16 @@ that has no codelets and is too long for a convolution inside a block is convolv
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import chirp, pairs
-from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, Batch, Loop, Positions, Side, columns_of
-from oxinp._kernels.fft.block import MERGE, SPLIT
+from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
-from oxinp._kernels.fft.radices import convolution_length, cut, is_smooth, largest_prime
+from oxinp._kernels.fft.radices import convolution_length, largest_prime
+from oxinp._kernels.fft.spec import MERGE, SPLIT
+from oxinp._kernels.fft.splitting import has_passes, split
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
-RESIDENT = 3  # blocks that a multiprocessor should hold
+# Ways of a transform: by one of half the length in a block, or with its pairs apart; one or more passes; Bluestein's
+# convolution in a block, or by way of the workspace.
+HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
 EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 
 
@@ -50,6 +52,8 @@ class Transform(Frozen):
         Elements of the result that are wanted; 0 for all.
     is_half : bool
         The source has the first half only of sequences whose second half is its conjugate reversed.
+    prologue, epilogue : Chained or None
+        What the source's elements are made of, and what is made of the results; see `is_fusible`.
     """
 
     length: int
@@ -64,6 +68,8 @@ class Transform(Frozen):
     num_valid: int = 0
     num_stored: int = 0
     is_half: bool = False
+    prologue: Chained | None = None
+    epilogue: Chained | None = None
 
     @property
     def batch(self) -> Batch:
@@ -84,22 +90,47 @@ class Transform(Frozen):
             valid=valid,
             stored=stored,
             whole=self.length if self.is_half else 0,
+            prologue=self.prologue,
+            epilogue=self.epilogue,
         )
 
-    def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
-        """The launches that compute it."""
+    def way(self, device: Device) -> str:
+        """How it is computed: one of the constants above."""
         nbytes = self.type.nbytes
         if self._real() and has_passes(self.length // 2, nbytes, device):
             if len(split(self.length // 2, nbytes, self._is_apart(), device)) == 1:
-                return [self._halved().launch(device)]
+                return HALVED
             if self._lies_in_pairs():
-                return self._by_pairs(device, scratch)
-        if not has_passes(self.length, nbytes, device):
-            found = convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
-            if not found:
-                return self._convolved(device, scratch)
-            return [self.batch.replace(length=found, chirp=self.length).launch(device)]
-        lengths = split(self.length, nbytes, self._is_apart(), device)
+                return PAIRED
+        if has_passes(self.length, nbytes, device):
+            return DIRECT
+        return CONVOLVED if self._convolution(device) else CONVOLVED_APART
+
+    def is_fusible(self, device: Device) -> bool:
+        """Whether its kernels take the chains that it has."""
+        way = self.way(device)
+        if way in (PAIRED, CONVOLVED_APART):
+            return self.prologue is None and self.epilogue is None
+        # Halves of sequences are read at places that one step reaches.
+        return self.prologue is None or not self.is_half or way == HALVED
+
+    def _convolution(self, device: Device) -> int:
+        """The length of the convolution in a block; 0 for none."""
+        nbytes = self.type.nbytes
+        return convolution_length(self.length, nbytes, device.max_shared_nbytes * 8 // 9 // nbytes)
+
+    def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """The launches that compute it."""
+        way = self.way(device)
+        if way == HALVED:
+            return [self._halved().launch(device)]
+        if way == PAIRED:
+            return self._by_pairs(device, scratch)
+        if way == CONVOLVED_APART:
+            return self._convolved(device, scratch)
+        if way == CONVOLVED:
+            return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
+        lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
@@ -131,7 +162,7 @@ class Transform(Frozen):
         """Whether the real side can be seen as complex numbers."""
         is_split = self._real() == SPLIT
         side, type_ = (self.source, self.source_type) if is_split else (self.target, self.target_type)
-        steps = [loop[1 if is_split else 2] for loop in self.loops if loop.extent > 1]
+        steps = [loop.step(1 if is_split else 2) for loop in self.loops if loop.extent > 1]
         is_whole = not is_split or (self.num_valid >= self.length)
         is_aligned = side.step == 1 and side.alignment % self.type.nbytes == 0 and all(step % 2 == 0 for step in steps)
         return is_whole and is_aligned and type_ is self.type.parts[0]
@@ -146,7 +177,9 @@ class Transform(Frozen):
         place = half * size
         for loop in self.loops:
             place //= loop.extent
-            inner.append(Loop(loop.extent, loop[1] // 2, place) if is_split else Loop(loop.extent, place, loop[2] // 2))
+            inner.append(
+                Loop(loop.extent, loop.source // 2, place) if is_split else Loop(loop.extent, place, loop.target // 2)
+            )
         given, made = (self.source, rows) if is_split else (rows, self.target)
         scale = 1.0 if is_split else self.scale
         whole = Transform(
@@ -155,7 +188,7 @@ class Transform(Frozen):
         bits = 64 if max(size * half, self._reach(3 - side)) >= MAX_INDEX_32 else 32
         halved = self.target_type if is_split else self.source_type
         spec = PairsSpec(self.type, halved, self._real(), len(extents), bits)
-        own: list[float] = [loop[3 - side] for loop in self.loops] or [0]
+        own: list[float] = [loop.step(3 - side) for loop in self.loops] or [0]
         own.append(self.target.step if is_split else self.source.step)
         own += (
             [self.scale / 2, self.scale / 2 * self.batch.sign]
@@ -203,7 +236,7 @@ class Transform(Frozen):
             launches.extend(made.launches(device, scratch))
 
         num_stored = self.num_stored or self.length
-        steps = [[loop[i] for loop in self.loops] or [0] for i in (1, 2)]
+        steps = [[loop.step(i) for loop in self.loops] or [0] for i in (1, 2)]
         add(chirp.FILTER, self.type, self.type, (factors,), ())
         inner(factors, factor, 1)
         add(
@@ -223,7 +256,7 @@ class Transform(Frozen):
     def _reach(self, side: int) -> int:
         """Elements that source (1) or target (2) spans."""
         step = (self.source, self.target)[side - 1].step
-        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop[side]) for loop in self.loops)
+        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop.step(side)) for loop in self.loops)
 
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
@@ -249,26 +282,37 @@ class Transform(Frozen):
             if i not in inner:
                 steps[i], step = step, step * sizes[i]
         space = scratch.take(step * self.type.nbytes)
-        batch_in = tuple(Loop(loop.extent, loop.source, own) for loop, own in zip(self.loops, steps, strict=True))
+        batch_in = tuple(
+            Loop(loop.extent, loop.source, own, loop.reads) for loop, own in zip(self.loops, steps, strict=True)
+        )
         batch_own = tuple(Loop(loop.extent, own, own) for loop, own in zip(self.loops, steps, strict=True))
-        batch_out = tuple(Loop(loop.extent, own, loop.target) for loop, own in zip(self.loops, steps, strict=True))
+        batch_out = tuple(
+            Loop(loop.extent, own, loop.target, (), loop.writes) for loop, own in zip(self.loops, steps, strict=True)
+        )
         passes = []
         rest, done = self.length, 1
-        before: list[tuple[int, int, int]] = []
+        before: list[tuple[int, int, int, tuple[int, ...]]] = []
         places: list[int] = []
         for number, length in enumerate(lengths):
             is_first, is_last = number == 0, number == len(lengths) - 1
             rest //= length
             apart = rest * element
-            source = Side(whole.source.buffer, rest * whole.source.step) if is_first else Side(space, apart)
-            target = Side(whole.target.buffer, done * whole.target.step) if is_last else Side(space, apart)
+            source = target = Side(space, apart)
+            if is_first:
+                source = Side(whole.source.buffer, rest * whole.source.step, steps=whole.source.times(rest))
+            if is_last:
+                target = Side(whole.target.buffer, done * whole.target.step, steps=whole.target.times(done))
             batch = batch_in if is_first else batch_out if is_last else batch_own
             # Axes that are transformed already: in the workspace outside this one, in the result inside.
-            finished = [Loop(n, own, result if is_last else own) for n, own, result in before]
+            finished = [
+                Loop(n, own, result, (), writes) if is_last else Loop(n, own, own) for n, own, result, writes in before
+            ]
             loops = [*batch, *finished]
             column = None
             if not is_last:
-                column = Loop(rest, whole.source.step if is_first else element, element)
+                column = Loop(rest, element, element)
+                if is_first:
+                    column = Loop(rest, whole.source.step, element, whole.source.steps)
                 loops.append(column)
             position = whole.valid if is_first else None
             if position is not None:
@@ -293,87 +337,14 @@ class Transform(Frozen):
                     valid=position,
                     stored=stored,
                     whole=whole.whole if is_first else 0,
+                    prologue=self.prologue if is_first else None,
+                    epilogue=self.epilogue if is_last else None,
                 )
             )
-            before.append((length, apart, done * whole.target.step))
+            before.append((length, apart, done * whole.target.step, whole.target.times(done)))
             places.append(done)
             done *= length
         return passes
-
-
-@lru_cache(1 << 12)
-def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:
-    segment = MIN_SEGMENT // nbytes
-    if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
-        not is_apart or columns_of(length, nbytes, 1 << 20, room, is_mixed=True) >= segment
-    ):
-        return (length,)
-    for count in (2, 3, 4):
-        found = _even_split(length, nbytes, count, room)
-        if found is not None:
-            return found
-    return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
-
-
-def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
-    """Return the lengths of the passes of a transform, the product of which is its length.
-
-    Parameters
-    ----------
-    length, nbytes : int
-    is_apart : bool
-        Whether neighbouring transforms lie closer than a transform's elements.
-    device : Device
-    """
-    found = _split(length, nbytes, is_apart, device.max_shared_nbytes)
-    assert found is not None, f"length {length} has no codelets"
-    return found
-
-
-def has_passes(length: int, nbytes: int, device: Device) -> bool:
-    """Whether a length is a product of those that blocks transform."""
-    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
-
-
-def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:
-    """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
-    wanted = SEGMENT // nbytes
-    ways = [
-        each for each in _products(length, count, length) if all(_segment(n, nbytes, room) * 4 >= wanted for n in each)
-    ]
-    if not ways:
-        return None
-
-    def cost(each: tuple[int, ...]) -> tuple[float, float]:
-        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, room))) for n in each)
-        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / room)) for n in each)
-        stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
-        return short * 2 + large * 2 + stages, max(each) / min(each)
-
-    return min(ways, key=cost)
-
-
-def _segment(length: int, nbytes: int, room: int) -> int:
-    """Columns that a block of neighbouring transforms takes."""
-    return columns_of(length, nbytes, 1 << 20, room, is_mixed=True)
-
-
-def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
-    """Ways to write a length as `count` factors above 1 that do not increase."""
-    if count == 1:
-        return [(length,)] if 1 < length <= most else []
-    return [
-        (n, *rest)
-        for n in _divisors(length)
-        if 1 < n <= most and n**count >= length
-        for rest in _products(length // n, count - 1, n)
-    ]
-
-
-@lru_cache(1 << 10)
-def _divisors(n: int) -> tuple[int, ...]:
-    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    return tuple(sorted({*low, *(n // d for d in low)}))
 
 
 def plan(transform: Transform, device: Device) -> Plan:
@@ -384,4 +355,4 @@ def plan(transform: Transform, device: Device) -> Plan:
     return scratch.plan(transform.launches(device, scratch))
 
 
-__all__ = ["Transform", "has_passes", "plan", "split"]
+__all__ = ["Transform", "plan"]

@@ -10,36 +10,26 @@ Source: J. W. Cooley, P. A. W. Lewis and P. D. Welch, The fast Fourier transform
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oxinp._kernels.fft.block import SPLIT, Block, BlockSpec
 from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.fft.spec import TransformSpec
 from oxinp._ptx import Kernel
-from oxinp._ptx.kernel import retraceable
 
 if TYPE_CHECKING:
-    from oxinp._kernels.fft.block import Thread, Values
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._ptx.memory import Pointer
+    from oxinp._kernels.fft.tile import Place, Thread, Values
     from oxinp._ptx.value import Value
 
 
-@lru_cache(MAX_KERNELS)
-@retraceable
-def make(spec: BlockSpec) -> Kernel:
-    """Build the kernel of a Spec."""
-    return (_Split if spec.real == SPLIT else _Merge)(spec).build()
-
-
-class _Real(Block):
+class Real(Exchange):
     """What both directions share; the length of the stages is half that of the transform."""
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         self.half = spec.length
         numerators = np.arange(self.half // 2 + 1)
@@ -57,13 +47,8 @@ class _Real(Block):
         real, imag = self.pair_roots.load(number, 1, "nc")[0].parts
         return real, imag
 
-    def at(self, pointer: Pointer, steps: list[Value], place: Value, *, is_unit: bool) -> Pointer:
-        """The pointer moved by elements of a transform."""
-        moved = self.k.cast(place, self.index)
-        return pointer.at(moved if is_unit else moved * steps[-1])
 
-
-class _Split(_Real):
+class Split(Real):
     """A real source, the first half of its transform."""
 
     def build(self) -> Kernel:
@@ -77,55 +62,53 @@ class _Split(_Real):
         return k.build()
 
     def _load_pairs(self, thread: Thread) -> Values:
-        k, spec = self.k, self.spec
-        radix = spec.radices[0]
-        origin = self.origin(thread, self.steps[0])
-        base = self.source.at(origin)
+        k = self.k
+        radix = self.radices[0]
+        base = self.first(self.source, thread)
         loaded: Values = []
-        zero = k.const(0, self.part)
         for number, _ in self.butterflies(thread, radix):
             elements = []
             for j in range(radix):
-                place = (number + j * (self.half // radix)) * 2
-                first = self.at(base, self.steps[0], place, is_unit=spec.is_unit_source)
-                if not spec.is_padded:
-                    second = first.at(1 if spec.is_unit_source else self.steps[0][-1])
-                    pair = first.load(0, 2) if spec.is_paired else (first.load()[0], second.load()[0])
-                    elements.append((k.cast(pair[0], self.part), k.cast(pair[1], self.part)))
-                    continue
-                parts = []
-                for i in range(2):
-                    variable = k.var(zero)
-                    with k.when(k.cast(place + i, self.index) < self.num_valid):
-                        pointer = first.at(i if spec.is_unit_source else self.steps[0][-1] * i)
-                        variable.set(k.cast(pointer.load()[0], self.part))
-                    parts.append(variable.get())
-                elements.append((parts[0], parts[1]))
+                pair = self.read_pair(base, (number + j * (self.half // radix)) * 2)
+                elements.append((k.cast(pair[0], self.part), k.cast(pair[1], self.part)))
             loaded.append(elements)
         return loaded
 
+    def read_pair(self, base: Place, number: Value) -> tuple[Value, Value]:
+        """Two elements next to each other, 0 beyond the last valid one."""
+        spec, place = self.spec, self.k.cast(number, self.index)
+        first = base.moved(place)
+        if spec.is_paired and not spec.is_padded:
+            one, other = first.pointer.load(0, 2)
+            return one, other
+        is_valid = [place < self.num_valid, place + 1 < self.num_valid] if spec.is_padded else [None, None]
+        return self.read(first, is_valid[0]), self.read(first.moved(1), is_valid[1])
+
     def _store_pairs(self, thread: Thread) -> None:
-        k, spec = self.k, self.spec
-        steps = self.steps[1]
-        base = self.target.at(self.origin(thread, steps))
-        is_column = self.first_column + k.cast(thread.column, self.index) < self.num_columns
+        k = self.k
+        base, beside = (self.first(end, thread) for end in (self.target, self.beside))
+        is_column = self.is_column(thread)
         for number, is_pair in self.pairs(thread):
             mirrored = self.half - number
             one = self.smem[self.place_of(thread, number)].parts
             other = self.smem[self.place_of(thread, k.where(number == 0, k.const(0, number.type), mirrored))].parts
             turned = multiply(k, (one[1] + other[1], other[0] - one[0]), self.pair_root(number))
             even = one[0] + other[0], one[1] - other[1]
-            results = (
-                (number, even[0] + turned[0], even[1] + turned[1], is_pair & is_column),
-                (mirrored, even[0] - turned[0], turned[1] - even[1], is_pair & is_column & (number != mirrored)),
-            )
-            for place, real, imag, is_stored in results:
-                with k.when(is_stored):
-                    pointer = self.at(base, steps, place, is_unit=spec.is_unit_target)
-                    pointer.store(0, (k.compound(spec.type, real * self.scales[0], imag * self.scales[1]),))
+            first, second = (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
+            with k.when(is_pair & is_column):
+                self.store_result(base, beside, number, first)
+            with k.when(is_pair & is_column & (number != mirrored)):
+                self.store_result(base, beside, mirrored, second)
+
+    def store_result(self, base: Place, beside: Place, number: Value, value: Number) -> None:
+        """Store an element of the transform, twice which this is."""
+        k = self.k
+        moved = k.cast(number, self.index)
+        scaled = k.compound(self.spec.type, value[0] * self.scales[0], value[1] * self.scales[1])
+        self.write(base.moved(moved), beside.moved(moved), scaled)
 
 
-class _Merge(_Real):
+class Merge(Real):
     """The first half of a transform, the real sequence that it is of."""
 
     def build(self) -> Kernel:
@@ -147,21 +130,10 @@ class _Merge(_Real):
     def _leave_pairs(self, thread: Thread) -> None:
         """Leave the conjugates of what is transformed forwards."""
         k, spec = self.k, self.spec
-        base = self.source.at(self.origin(thread, self.steps[0]))
+        base = self.first(self.source, thread)
         for number, is_pair in self.pairs(thread):
             mirrored = self.half - number
-            is_first = number == 0
-            ends = []
-            for place in (number, mirrored):
-                pointer = self.at(base, self.steps[0], place, is_unit=spec.is_unit_source)
-                real, imag = self.element(
-                    pointer,
-                    k.cast(place, self.index) < self.num_valid if spec.is_padded else None,
-                    -self.source_sign,
-                    is_reused=False,
-                )
-                ends.append((real, k.where(is_first, k.const(0, self.part), imag)))
-            one, other = ends
+            one, other = self.read_result(base, number), self.read_result(base, mirrored)
             cos, minus_sin = self.pair_root(number)
             even = one[0] + other[0], one[1] - other[1]
             odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
@@ -171,23 +143,35 @@ class _Merge(_Real):
                 value = k.compound(spec.type, even[0] + odd[1], even[1] - odd[0])
                 self.smem[self.place_of(thread, mirrored)] = value
 
+    def read_result(self, base: Place, number: Value) -> Number:
+        """An element of the transform that is inverted; the ends are real, what else they have does not count."""
+        k = self.k
+        moved = k.cast(number, self.index)
+        is_valid = moved < self.num_valid if self.spec.is_padded else None
+        real, imag = self.element(base.moved(moved), is_valid, -self.source_sign, is_reused=False)
+        is_end = (number == 0) | (number == self.half)
+        return real, k.where(is_end, k.const(0, self.part), imag)
+
     def _store_pairs(self, thread: Thread, values: Values) -> None:
         k, spec = self.k, self.spec
         radix = self.radices[-1]
-        steps = self.steps[1]
-        base = self.target.at(self.origin(thread, steps))
-        is_column = self.first_column + k.cast(thread.column, self.index) < self.num_columns
+        base, beside = (self.first(end, thread) for end in (self.target, self.beside))
+        is_column = self.is_column(thread)
         for (number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 for j, (real, imag) in enumerate(elements):
                     place = (number + j * (self.half // radix)) * 2
-                    pointer = self.at(base, steps, place, is_unit=spec.is_unit_target)
                     pair = real * self.scales[0], imag * -self.scales[0]
                     if spec.is_paired:
-                        pointer.store(0, pair)
+                        base.moved(k.cast(place, self.index)).pointer.store(0, pair)
                         continue
-                    pointer.store(0, pair[:1])
-                    pointer.at(1 if spec.is_unit_target else steps[-1]).store(0, pair[1:])
+                    self.store_real(base, beside, place, pair[0])
+                    self.store_real(base, beside, place + 1, pair[1])
+
+    def store_real(self, base: Place, beside: Place, number: Value, value: Value) -> None:
+        """Store an element of the sequence."""
+        moved = self.k.cast(number, self.index)
+        self.write(base.moved(moved), beside.moved(moved), value)
 
 
-__all__ = ["make"]
+__all__ = ["Merge", "Real", "Split"]

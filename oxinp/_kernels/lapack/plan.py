@@ -130,6 +130,17 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     return scratch.plan((*copied.on(out0=factors), *steps))
 
 
+def plan_lu(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the launches of LU factorisations with partial pivoting.
+
+    Outputs are the factors, in C order, the unit diagonal of L not stored; the pivots, u32, the row that changed places
+    with each; the permutation, u32, the row of A that each row is; the status. Parameters are those of `plan_qr`.
+    """
+    factor = lu.plan_factor(_whole(shape, a), device)
+    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
+    return factor.replace(steps=(*copied.steps, *factor.steps))
+
+
 def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     """Return the launches of determinants: outputs are their signs and the logarithms of their magnitudes.
 
@@ -187,4 +198,4 @@ def plan_qr(shape: Sequence[int], a: Operand, device: Device, mode: str = "reduc
     return qr.plan()
 
 
-__all__ = ["is_possible", "plan_cholesky", "plan_invert", "plan_qr", "plan_slogdet", "plan_solve"]
+__all__ = ["is_possible", "plan_cholesky", "plan_invert", "plan_lu", "plan_qr", "plan_slogdet", "plan_solve"]

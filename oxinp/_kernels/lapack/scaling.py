@@ -56,7 +56,7 @@ def make_largest(type: Type) -> Kernel:
         line = a.at(k.cast(row, i64) * pitch)
         with k.range(k.lane + 0, columns, WARP) as column:
             for part in line[k.cast(column, i64)].parts:
-                best.set(k.max(best.get(), _upper_bits(k, k.abs(part))))
+                best.set(k.max(best.get(), upper_bits(k, k.abs(part))))
     k.warp_sync()
     found = k.redux("max", best.get())
     with k.when(k.lane == 0):
@@ -64,7 +64,7 @@ def make_largest(type: Type) -> Kernel:
     return k.build()
 
 
-def _upper_bits(k: Builder, magnitude: Value) -> Value:
+def upper_bits(k: Builder, magnitude: Value) -> Value:
     if magnitude.type.bits == 32:
         return k.bitcast(magnitude, u32)
     return k.unpack(k.bitcast(magnitude, u64))[1]  # type: ignore[no-any-return]
@@ -95,7 +95,7 @@ def make_rescale(spec: RescaleSpec) -> Kernel:
     is_far = (exponent + safe < bias) | (exponent > bias + safe)
     # A power of two whose reciprocal is a normal number, too.
     wanted = k.max(k.const(2 * bias, u32) - k.max(k.min(exponent, k.const(2 * bias - 1, u32)), k.const(1, u32)), 1)
-    scale = _power(k, k.const(2 * bias, u32) - wanted if spec.is_back else wanted, real)
+    scale = power(k, k.const(2 * bias, u32) - wanted if spec.is_back else wanted, real)
 
     def is_wanted(row: Value, column: Value) -> Value:
         return row <= column if spec.is_back else row < rows
@@ -112,7 +112,7 @@ def make_rescale(spec: RescaleSpec) -> Kernel:
     return k.build()
 
 
-def _power(k: Builder, exponent: Value, real: Type) -> Value:
+def power(k: Builder, exponent: Value, real: Type) -> Value:
     """The power of two with an exponent's bits."""
     bits = exponent << FORMATS[real.bits].shift
     return k.bitcast(k.pack(k.const(0, u32), bits), f64) if real is f64 else k.bitcast(bits, real)
@@ -141,4 +141,4 @@ def scaled_back(stack: Stack, a: Argument, words: Argument) -> Launch:
     return Launch(make_rescale(RescaleSpec(stack.type, is_back=True)), grid, (a, words), constants)
 
 
-__all__ = ["RescaleSpec", "make_largest", "make_rescale", "scaled", "scaled_back"]
+__all__ = ["FORMATS", "RescaleSpec", "make_largest", "make_rescale", "power", "scaled", "scaled_back", "upper_bits"]

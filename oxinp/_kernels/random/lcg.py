@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._ptx.types import u64
+from oxinp._ptx.wide import multiply_add_128
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,52 +71,21 @@ class Wide(NamedTuple):
     high: Value
 
 
-class Factor(NamedTuple):
-    """A factor of 128 bits: its low half in words of 32 bits, known or in registers."""
-
-    low: Any
-    high: Any
-    low_words: tuple[Any, Any]
+Factor = tuple[Any, Any, Any, Any]  # limbs of 32 bits, low ones first: known, or in registers
 
 
 def factor(k: Builder, value: int | Wide) -> Factor:
     """Return a number prepared for `multiply_add`."""
     if isinstance(value, Wide):
-        return Factor(value.low, value.high, tuple(k.unpack(value.low)))
-    low, high = value & MASK_64, value >> 64
-    return Factor(low, high, (low & 0xFFFFFFFF, low >> 32))
+        return (*k.unpack(value.low), *k.unpack(value.high))
+    return tuple(value >> shift & 0xFFFFFFFF for shift in (0, 32, 64, 96))  # type: ignore[return-value]
 
 
-class Addend(NamedTuple):
-    """A number of 128 bits, prepared to be added: words of the low half as u64, and the high half."""
-
-    words: tuple[Value, Value]
-    high: Value
-
-
-def addend(k: Builder, value: Wide) -> Addend:
-    """Return a number prepared for `multiply_add`."""
-    low, high = k.unpack(value.low)
-    return Addend((k.cast(low, u64), k.cast(high, u64)), value.high)
-
-
-def multiply_add(k: Builder, a: Wide, by: Factor, plus: Addend | None) -> Wide:
-    """``a by + plus`` modulo 2**128: ten products of 32 bits, whose sums never overflow 64."""
-    a0, a1 = k.unpack(a.low)
-    b0, b1 = by.low_words
-    first = k.mul_wide(a0, b0) if plus is None else k.mad_wide(a0, b0, plus.words[0])
-    low, carry = k.unpack(first)
-    second = k.mad_wide(a0, b1, k.cast(carry, u64))
-    middle, over = k.unpack(second)
-    rest = k.cast(middle, u64)
-    third = k.mad_wide(a1, b0, rest if plus is None else rest + plus.words[1])
-    middle, carry = k.unpack(third)
-    high = k.mad_wide(a1, b1, k.cast(over, u64)) + k.cast(carry, u64)
-    if plus is not None:
-        high = high + plus.high
-    high = k.mad(a.low, by.high, high)
-    high = k.mad(a.high, by.low, high)
-    return Wide(k.pack(low, middle), high)
+def multiply_add(k: Builder, a: Wide, by: Factor, plus: Wide | None) -> Wide:
+    """``a by + plus`` modulo 2**128."""
+    if plus is None:
+        plus = Wide(k.const(0, u64), k.const(0, u64))
+    return Wide(*multiply_add_128(k, a, by, plus))
 
 
 class Increment:
@@ -148,7 +118,7 @@ class Increment:
     def jumped(self, state: Wide, steps: int) -> Wide:
         """A state after a number of steps that is known."""
         k, (power, total) = self._k, self._lcg.jump(steps)
-        return multiply_add(k, state, factor(k, power), addend(k, self.constant(total)))
+        return multiply_add(k, state, factor(k, power), self.constant(total))
 
     def jumped_by(self, state: Wide, number: Value, scale: int, num_bits: int) -> Wide:
         """A state after ``number * scale`` steps; `number` is u32 and below ``2**num_bits``."""
@@ -157,7 +127,7 @@ class Increment:
         for bit in range(num_bits):
             power, total = self._lcg.jump(scale << bit)
             with k.when((number & (1 << bit)) != 0):
-                at = multiply_add(k, Wide(low, high), factor(k, power), addend(k, self.constant(total)))
+                at = multiply_add(k, Wide(low, high), factor(k, power), self.constant(total))
                 low.set(at.low)
                 high.set(at.high)
         return Wide(low.get(), high.get())
@@ -205,12 +175,10 @@ __all__ = [
     "MASK_128",
     "PCG64",
     "PCG64DXSM",
-    "Addend",
     "Factor",
     "Increment",
     "Lcg",
     "Wide",
-    "addend",
     "factor",
     "multiply_add",
 ]

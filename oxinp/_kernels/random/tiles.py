@@ -1,4 +1,4 @@
-"""The tiles that a stream is cut into: the state that each starts from, and zeros where another kernel counts them."""
+"""The tiles that a stream is cut into: the state that each starts from, and zeros where other kernels count."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ class TilesSpec(Frozen):
         Tiles begin one word earlier, at the one that a half is left of.
     words : int
         Of a tile.
+    before : int
+        The states are those of so many words before the tiles.
     """
 
     generator: str
     is_shifted: bool
     words: int
+    before: int = 0
 
 
 @lru_cache(MAX_KERNELS)
@@ -38,22 +41,19 @@ class TilesSpec(Frozen):
 def make(spec: TilesSpec) -> Kernel:
     """Build the kernel of a Spec."""
     k = Builder("random_tiles", block=BLOCK)
-    states = k.pointer("states", u64, "w")
-    counts, reaches = k.pointer("counts", u64, "w"), k.pointer("reaches", u32, "w")
-    control, result = k.pointer("control", u32, "w"), k.pointer("result", i64, "w")
+    states, counts = k.pointer("states", u64, "w"), k.pointer("counts", u64, "w")
+    result = k.pointer("result", i64, "w")
     lcg = GENERATORS[spec.generator]
     increment = Increment(k, lcg)
-    size = k.scalar("num_tiles", u32)
+    size, num_counts = k.scalar("num_tiles", u32), k.scalar("num_counts", u32)
     tile = k.ctaid * BLOCK + k.tid
     with k.when(tile < size):
         at = increment.jumped_by(increment.state, tile, spec.words, NUM_TILE_BITS)
-        if lcg.lead != spec.is_shifted:
-            at = increment.jumped(at, lcg.lead - spec.is_shifted)
-        states.store(tile * 2, at)
+        steps = lcg.lead - spec.is_shifted - spec.before
+        states.store(tile * 2, increment.jumped(at, steps) if steps else at)
+    with k.when(tile < num_counts):
         counts[tile] = k.const(0, u64)
-        reaches[tile] = k.const(0, u32)
     with k.when(tile == 0):
-        control[0] = k.const(0, u32)
         result.store(0, [k.const(-1, i64), k.const(0, i64)])
     return k.build()
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 STRIPS = 256
-TABLE_WORDS = 3 * STRIPS
 NORMAL_R, NORMAL_INVERSE_R = 3.6541528853610087963519472518, 0.27366123732975827203338247596
 EXPONENTIAL_R = 7.69711747013104972
 
@@ -51,11 +50,23 @@ class Begun(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Variables for the end of a slow segment: its length in pieces, whether it gives a value, and which."""
+    """Variables for the end of a slow segment.
+
+    Attributes
+    ----------
+    length : Var
+        In pieces, u32.
+    is_accepted : Var
+        Whether it gives a value, u32, 0 or 1.
+    value : Var
+    is_own : Var
+        The value is not that of the first piece, or the length is not 2; u32, 0 or 1.
+    """
 
     length: Var
-    is_accepted: Var  # u32, 0 or 1
+    is_accepted: Var
     value: Var
+    is_own: Var
 
 
 class Variate(Frozen, eq=False):
@@ -78,6 +89,10 @@ class Variate(Frozen, eq=False):
         Scalars of the kernel, the last inputs of a plan.
     has_table : bool
         Before these, a ziggurat's table is an input.
+    is_candidate : callable or None
+        ``is_candidate(k, piece, tops)``: whether a segment may be slow, from fewer instructions than `begin` takes.
+    value : callable or None
+        ``value(k, piece, widths)``: the value of `begin` alone.
     """
 
     name: str
@@ -88,34 +103,77 @@ class Variate(Frozen, eq=False):
     slow: Callable[..., None] | None = None
     parameters: tuple[Type, ...] = ()
     has_table: bool = False
+    is_candidate: Callable[..., Value] | None = None
+    value: Callable[..., Value] | None = None
 
 
 class Strips(NamedTuple):
-    """A ziggurat's table: in shared memory what every word asks for, in global memory the densities."""
+    """A ziggurat's table in global memory: limits, widths and densities of its strips."""
 
-    edges: Pointer
-    densities: Pointer
+    type: Type  # of a mantissa
+    words: Pointer
 
-    def edge(self, strip: Value) -> tuple[Value, Value]:
-        """Return below which mantissa a strip accepts at once, and the width of a unit of the mantissa."""
-        first, second = self.edges.load(strip * 2, 2)
-        return first, second
+    def limit(self, number: Value) -> Value:
+        """Below which mantissa a strip accepts at once."""
+        limit: Value = self.words.builder.cast(self.words[number], self.type)
+        return limit
+
+    def width(self, number: Value) -> Value:
+        """The width of a unit of the mantissa, as bits."""
+        width: Value = self.words.builder.cast(self.words[number + STRIPS], self.type)
+        return width
+
+    def density(self, number: Value, before: int = 0) -> Value:
+        """The density at the right end of a strip, or of one before it, as bits."""
+        return self.words[number + (2 * STRIPS - before)]
 
 
 def ziggurat_table(name: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Return the table of a variate: limits and widths in turn, then densities."""
+    """Return the table of a variate: limits, widths and densities."""
     distribution, bits = name.rsplit("_", 1)
-    accepts, widths, densities = (table(distribution, bits, part) for part in ("accepts", "widths", "densities"))
-    return np.concatenate([np.stack([accepts, widths], 1).reshape(-1), densities])
+    return np.concatenate([table(distribution, bits, part) for part in ("accepts", "widths", "densities")])
 
 
 class _Strip(NamedTuple):
-    """Where a word falls: number of the strip, the mantissa as bits and the abscissa."""
+    """Where a word falls.
+
+    Attributes
+    ----------
+    number : Value
+        Of the strip.
+    top : Value
+        The upper bits of the mantissa, as many as u32 holds.
+    mantissa : Value
+    x : callable
+        ``x(width)`` -> the abscissa, with its sign.
+    """
 
     number: Value
+    top: Value
     mantissa: Value
-    x: Value
-    limit: Value
+    x: Callable[[Value], Value]
+
+
+class _Kind(NamedTuple):
+    """How a word is read.
+
+    Attributes
+    ----------
+    strip_of : callable
+        ``strip_of(k, piece)`` -> `_Strip`.
+    type : Type
+        Of elements.
+    dropped : int
+        Bits of a mantissa that are not in its top.
+    """
+
+    strip_of: Callable[..., _Strip]
+    type: Type
+    dropped: int
+
+    def strips(self, words: Pointer) -> Strips:
+        """The table in global memory."""
+        return Strips(u64 if self.type is f64 else u32, words)
 
 
 def _as_float(k: Builder, bits: Value, type_: Type) -> Value:
@@ -123,44 +181,47 @@ def _as_float(k: Builder, bits: Value, type_: Type) -> Value:
     return result
 
 
-def _of_f64(k: Builder, mantissa: Value) -> Value:
-    """A number below ``2**53`` as f64, exactly, without a conversion where it is below ``2**52``."""
-    result: Value = k.bitcast(mantissa | 0x4330000000000000, f64) - float(1 << 52)
-    return result
-
-
-def _normal_f64(k: Builder, piece: Any, strips: Strips) -> _Strip:
+def _normal_f64(k: Builder, piece: Any) -> _Strip:
     low, high = piece
-    number = low & 0xFF
     mantissa = k.pack(k.shf_r(low, high, 9), (high >> 9) & 0xFFFFF)
-    limit, width = strips.edge(number)
-    x = _of_f64(k, mantissa) * k.bitcast(width, f64)
-    sign = (low & 0x100) << 23
-    x_low, x_high = k.unpack(k.bitcast(x, u64))
-    return _Strip(number, mantissa, k.bitcast(k.pack(x_low, x_high ^ sign), f64), limit)
+
+    def x(width: Value) -> Value:
+        # The mantissa as f64 without a conversion, of which a cycle does few
+        number = k.bitcast(mantissa | 0x4330000000000000, f64) - float(1 << 52)
+        x_low, x_high = k.unpack(k.bitcast(number * k.bitcast(width, f64), u64))
+        return k.bitcast(k.pack(x_low, x_high ^ ((low & 0x100) << 23)), f64)
+
+    return _Strip(low & 0xFF, k.shf_r(low, high, 29), mantissa, x)
 
 
-def _normal_f32(k: Builder, piece: Any, strips: Strips) -> _Strip:
+def _normal_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
-    number, mantissa = half & 0xFF, half >> 9
-    limit, width = strips.edge(number)
-    x = k.cvt(mantissa, f32) * k.bitcast(width, f32)
-    return _Strip(number, mantissa, k.bitcast(k.bitcast(x, u32) ^ ((half & 0x100) << 23), f32), limit)
+    mantissa = half >> 9
+
+    def x(width: Value) -> Value:
+        product = k.cvt(mantissa, f32) * k.bitcast(width, f32)
+        return k.bitcast(k.bitcast(product, u32) ^ ((half & 0x100) << 23), f32)
+
+    return _Strip(half & 0xFF, mantissa, mantissa, x)
 
 
-def _exponential_f64(k: Builder, piece: Any, strips: Strips) -> _Strip:
+def _exponential_f64(k: Builder, piece: Any) -> _Strip:
     low, high = piece
-    number = (low >> 3) & 0xFF
-    mantissa = k.pack(k.shf_r(low, high, 11), high >> 11)
-    limit, width = strips.edge(number)
-    return _Strip(number, mantissa, k.cvt(mantissa, f64) * k.bitcast(width, f64), limit)
+    words = k.shf_r(low, high, 11), high >> 11
+
+    def x(width: Value) -> Value:
+        upper = k.bitcast(k.pack(words[1], k.const(0x45300000, u32)), f64)
+        lower = k.bitcast(k.pack(words[0], k.const(0x43300000, u32)), f64)
+        number = (upper - float((1 << 84) + (1 << 52))) + lower
+        return number * k.bitcast(width, f64)
+
+    return _Strip((low >> 3) & 0xFF, high, k.pack(*words), x)
 
 
-def _exponential_f32(k: Builder, piece: Any, strips: Strips) -> _Strip:
+def _exponential_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
-    number, mantissa = (half >> 1) & 0xFF, half >> 9
-    limit, width = strips.edge(number)
-    return _Strip(number, mantissa, k.cvt(mantissa, f32) * k.bitcast(width, f32), limit)
+    mantissa = half >> 9
+    return _Strip((half >> 1) & 0xFF, mantissa, mantissa, lambda width: k.cvt(mantissa, f32) * k.bitcast(width, f32))
 
 
 def _uniform(k: Builder, piece: Any) -> Value:
@@ -172,34 +233,58 @@ def _log1p(k: Builder, x: Value) -> Value:
     return math.log1p(k, x) if x.type is f64 else k.cvt(math.log1p(k, k.cvt(x, f64)), f32)
 
 
-def _ziggurat(strip_of: Callable[..., _Strip]) -> Callable[..., Begun]:
-    def begin(k: Builder, piece: Any, strips: Strips) -> Begun:
-        strip = strip_of(k, piece, strips)
-        is_done = strip.mantissa < strip.limit
-        return Begun(is_done, strip.x, ~is_done)
+def tops(name: str) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """Return the upper bits of a ziggurat's limits: from them on a segment may be slow."""
+    distribution, bits = name.rsplit("_", 1)
+    return (table(distribution, bits, "accepts") >> np.uint64(_KINDS[name].dropped)).astype(np.uint32)
+
+
+def _begins(kind: _Kind) -> Callable[..., Begun]:
+    def begin(k: Builder, piece: Any, words: Pointer) -> Begun:
+        strips, strip = kind.strips(words), kind.strip_of(k, piece)
+        is_done = strip.mantissa < strips.limit(strip.number)
+        return Begun(is_done, strip.x(strips.width(strip.number)), ~is_done)
 
     return begin
 
 
-def _wedge(k: Builder, strip: _Strip, piece: Any, strips: Strips, limit: Value, outcome: Outcome) -> None:
+def _is_candidate(kind: _Kind) -> Callable[..., Value]:
+    def is_candidate(k: Builder, piece: Any, tops: Pointer) -> Value:
+        strip = kind.strip_of(k, piece)
+        return strip.top >= tops[strip.number]
+
+    return is_candidate
+
+
+def _value(kind: _Kind) -> Callable[..., Value]:
+    def value(k: Builder, piece: Any, widths: Pointer) -> Value:
+        strip = kind.strip_of(k, piece)
+        return strip.x(widths[strip.number])
+
+    return value
+
+
+def _wedge(k: Builder, number: Value, x: Value, piece: Any, strips: Strips, limit: Value, outcome: Outcome) -> None:
     """Accept under the density: `limit` is its value at the abscissa, f64 or the type of the variate."""
-    type_ = strip.x.type
-    above, below = (_as_float(k, strips.densities[strip.number - i], type_) for i in (1, 0))
+    type_ = x.type
+    above, below = (_as_float(k, strips.density(number, before), type_) for before in (1, 0))
     height = (above - below) * _uniform(k, piece) + below
     is_accepted = (height if limit.type is type_ else k.cvt(height, f64)) < limit
     outcome.length.set(2)
     outcome.is_accepted.set(k.cast(is_accepted, u32))
-    outcome.value.set(strip.x)
+    outcome.value.set(x)
 
 
-def _slow_normal(strip_of: Callable[..., _Strip], type_: Type) -> Callable[..., None]:
+def _slow_normal(kind: _Kind) -> Callable[..., None]:
+    type_ = kind.type
     inverse, radius = (float(type_.dtype.type(x)) for x in (NORMAL_INVERSE_R, NORMAL_R))
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], strips: Strips, outcome: Outcome) -> None:
-        strip = strip_of(k, piece, strips)
+    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
+        strips, strip = kind.strips(words), kind.strip_of(k, piece)
         with k.when(strip.number == 0):
             outcome.length.set(1)
             outcome.is_accepted.set(1)
+            outcome.is_own.set(1)
             with k.loop():
                 x = -inverse * _log1p(k, -_uniform(k, following()))
                 y = -_log1p(k, -_uniform(k, following()))
@@ -208,25 +293,29 @@ def _slow_normal(strip_of: Callable[..., _Strip], type_: Type) -> Callable[..., 
                 outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
                 k.break_if(y + y > x * x)
         with k.otherwise():
-            x = k.cvt(strip.x, f64) if type_ is f32 else strip.x
-            _wedge(k, strip, following(), strips, math.exp(k, (x * -0.5) * x), outcome)
+            x = strip.x(strips.width(strip.number))
+            wide = k.cvt(x, f64) if type_ is f32 else x
+            _wedge(k, strip.number, x, following(), strips, math.exp(k, (wide * -0.5) * wide), outcome)
 
     return slow
 
 
-def _slow_exponential(strip_of: Callable[..., _Strip], type_: Type) -> Callable[..., None]:
+def _slow_exponential(kind: _Kind) -> Callable[..., None]:
+    type_ = kind.type
     radius = float(type_.dtype.type(EXPONENTIAL_R))
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], strips: Strips, outcome: Outcome) -> None:
-        strip = strip_of(k, piece, strips)
+    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
+        strips, strip = kind.strips(words), kind.strip_of(k, piece)
         second = following()
         with k.when(strip.number == 0):
             outcome.length.set(2)
             outcome.is_accepted.set(1)
+            outcome.is_own.set(1)
             outcome.value.set(radius - _log1p(k, -_uniform(k, second)))
         with k.otherwise():
-            limit = math.exp(k, -strip.x if type_ is f64 else k.cvt(-strip.x, f64))
-            _wedge(k, strip, second, strips, limit if type_ is f64 else k.cvt(limit, f32), outcome)
+            x = strip.x(strips.width(strip.number))
+            limit = math.exp(k, -x if type_ is f64 else k.cvt(-x, f64))
+            _wedge(k, strip.number, x, second, strips, limit if type_ is f64 else k.cvt(limit, f32), outcome)
 
     return slow
 
@@ -259,24 +348,29 @@ def _lemire_wide(k: Builder, piece: Any, parameters: Any) -> Begun:
     return Begun(low >= threshold, k.cast(high, u64) + offset, None)
 
 
+_KINDS = {
+    "normal_f64": _Kind(_normal_f64, f64, 20),
+    "normal_f32": _Kind(_normal_f32, f32, 0),
+    "exponential_f64": _Kind(_exponential_f64, f64, 21),
+    "exponential_f32": _Kind(_exponential_f32, f32, 0),
+}
+_EXPECTED = {"normal_f64": 1.0222, "normal_f32": 1.0223, "exponential_f64": 1.0336, "exponential_f32": 1.0338}
+
+
 def _variates() -> list[Variate]:
-    strips = {
-        ("normal", f64): (_normal_f64, _slow_normal, 1.0222),
-        ("normal", f32): (_normal_f32, _slow_normal, 1.0223),
-        ("exponential", f64): (_exponential_f64, _slow_exponential, 1.0336),
-        ("exponential", f32): (_exponential_f32, _slow_exponential, 1.0338),
-    }
     found = [
         Variate(
-            f"{name}_{type_.name}",
-            type_,
-            1 if type_ is f64 else 2,
-            expected,
-            _ziggurat(strip_of),
-            slow(strip_of, type_),
+            name,
+            kind.type,
+            1 if kind.type is f64 else 2,
+            _EXPECTED[name],
+            _begins(kind),
+            (_slow_normal if name.startswith("normal") else _slow_exponential)(kind),
             has_table=True,
+            is_candidate=_is_candidate(kind),
+            value=_value(kind),
         )
-        for (name, type_), (strip_of, slow, expected) in strips.items()
+        for name, kind in _KINDS.items()
     ]
     for type_, pieces in ((u8, 8), (u16, 4), (u32, 2), (u64, 1)):
         word = u64 if type_ is u64 else u32
@@ -287,4 +381,4 @@ def _variates() -> list[Variate]:
 
 VARIATES = {variate.name: variate for variate in _variates()}
 
-__all__ = ["STRIPS", "TABLE_WORDS", "VARIATES", "Begun", "Outcome", "Strips", "Variate", "ziggurat_table"]
+__all__ = ["STRIPS", "VARIATES", "Begun", "Outcome", "Strips", "Variate", "tops", "ziggurat_table"]

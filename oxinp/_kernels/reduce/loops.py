@@ -37,6 +37,8 @@ class ReduceLoops(NamedTuple):
 
 def without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the extents of the kept dimensions."""
+    if axes == (0,):
+        return shape[1:]
     return tuple([n for d, n in enumerate(shape) if d not in axes]) if len(axes) < len(shape) else ()
 
 

@@ -1,4 +1,4 @@
-"""Functions of `scipy.linalg` on the device: triangular systems."""
+"""Functions of `scipy.linalg` on the device: systems and factorisations, eigenvalues and singular values."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import host_view
+from oxinp._core.ops import factorise, spectral
+from oxinp._core.ops.lu import lu as _lu
 from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular
-from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.table import ALL
-from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp.linalg import _spectral
+from oxinp.linalg._spectral import adjoint
+from oxinp.scipy.linalg import _functions  # noqa: F401 - for what it registers
+from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
+_LOWER, _UPPER, _UNIT_LOWER = Triangle(0, True), Triangle(), Triangle(0, True, True)
+
+
+# -- systems -----------------------------------------------------------------------------------------------------------
 
 
 @implements("scipy.linalg.solve_triangular")
@@ -28,11 +36,266 @@ def solve_triangular(
     check_finite: bool = True,
 ) -> Any:
     """See `scipy.linalg.solve_triangular`."""
-    if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)) or trans not in _TRANS:
-        raise Unsupported("a subclass, or what SciPy refuses")
-    arrays = as_ours(a), as_ours(b)
-    if check_finite:
-        for x in arrays:
-            if x._layout.dtype.kind in "fc" and x._layout.size and not bool(reduce(ALL, UFUNC_OBJECTS["isfinite"](x))):
-                raise ValueError("array must not contain infs or NaNs")
-    return _solve_triangular(arrays[0], arrays[1], Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
+    if trans not in _TRANS:
+        raise Unsupported("what SciPy refuses")
+    a, b = given(a, b, check_finite=check_finite)
+    return _solve_triangular(a, b, Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
+
+
+@implements("scipy.linalg.lu_solve")
+def lu_solve(
+    lu_and_piv: Any,
+    b: Any,
+    trans: Any = 0,
+    overwrite_b: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.lu_solve`. Pivots become a permutation on the host."""
+    factors, pivots = lu_and_piv
+    (factors,) = matrices(factors, check_finite=check_finite, are_square=True)
+    (b,) = given(b, check_finite=check_finite)
+    if factors.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(factors) or trans not in (0, 1, 2):
+        raise Unsupported("what SciPy refuses, or stacks")
+    order = _permutation(host_view(as_ours(pivots)), len(factors))
+    if not trans:
+        inner = _solve_triangular(factors, b[order], _UNIT_LOWER)
+        return _solve_triangular(factors, inner, _UPPER)
+    inner = _solve_triangular(factors, b, _UPPER._replace(trans=trans))
+    return _solve_triangular(factors, inner, _UNIT_LOWER._replace(trans=trans))[np.argsort(order)]
+
+
+def _permutation(pivots: np.ndarray[Any, Any], num_rows: int) -> np.ndarray[Any, Any]:
+    """Return the row that each row was, before rows changed places with those that pivots name."""
+    order = list(range(num_rows))
+    for row, other in enumerate(pivots.tolist()):
+        order[row], order[other] = order[other], order[row]
+    return np.array(order)
+
+
+@implements("scipy.linalg.cho_solve")
+def cho_solve(
+    c_and_lower: Any,
+    b: Any,
+    overwrite_b: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.cho_solve`."""
+    c, lower = c_and_lower
+    (c,) = matrices(c, check_finite=check_finite, are_square=True)
+    (b,) = given(b, check_finite=check_finite)
+    if c.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(c):
+        raise Unsupported("what SciPy refuses, or stacks")
+    first, second = (_LOWER, _LOWER._replace(trans=2)) if lower else (_UPPER._replace(trans=2), _UPPER)
+    return _solve_triangular(c, _solve_triangular(c, b, first), second)
+
+
+@implements("scipy.linalg.inv")
+@or_scipy
+def inv(
+    a: Any,
+    overwrite_a: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+    *,
+    assume_a: Any = None,
+    lower: bool = False,  # noqa: ARG001 - whole matrices are read
+) -> Any:
+    """See `scipy.linalg.inv`, which warns, on the host, of what is ill-conditioned."""
+    if assume_a not in (None, "gen", "general"):
+        raise Unsupported("matrices of which only a part is read")
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    found = factorise.inv(a)
+    if bool((_norm(a) * _norm(found) * np.finfo(found.dtype).eps > 1).any()):
+        raise Unsupported("a matrix that is ill-conditioned")
+    return found
+
+
+def _norm(a: Any) -> Any:
+    """Return 1-norms of matrices."""
+    return np.abs(a).sum(axis=-2).max(axis=-1)
+
+
+@implements("scipy.linalg.det")
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
+    """See `scipy.linalg.det`: in double precision."""
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    return factorise.det(a.astype("D" if a.dtype.kind == "c" else "d", copy=False))
+
+
+# -- factors -----------------------------------------------------------------------------------------------------------
+
+
+@implements("scipy.linalg.lu_factor")
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
+    """See `scipy.linalg.lu_factor`, which warns, on the host, of what is singular."""
+    factors, pivots, _ = _lu(*matrices(a, check_finite=check_finite))
+    return factors, pivots
+
+
+@implements("scipy.linalg.lu")
+def lu(
+    a: Any,
+    permute_l: bool = False,
+    overwrite_a: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> Any:
+    """See `scipy.linalg.lu`."""
+    factors, _, permutation = _lu(*matrices(a, check_finite=check_finite))
+    rows, columns = factors.shape[-2:]
+    depth = min(rows, columns)
+    below = np.tril(factors[..., :depth], -1) + np.eye(rows, depth, dtype=factors.dtype, like=factors)
+    above = np.triu(factors[..., :depth, :])
+    if p_indices and not permute_l:
+        return np.argsort(permutation, axis=-1).astype("i4"), below, above
+    real = factors.dtype.char.lower()
+    p = (permutation[..., None, :] == np.arange(rows, dtype="i4", like=permutation)[:, None]).astype(real)
+    return (p.astype(factors.dtype) @ below, above) if permute_l else (p, below, above)
+
+
+@implements("scipy.linalg.cholesky")
+@or_scipy
+def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
+    """See `scipy.linalg.cholesky`."""
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    return factorise.cholesky(a, upper=not lower)
+
+
+@implements("scipy.linalg.cho_factor")
+@or_scipy
+def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
+    """See `scipy.linalg.cho_factor`."""
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    c = factorise.cholesky(a, upper=not lower)
+    rest = np.triu(a, 1) if lower else np.tril(a, -1)
+    return c + rest.astype(c.dtype, copy=False), lower
+
+
+@implements("scipy.linalg.qr")
+def qr(
+    a: Any,
+    overwrite_a: bool = False,  # noqa: ARG001
+    lwork: Any = None,  # noqa: ARG001
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.qr`."""
+    if pivoting or mode not in ("full", "qr", "r", "economic", "raw"):
+        raise Unsupported("pivoting, or a mode that SciPy refuses")
+    (a,) = matrices(a, check_finite=check_finite)
+    rows, columns = a.shape[-2:]
+    if mode == "economic":
+        return tuple(factorise.qr(a, "reduced"))
+    if mode == "raw":
+        turned, tau = factorise.qr(a, "raw")
+        factors = turned.swapaxes(-1, -2)
+        return (factors, tau), np.triu(factors[..., : min(rows, columns), :])
+    if mode != "r":
+        return tuple(factorise.qr(a, "complete"))
+    r = factorise.qr(a, "r")
+    if rows > columns:
+        r = np.concatenate([r, np.zeros_like(r, shape=(*r.shape[:-2], rows - columns, columns))], axis=-2)
+    return (r,)
+
+
+# -- eigenvalues and singular values -----------------------------------------------------------------------------------
+
+
+@implements("scipy.linalg.svd")
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """See `scipy.linalg.svd`; there is one algorithm, whatever the driver."""
+    if lapack_driver not in ("gesdd", "gesvd"):
+        raise Unsupported("a driver that SciPy refuses")
+    (a,) = matrices(a, check_finite=check_finite)
+    return _spectral.svd(a, full_matrices=full_matrices) if compute_uv else _spectral.svdvals(a)
+
+
+@implements("scipy.linalg.svdvals")
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
+    """See `scipy.linalg.svdvals`."""
+    return _spectral.svdvals(*matrices(a, check_finite=check_finite))
+
+
+@implements("scipy.linalg.eigh")
+@or_scipy
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,  # noqa: ARG001
+    overwrite_b: bool = False,  # noqa: ARG001
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+    driver: Any = None,
+) -> Any:
+    """See `scipy.linalg.eigh`; there is one algorithm, whatever the driver."""
+    if subset_by_value is not None or type != 1 or driver not in (None, "ev", "evd", "evr", "gv", "gvd"):
+        raise Unsupported("a part of the spectrum, or another problem")
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    if subset_by_index is not None:
+        low, high = map(int, subset_by_index)
+        if not 0 <= low <= high < a.shape[-1]:
+            raise Unsupported("indices that SciPy refuses")
+    is_upper, factor = not lower, None
+    if b is not None:
+        (b,) = matrices(b, check_finite=check_finite, are_square=True)
+        if b.shape != a.shape:
+            raise Unsupported("shapes that SciPy refuses")
+        a, factor = _standard(a, b, lower=lower)
+        is_upper = False
+    w, *v = spectral.eigh(a, is_upper=is_upper, has_vectors=not eigvals_only)
+    if v and factor is not None:
+        v = [_solve_triangular(factor, v[0], _LOWER._replace(trans=2))]
+    if subset_by_index is not None:
+        w, v = w[..., low : high + 1], [x[..., low : high + 1] for x in v]
+    return (w, *v) if v else w
+
+
+def _standard(a: Any, b: Any, *, lower: bool) -> tuple[Any, Any]:
+    """Return C = L^-1 A L^-H and L, of B = L L^H: A x = w B x is C y = w y with y = L^H x."""
+    a, b = factorise.prepared(a, b)
+    whole = _spectral.hermitian(a if lower else adjoint(a))
+    factor = factorise.cholesky(b if lower else adjoint(b))
+    half = _solve_triangular(factor, whole, _LOWER)
+    return _solve_triangular(factor, adjoint(half), _LOWER), factor
+
+
+@implements("scipy.linalg.eigvalsh")
+def eigvalsh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+    driver: Any = None,
+) -> Any:
+    """See `scipy.linalg.eigvalsh`."""
+    return eigh(
+        a,
+        b,
+        lower=lower,
+        eigvals_only=True,
+        overwrite_a=overwrite_a,
+        overwrite_b=overwrite_b,
+        type=type,
+        check_finite=check_finite,
+        subset_by_index=subset_by_index,
+        subset_by_value=subset_by_value,
+        driver=driver,
+    )

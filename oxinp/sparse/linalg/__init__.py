@@ -1,5 +1,6 @@
-"""Linear algebra with sparse matrices, as `scipy.sparse.linalg`: on the host."""
+"""Linear algebra with sparse matrices, as `scipy.sparse.linalg`: what `_api` has not, SciPy computes on the host."""
 
 from oxinp._api.modules import adopt as _adopt
+from oxinp.sparse.linalg import _api  # noqa: F401 - for what it registers
 
 _adopt(__name__)

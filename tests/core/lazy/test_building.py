@@ -5,9 +5,9 @@ import threading
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import building
-from oxinp._core.lazy.building import LOCK, attempt, missing
+from oxinp._core.lazy.building import attempt, missing
 from oxinp._core.lazy.executor import Executable
+from oxinp._runtime.backend import FIRST_LOCK
 
 PATIENCE = 60
 
@@ -53,9 +53,9 @@ def test_an_attempt_is_repeated_when_what_it_misses_is_built():
     built, tries = [], []
 
     def body(number):
-        tries.append(LOCK._is_owned())
+        tries.append(FIRST_LOCK._is_owned())
         if not built:
-            missing(lambda: built.append(LOCK._is_owned()))
+            missing(lambda: built.append(FIRST_LOCK._is_owned()))
         return number
 
     assert attempt(body, 7) == 7
@@ -63,12 +63,27 @@ def test_an_attempt_is_repeated_when_what_it_misses_is_built():
     assert built == [False]
 
 
-def test_what_holds_the_lock_for_something_else_builds_inside():
+def test_an_attempt_inside_another_is_repeated_with_it():
+    built, tries = [], []
+
+    def inner():
+        if not built:
+            missing(lambda: built.append(FIRST_LOCK._is_owned()))
+        return 5
+
+    def outer():
+        tries.append(None)
+        return attempt(inner)
+
+    assert attempt(outer) == 5
+    assert len(tries) == 2
+    assert built == [False]
+
+
+def test_what_is_in_no_attempt_builds_at_once():
     built = []
-    with LOCK:
-        assert attempt(lambda: missing(lambda: built.append(LOCK._is_owned())) or 5) == 5
-    assert built == [True]
-    assert not building._state.is_repeatable
+    missing(lambda: built.append(FIRST_LOCK._is_owned()))
+    assert built == [False]
 
 
 def test_an_error_ends_an_attempt():
@@ -77,5 +92,4 @@ def test_an_error_ends_an_attempt():
 
     with pytest.raises(MemoryError):
         attempt(body)
-    assert not building._state.is_repeatable
-    assert not LOCK._is_owned()
+    assert not FIRST_LOCK._is_owned()

@@ -50,10 +50,10 @@ def problems(seed, types, count=150):
 
 def matrices(draw, type_, batch, rows, columns):
     """A random layout."""
-    is_turned, pad = draw.random() < 0.4, draw.choice((0, 0, 0, 4, 16))
-    pitch = (rows if is_turned else columns) + pad
-    distance = pitch * (columns if is_turned else rows) * draw.choice((1, 1, 0))
-    strides = (*(distance for _ in batch), *((1, pitch) if is_turned else (pitch, 1)))
+    is_transposed, pad = draw.random() < 0.4, draw.choice((0, 0, 0, 4, 16))
+    pitch = (rows if is_transposed else columns) + pad
+    distance = pitch * (columns if is_transposed else rows) * draw.choice((1, 1, 0))
+    strides = (*(distance for _ in batch), *((1, pitch) if is_transposed else (pitch, 1)))
     return Matrices(type_, strides, draw.choice((256, 256, 16)))
 
 

@@ -42,6 +42,15 @@ def test_ziggurats_are_numpys(session, name, has_half, items):
         assert_end(stream, name, taken)
 
 
+@pytest.mark.parametrize("name", ["normal_f64", "exponential_f32"])
+def test_the_tiles_that_are_shipped(session, name):
+    stream = Stream(session, "PCG64", 12)
+    ours, (taken, status) = stream.segments(name, 20_000, items=segments.ITEMS)
+    assert_same(ours, ZIGGURATS[name](stream.rng, 20_000), ulp=1)
+    assert status == 0
+    assert_end(stream, name, taken)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_another_generator(session, seed):
     stream = Stream(session, "PCG64DXSM", seed)
@@ -89,11 +98,24 @@ def _begin(_k, piece, _parameters):
 def _slow(k, piece, following, _parameters, outcome):
     low, high = piece
     outcome.value.set(high)
+    outcome.is_own.set(1)
     outcome.is_accepted.set((low >> 2) & 1)
     for length in (2, 3, 4):
         goes_on = (following()[0] & 8) != 0
         reached = outcome.length == length - 1
         outcome.length.set(k.where(reached & goes_on, k.const(length, u32), outcome.length))
+
+
+VARIATE = Variate(
+    "overlapping",
+    u32,
+    1,
+    1.6,
+    _begin,
+    _slow,
+    is_candidate=lambda _k, piece, _tops: (piece[0] & 3) == 0,
+    value=lambda _k, piece, _widths: piece[1],
+)
 
 
 def _model(words, size):
@@ -113,10 +135,10 @@ def _model(words, size):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_overlapping_segments(session, seed, monkeypatch):
-    monkeypatch.setitem(variates.VARIATES, "overlapping", Variate("overlapping", u32, 1, 1.6, _begin, _slow))
+    monkeypatch.setitem(variates.VARIATES, "overlapping", VARIATE)
     for size, items in ((1, 1), (300, 1), (1500, 1 + seed % 2)):
         stream = Stream(session, "PCG64", [seed, size])
-        ours, (taken, status) = stream.segments("overlapping", size, items=items)
+        ours, (taken, status) = stream.segments("overlapping", size, items=items, capacity=1024)
         numpys, at = _model(stream.rng.bit_generator.random_raw(3 * size + 64), size)
         assert_same(ours, numpys)
         assert (taken, status) == (at, 0)

@@ -31,7 +31,7 @@ from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.mbarrier import Pipeline, Rounds
+from oxinp._ptx.mbarrier import Pipeline, UnrolledConsumer
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
@@ -132,7 +132,7 @@ def _consume(
     c, m, n = result
     group, (first_row, first_column) = place_of(k, spec, warp)
     length = spec.unroll_k
-    rounds = Rounds(pipeline, k.lane, length)
+    consumer = UnrolledConsumer(pipeline, k.lane, length)
     own = consumer_of(k, spec, operands, (first_row, first_column), group, chains)
 
     with tiles.each_sliced() as (number, row, column):
@@ -140,27 +140,27 @@ def _consume(
         own.reset()
         if chains is not None:
             chains.select_matrix(number)
-        own.begin(rounds.wait(0))
+        own.begin(consumer.wait(0))
         with k.range(begin, end, length) as step:
             for i in range(length):
                 is_more = None if i < length - 1 else step + length < end
                 # After the last k-block, fragments are loaded once more and not used.
-                own.multiply(rounds.buffer(i), partial(rounds.wait_behind, i, is_more))
+                own.multiply(consumer.buffer(i), partial(consumer.wait_behind, i, is_more))
                 # One k-block later: loads may still be in flight when the ones after them have been issued (seen on
                 # the H200).
                 with nullcontext() if i else k.when(step > begin):
                     k.warp_sync()
-                    rounds.release_before(i)
+                    consumer.release_before(i)
                 if spec.promotion:
                     period = spec.promotion // spec.depth
                     with k.when((step - begin + i) % period == period - 1):
                         own.promote()
-            rounds.turn()
+            consumer.advance()
         if spec.type is f32:
             own.promote()
         own.store(_matrix(k, c, number, m, n), row + first_row, column + first_column, m, n)
         k.warp_sync()
-        rounds.release_before(0)
+        consumer.release_before(0)
 
 
 def _matrix(k: Builder, c: Pointer, number: Value | None, m: Value, n: Value) -> Pointer:

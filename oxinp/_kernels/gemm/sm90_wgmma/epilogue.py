@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.gemm.sm90_wgmma.cluster_split_k import ReducedSums
     from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.tile import Finish, Pair
+    from oxinp._ptx.tile import Pair, PairEpilogue
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
     from oxinp._ptx.wgmma import Accumulator, Totals
@@ -61,7 +61,7 @@ class FragmentEpilogue:
 
 
 class FragmentVisitor:
-    """Applies an epilogue to the pairs of one tile; a `tile.Finish`.
+    """Applies an epilogue to the pairs of one tile; a `tile.PairEpilogue`.
 
     Inputs are read in two `lines` from a column on, none behind the `last`, and box by box: the driver's linker ignores
     setmaxnreg, and would spill more than the inputs of a box beside the sums.
@@ -110,7 +110,7 @@ class DirectTile:
         row: Value,
         column: Value,
         outer: tuple[Value, ...] = (),
-        finish: Finish | None = None,
+        epilogue: PairEpilogue | None = None,
     ) -> None:
         """Apply the epilogue to 64 rows of sums, convert them, and store what is inside C from (`row`, `column`) on."""
         k = self.builder
@@ -124,7 +124,7 @@ class DirectTile:
             room = self.n - k.min(column + self._column, self.n)
             with k.when(own_row < self.m):
                 own = [pair for pair in pairs if pair[0] == half]
-                for _, j, *values in own if finish is None else finish(own):
+                for _, j, *values in own if epilogue is None else epilogue(own):
                     for shift, value in enumerate(values):
                         with k.when(room > 8 * j + shift):
                             line.store(column_step * (8 * j + shift), [k.cast(value, c.type)])

@@ -103,7 +103,7 @@ class RowsTile(ResultTile):
         row: Value,
         column: Value,
         outer: tuple[Value, ...],
-        finish: RowVisitor,
+        visitor: RowVisitor,
     ) -> None:
         """Apply the epilogue to 64 rows of sums, and store what is inside the array from (`row`, `column`) on."""
         k, per_box = self.builder, self._columns // 8
@@ -119,8 +119,8 @@ class RowsTile(ResultTile):
                     place = Pointer(k, self._staged[group], values[0].type, "shared")
                     place.offset_bytes(buffer * self._box_nbytes + i * ATOM_NBYTES).store(0, values)
             k.warp_sync()
-            finish.begin(first + number * self._columns if number else first, self._width)
-            self._apply_rows(first, pairs[0][2].type, finish)
+            visitor.begin(first + number * self._columns if number else first, self._width)
+            self._apply_rows(first, pairs[0][2].type, visitor)
             publish_shared(k)
             k.barrier(self._barrier, WARPGROUP)
             with k.when(is_first):
@@ -128,7 +128,7 @@ class RowsTile(ResultTile):
                 tensor_map.store(position, self._start)
                 commit_stores(k)
 
-    def _apply_rows(self, first: Value, sums: Type, finish: RowVisitor) -> None:
+    def _apply_rows(self, first: Value, sums: Type, visitor: RowVisitor) -> None:
         """Apply the epilogue to this warp's rows in place; a lane's elements begin at column `first` of the box."""
         k, width = self.builder, self._width
         of_warp = (self._thread >> 5) * WARP_ROWS
@@ -138,8 +138,8 @@ class RowsTile(ResultTile):
         def rows_from(start: Value) -> list[Value]:
             return [of_warp + start + i if i else of_warp + start for i in range(count)]
 
-        loaded = [finish.load(row) for row in rows_from(k.const(0, u32))]
-        held = {(i, number): [k.var(x) for x in loaded[i][number]] for i in range(count) for number in finish.moving}
+        loaded = [visitor.load(row) for row in rows_from(k.const(0, u32))]
+        held = {(i, number): [k.var(x) for x in loaded[i][number]] for i in range(count) for number in visitor.moving}
         with k.range(k.const(0, u32), WARP_ROWS, count) as start:
             rows = rows_from(start)
             swizzles = [(row & 7) << 4 for row in rows]
@@ -151,11 +151,11 @@ class RowsTile(ResultTile):
             ]
             for place, variables in held.items():
                 loaded[place[0]][place[1]] = [variable.get() for variable in variables]
-            following = [finish.load(row) for row in rows_from(start + count)] if held else []
+            following = [visitor.load(row) for row in rows_from(start + count)] if held else []
             k.warp_sync()  # a row of C takes the place of sums of other lanes
             for row, swizzle, own, inputs in zip(rows, swizzles, totals, loaded, strict=True):
                 address = self._start + row * SWIZZLE_NBYTES + ((first * self.type.nbytes) ^ swizzle)
-                Pointer(k, address, self.type, "shared").store(0, finish.apply(own, inputs))
+                Pointer(k, address, self.type, "shared").store(0, visitor.apply(own, inputs))
             for (i, number), variables in held.items():
                 for variable, value in zip(variables, following[i][number], strict=True):
                     variable.set(value)

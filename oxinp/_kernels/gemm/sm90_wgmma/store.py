@@ -12,7 +12,7 @@ from oxinp._kernels.gemm.sm90_wgmma import epilogue_rows
 from oxinp._kernels.gemm.sm90_wgmma.epilogue import DirectTile, FragmentEpilogue
 from oxinp._kernels.gemm.sm90_wgmma.epilogue_rows import RowEpilogue, RowsTile
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import DEPTH_NBYTES, ROWS
-from oxinp._ptx.fragments import TurnedResultTile
+from oxinp._ptx.fragments import TransposedResultTile
 from oxinp._ptx.tile import ColumnsTile, ResultTile
 from oxinp._ptx.types import Type, f16
 
@@ -214,7 +214,7 @@ class BulkColumns32(Store):
     def box(cls, out: Type, tile_n: int) -> tuple[int, int]:
         """Return the box of a TMA store: lines, and elements per line."""
         del out, tile_n
-        return TurnedResultTile.box()
+        return TransposedResultTile.box()
 
     @classmethod
     def tile(
@@ -228,7 +228,7 @@ class BulkColumns32(Store):
     ) -> Any:
         """Return what stores the sums of a warpgroup."""
         del out, tile_n, extents
-        return TurnedResultTile(k, *warpgroups, thread)
+        return TransposedResultTile(k, *warpgroups, thread)
 
 
 class DirectRows(Store):

@@ -1,0 +1,183 @@
+"""Eigenvalues and singular values on a GPU: right by LAPACK's test ratios, and how fast.
+
+``python -m asv_benchmarks.kernels.spectrum [--quick] [--peer] [--cases REGEX]`` prints a line per case: the median of
+device-event times over random data as one graph, the ratios of the residual and of orthogonality, of which LAPACK's own
+tests demand that they be at most 30, over a part of the matrices, and with ``--peer`` the faster of CuPy and PyTorch,
+where these are installed. Ends with status 1 if anything is wrong.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import re
+import statistics
+import sys
+
+import numpy as np
+
+from asv_benchmarks.kernels.lapack import RATIO, Bound
+from asv_benchmarks.kernels.plans import milliseconds, write
+from oxinp._kernels.elementwise.plan import contiguous_strides
+from oxinp._kernels.lapack import spectrum
+from oxinp._kernels.problem import Operand
+from oxinp._ptx.types import from_dtype
+from oxinp._runtime.cuda import open_backend
+
+NUM_CHECKED = 40  # matrices of a stack
+
+# name, matrices, rows, columns, dtype
+QUICK = (
+    ("eigh", 100, 5, 5, "f8"),
+    ("eigh", 50, 32, 32, "f8"),
+    ("eigh", 20, 32, 32, "c16"),
+    ("eigh", 5, 100, 100, "f8"),
+    ("eigh", 20, 40, 40, "f4"),
+    ("svd", 100, 3, 3, "f4"),
+    ("svd", 50, 32, 32, "f8"),
+    ("svd", 20, 20, 30, "c8"),
+    ("svd", 5, 90, 70, "f8"),
+)
+CASES = (
+    ("eigh", 10000, 32, 32, "f8"),
+    ("svd", 10000, 32, 32, "f8"),
+    ("eigvalsh", 10000, 32, 32, "f8"),
+    ("svdvals", 10000, 32, 32, "f8"),
+    ("eigh", 10000, 32, 32, "f4"),
+    ("svd", 10000, 32, 32, "f4"),
+    ("eigh", 100000, 8, 8, "f8"),
+    ("svd", 100000, 8, 8, "f8"),
+    ("eigh", 1000, 64, 64, "f8"),
+    ("svd", 1000, 64, 64, "f8"),
+    ("eigh", 1000, 128, 128, "f8"),
+    ("svd", 1000, 96, 96, "f8"),
+    ("eigh", 1000, 32, 32, "c16"),
+    ("svd", 1000, 32, 32, "c16"),
+    ("eigh", 1, 128, 128, "f8"),
+    ("svd", 1, 96, 96, "f8"),
+)
+
+
+def adjoint(a):
+    """Conjugate transposes."""
+    return a.conj().swapaxes(-1, -2)
+
+
+class Problem:
+    """Matrices on the device, and what finds their spectrum."""
+
+    def __init__(self, backend, rng, name, count, rows, columns, dtype):
+        self.backend, self.name, self.has_vectors = backend, name, name in ("eigh", "svd")
+        shape, real = (count, rows, columns), np.dtype(dtype.lower().replace("c16", "f8").replace("c8", "f4"))
+        self.a = rng.standard_normal(shape).astype(dtype)
+        if self.a.dtype.kind == "c":
+            self.a += 1j * rng.standard_normal(shape)
+        self.is_hermitian = name.startswith("eig")
+        if self.is_hermitian:
+            self.a = self.a + adjoint(self.a)
+        depth = min(rows, columns)
+        values, status = np.empty((count, depth), real), np.zeros(2, np.int64)
+        if not self.has_vectors:
+            self.outputs = [values, status]
+        elif self.is_hermitian:
+            self.outputs = [values, np.empty_like(self.a), status]
+        else:
+            u, vh = np.empty((count, rows, depth), dtype), np.empty((count, depth, columns), dtype)
+            self.outputs = [u, values, vh, status]
+        self.held = [backend.allocate(x.nbytes) for x in (*self.outputs, self.a)]
+        backend.upload(self.held[-1].ptr, self.a)
+        operand = Operand(from_dtype(self.a.dtype), contiguous_strides(shape))
+        plan = (spectrum.plan_eigh if self.is_hermitian else spectrum.plan_svd)(
+            shape, operand, backend.capability, has_vectors=self.has_vectors
+        )
+        pointers = [buffer.ptr for buffer in self.held]
+        self.bound = Bound(backend, plan, pointers[:-1], pointers[-1:])
+
+    def ratio(self):
+        """The larger of residual and orthogonality over what LAPACK's are of; of values, their error."""
+        for buffer, array in zip(self.held, self.outputs, strict=False):
+            self.backend.upload(buffer.ptr, np.full_like(array, 77))
+        self.bound.graphed()
+        self.backend.synchronize()
+        for buffer, array in zip(self.held, self.outputs, strict=False):
+            self.backend.download(array, buffer.ptr)
+        if self.outputs[-1].tolist() != [-1, 0]:
+            return float("inf")
+        chosen = np.unique(np.linspace(0, len(self.a) - 1, NUM_CHECKED).astype(int))
+        a, found = self.a[chosen], [x[chosen] for x in self.outputs[:-1]]
+        eps = max(a.shape[-2:]) * np.finfo(a.dtype).eps
+        if not self.has_vectors:
+            right = np.linalg.eigvalsh(a) if self.is_hermitian else np.linalg.svdvals(a)
+            return float(np.max(np.abs(right - found[0]) / np.abs(right).max(axis=-1, keepdims=True)) / eps)
+        if self.is_hermitian:
+            w, v = found
+            difference, bases = a @ v - v * w[:, None], [v]
+            is_ordered = (np.diff(w) >= 0).all()
+        else:
+            u, s, vh = found
+            difference, bases = a - u * s[:, None] @ vh, [u, adjoint(vh)]
+            is_ordered = (np.diff(s) <= 0).all()
+        ratios = [np.max(_norm(difference) / (eps * _norm(a)))]
+        ratios += [np.max(_norm(adjoint(q) @ q - np.eye(q.shape[-1]))) / eps for q in bases]
+        return float(max(ratios)) if is_ordered else float("inf")
+
+
+def _norm(array):
+    return np.linalg.norm(array, 1, axis=(-2, -1))
+
+
+def measure_peer(package, problem):
+    """Milliseconds of a peer's function on the same data; NaN where it refuses."""
+    module = importlib.import_module(package)
+    if package == "cupy":
+        a, event = module.asarray(problem.a), module.cuda.Event
+        wait = module.cuda.get_elapsed_time
+    else:
+        a, event = module.from_numpy(problem.a).cuda(), lambda: module.cuda.Event(enable_timing=True)
+        wait = lambda begin, end: begin.elapsed_time(end)  # noqa: E731
+    name = problem.name
+    functions = {
+        "eigh": module.linalg.eigh,
+        "eigvalsh": module.linalg.eigvalsh,
+        "svd": lambda x: module.linalg.svd(x, full_matrices=False),
+        "svdvals": lambda x: module.linalg.svd(x, compute_uv=False) if package == "cupy" else module.linalg.svdvals(x),
+    }
+    times = []
+    for _ in range(5):
+        begin, end = event(), event()
+        begin.record()
+        functions[name](a)
+        end.record()
+        end.synchronize()
+        times.append(wait(begin, end))
+    return statistics.median(times[2:])
+
+
+def main(arguments):
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small cases only")
+    parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
+    parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
+    options = parser.parse_args(arguments)
+    backend, rng, is_right = open_backend(), np.random.default_rng(), True
+    known = [name for name in ("cupy", "torch") if options.peer and importlib.util.find_spec(name) is not None]
+    for name, count, rows, columns, dtype in QUICK if options.quick else CASES:
+        title = f"{name} {dtype} {count}x{rows}x{columns}"
+        if not re.search(options.cases, title):
+            continue
+        problem = Problem(backend, rng, name, count, rows, columns, dtype)
+        ratio = problem.ratio()
+        is_right &= ratio <= RATIO
+        whole = milliseconds(backend, problem.bound.graphed, 5)
+        line = f"{title:28s} {whole:9.3f} ms of {len(problem.bound.calls)} steps, ratio {ratio:.3g}"
+        times = {package: measure_peer(package, problem) for package in known}
+        if times:
+            best = min(times, key=times.get)
+            line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"
+        write(line)
+        del problem
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""Reductions and scans: NumPy's functions of the reduction table's rows, which take what their methods take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import as_ours, cumulated, find_theirs, implements, reduced
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.memory.dtypes import BOOL, INT64
+from oxinp._core.reduction import table
+from oxinp._core.reduction.table import SCANNED, Arguments
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._kernels.reduce.operators import LAST
+
+_TRUTH = Arguments("axis out keepdims where", 3)
+_SPREAD = Arguments("axis dtype out ddof keepdims where mean correction", 5)
+_OTHER_ARGUMENTS = {
+    **dict.fromkeys((table.ANY, table.ALL), _TRUTH),
+    **dict.fromkeys((table.VAR, table.STD, table.NANVAR, table.NANSTD), _SPREAD),
+}
+"""Of functions that do not take what the method takes."""
+
+
+def _of_numbers(row: table.ReductionRow, a: Any, axis: Any = None, out: Any = None, **options: Any) -> Any:
+    """Return indices of extrema among what is no number; raise, as NumPy does, where there is none."""
+    if out is not None:
+        raise Unsupported("an output that must stay as it is where there is no number")
+    found = reduced(row, a, axis, **options)
+    if bool((found == LAST).any()):
+        raise ValueError("All-NaN slice encountered")
+    return found
+
+
+def _front(row: Any, arguments: Arguments, compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return NumPy's function of a row: an array_like, and what the row takes."""
+
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return compute(row, a, **arguments.given(args, kwargs))
+
+    function.__wrapped__ = find_theirs(row.name)  # type: ignore[attr-defined] # whose signature it has
+    return function
+
+
+for _row in table.REDUCTIONS:
+    _compute = _of_numbers if _row in (table.NANARGMAX, table.NANARGMIN) else reduced
+    implements(_row.name, *_row.aliases)(_front(_row, _OTHER_ARGUMENTS.get(_row, _row.arguments), _compute))
+for _scan in (table.CUMSUM, table.CUMPROD, table.NANCUMSUM, table.NANCUMPROD):
+    implements(_scan.name)(_front(_scan, SCANNED, cumulated))
+
+
+@implements("ptp")
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue) -> Any:
+    """See `numpy.ptp`."""
+    high, low = (reduced(row, a, axis, None, None, keepdims=keepdims) for row in (table.MAX, table.MIN))
+    return UFUNC_OBJECTS["subtract"](high, low, out=out)
+
+
+@implements("count_nonzero")
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """See `numpy.count_nonzero`."""
+    number = reduced(table.SUM, astype(as_ours(a), BOOL, copy_wanted=False), axis, INT64, keepdims=keepdims)
+    return int(number) if _COUNTS_ARE_INTS and axis is None and not keepdims else number
+
+
+_COUNTS_ARE_INTS = type(np.count_nonzero(np.ones(1))) is int  # until NumPy 2.3

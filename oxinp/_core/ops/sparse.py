@@ -1,0 +1,325 @@
+"""Sparse matrices in compressed rows as operations: products, sums of duplicates, elementwise operators, rows.
+
+A matrix is three operands: `indptr`, `indices` and `data`, whose indices somebody has checked: kernels do not.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._kernels.plan import Argument, Fill, Plan
+
+_FAMILY = "oxinp._kernels.sparse."
+STREAM_MEAN = 24  # mean length of rows up to which a block shares 256 of them
+STREAM_LONGEST = 512  # ... and the longest, which one thread adds
+UNEVEN = 8  # times the mean length, from which on elements are dealt out evenly, not rows
+
+Layouts = tuple[Layout, ...]
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(_FAMILY + name)
+
+
+def _layouts(bound: BoundOp) -> list[Layout]:
+    return [graph.layout for graph in bound.graphs]
+
+
+def _op(name: str, plan: Callable[[list[Layout], Any], Plan], infer: Callable[[Layouts, Any], Layouts]) -> Op:
+    """Return the row of an operation whose plan depends on layouts and parameters alone."""
+    return Op(f"sparse.{name}", lambda bound, variant: plan(_layouts(bound), bound.parameters), infer)  # noqa: ARG005
+
+
+def result_type(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that SciPy computes a product in.
+
+    Raises
+    ------
+    Unsupported
+        No kernel computes in it.
+    """
+    dtype = np.result_type(*dtypes)
+    if dtype not in DEVICE_TYPES or dtype.kind == "b" or dtype == np.float16:
+        raise Unsupported(f"products in {dtype}")
+    return dtype
+
+
+def product_types(index: Layout, value: Layout, operand: Layout) -> Any:
+    """Return the `ProductTypes` of operands."""
+    dtypes = [each.dtype for each in (index, value, operand)]
+    result = result_type(*dtypes[1:])
+    return _module("types").ProductTypes(*[DEVICE_TYPES[dtype] for dtype in (*dtypes, result)])
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+
+def _infer_matvec(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001 - the rows' one signature
+    indptr, _, data, x = layouts
+    return (Layout.of(result_type(data.dtype, x.dtype), (indptr.size - 1,)),)
+
+
+def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
+    """By the longest row: rows that are short and even in blocks, even ones by lanes, the others by elements."""
+    indptr, indices, data, x = layouts
+    (longest,) = parameters
+    num_rows, count = indptr.size - 1, data.size
+    types = product_types(indices, data, x)
+    mean = count / num_rows
+    plan: Plan
+    if mean <= STREAM_MEAN and longest <= STREAM_LONGEST:
+        plan = _module("spmv").stream(num_rows, count, types)
+    elif longest <= UNEVEN * mean:
+        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
+    else:
+        plan = _module("merge").plan(num_rows, count, types)
+    return plan
+
+
+MATVEC = _op("matvec", _plan_matvec, _infer_matvec)
+"""Operands indptr, indices, data and a vector; the parameter is the length of the longest row."""
+
+
+def _infer_matmat(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    indptr, _, data, b = layouts
+    return (Layout.of(result_type(data.dtype, b.dtype), (indptr.size - 1, b.shape[1])),)
+
+
+def _plan_matmat(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    indptr, indices, data, b = layouts
+    types = product_types(indices, data, b)
+    plan: Plan = _module("spmm").plan(indptr.size - 1, b.shape[1], data.size, types, b.alignment)
+    return plan
+
+
+MATMAT = _op("matmat", _plan_matmat, _infer_matmat)
+
+
+def _infer_num_products(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (Layout.of(INT64, (layouts[0].size - 1,)),)
+
+
+def _plan_num_products(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    indptr, indices, _ = layouts
+    plan: Plan = _module("spgemm").num_products(indptr.size - 1, indices.size, DEVICE_TYPES[indices.dtype])
+    return plan
+
+
+NUM_PRODUCTS = _op("num_products", _plan_num_products, _infer_num_products)
+"""Operands indptr and indices of A, indptr of B: how many products each row of ``A @ B`` is the sum of."""
+
+
+def _plan_hash(layouts: list[Layout], parameters: Any, *, is_numeric: bool) -> Plan:
+    """A launch per bin of rows; `parameters` name the bins, whose lists of rows, if there are any, come last."""
+    numbers, is_listed = parameters
+    family, num_matrices = _module("spgemm"), 7 if is_numeric else 4
+    matrices, lists = layouts[:num_matrices], layouts[num_matrices:]
+    index = matrices[0].dtype
+    if is_numeric:
+        types = product_types(matrices[2], matrices[3], matrices[6])
+        num_rows, steps = matrices[1].size - 1, []
+    else:
+        element = DEVICE_TYPES[INT64]  # of which there are none
+        types = _module("types").ProductTypes(DEVICE_TYPES[index], element, element, element)
+        num_rows = matrices[0].size - 1
+        steps = [Fill(Argument("out0"), num_rows * index.itemsize, 0)]
+    for i, number in enumerate(numbers):
+        each = family.BINS[number]
+        spec = family.SpgemmHashSpec(types, each.lanes, each.table, is_listed, is_numeric)
+        made = family.multiply(lists[i].size if is_listed else num_rows, spec)
+        steps += made.on(**{f"in{num_matrices}": Argument(f"in{num_matrices + i}")})
+    return Plan(tuple(steps))
+
+
+def _infer_counts(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (Layout.of(layouts[0].dtype, (layouts[0].size - 1,)),)
+
+
+def _plan_counts(layouts: list[Layout], parameters: Any) -> Plan:
+    return _plan_hash(layouts, parameters, is_numeric=False)
+
+
+PRODUCT_COUNTS = _op("product_counts", _plan_counts, _infer_counts)
+"""Operands indptr and indices of A and B, lists of rows; parameters numbers of bins, and whether there are lists.
+
+The elements of each row of ``A @ B``, 0 of rows that are not listed. B has no duplicates.
+"""
+
+
+def _infer_product(layouts: Layouts, parameters: Any) -> Layouts:
+    dtype = result_type(layouts[3].dtype, layouts[6].dtype)
+    return (Layout.of(layouts[0].dtype, parameters[2:]), Layout.of(dtype, parameters[2:]))
+
+
+def _plan_product(layouts: list[Layout], parameters: Any) -> Plan:
+    return _plan_hash(layouts, parameters[:2], is_numeric=True)
+
+
+PRODUCT = _op("product", _plan_product, _infer_product)
+"""Operands indptr of the result, A, B and lists of rows; parameters as before, and the elements of the result."""
+
+
+def _infer_expand(layouts: Layouts, parameters: Any) -> Layouts:
+    count, _ = parameters
+    return (Layout.of(INT64, (count,)), Layout.of(result_type(layouts[4].dtype, layouts[7].dtype), (count,)))
+
+
+def _plan_expand(layouts: list[Layout], parameters: Any) -> Plan:
+    (starts, _, _, a_indices, a_data, _, _, b_data), (count, num_columns) = layouts, parameters
+    types = product_types(a_indices, a_data, b_data)
+    plan: Plan = _module("spgemm").expand(starts.size, count, num_columns, types)
+    return plan
+
+
+EXPAND = _op("expand", _plan_expand, _infer_expand)
+"""Every product of listed elements of A, in order, with its key: row times the columns of B, plus the column.
+
+Operands where each element's products begin, the elements' places in A and their rows, int64, then indices and data of
+A, and B; parameters the number of products, and of columns of B.
+"""
+
+
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+
+def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[3],)
+
+
+def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
+    indptr, indices, data, _ = layouts
+    family = _module("trsv")
+    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *parameters)
+    plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
+    return plan
+
+
+SOLVE_TRIANGULAR = _op("solve_triangular", _plan_solve, _infer_solve)
+"""Operands a matrix in canonical format and a right-hand side of its dtype; parameters whether the lower triangle
+counts, and whether the diagonal is ones."""
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _infer_row_numbers(layouts: Layouts, parameters: Any) -> Layouts:
+    return (Layout.of(layouts[0].dtype, parameters),)
+
+
+def _plan_row_numbers(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr,), (count,) = layouts, parameters
+    plan: Plan = _module("rows").row_numbers(indptr.size - 1, count, DEVICE_TYPES[indptr.dtype])
+    return plan
+
+
+ROW_NUMBERS = _op("row_numbers", _plan_row_numbers, _infer_row_numbers)
+"""Operand indptr, parameter the number of elements: of each the number of its row."""
+
+
+def _infer_pick(layouts: Layouts, parameters: Any) -> Layouts:
+    *_, indices, data = layouts
+    return (Layout.of(indices.dtype, parameters), Layout.of(data.dtype, parameters))
+
+
+def _plan_pick(layouts: list[Layout], parameters: Any) -> Plan:
+    (_, rows, _, indices, data), (count,) = layouts, parameters
+    plan: Plan = _module("rows").pick(rows.size, count, DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype])
+    return plan
+
+
+PICK_ROWS = _op("pick_rows", _plan_pick, _infer_pick)
+"""Operands the result's indptr, numbers of rows, int64, and a matrix; parameter the number of elements."""
+
+
+def _infer_runs(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    elements, starts = layouts
+    return (Layout.of(elements.dtype, starts.shape),)
+
+
+def _plan_runs(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    elements, starts = layouts
+    plan: Plan = _module("rows").runs(starts.size, elements.size, DEVICE_TYPES[elements.dtype])
+    return plan
+
+
+ADD_RUNS = _op("add_runs", _plan_runs, _infer_runs)
+"""Operands elements and where runs of them begin, int64: the sum of each run, in order."""
+
+
+def _infer_diagonal(layouts: Layouts, parameters: Any) -> Layouts:
+    return (Layout.of(layouts[2].dtype, parameters[:1]),)
+
+
+def _plan_diagonal(layouts: list[Layout], parameters: Any) -> Plan:
+    _, indices, data = layouts
+    plan: Plan = _module("rows").diagonal(*parameters, DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype])
+    return plan
+
+
+DIAGONAL = _op("diagonal", _plan_diagonal, _infer_diagonal)
+"""Operands a matrix; parameters the length of the diagonal, its first row, and columns to the right of the main one."""
+
+
+def _infer_dense(layouts: Layouts, parameters: Any) -> Layouts:
+    num_columns, is_fortran = parameters
+    indptr, _, data = layouts
+    shape = (indptr.size - 1, num_columns)
+    return (Layout.of(data.dtype, shape[::-1] if is_fortran else shape),)
+
+
+def _plan_dense(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data), (num_columns, is_fortran) = layouts, parameters
+    num_rows = indptr.size - 1
+    strides = (1, num_rows) if is_fortran else (num_columns, 1)
+    types = DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype]
+    plan: Plan = _module("rows").dense((num_rows, num_columns), strides, data.size, *types)
+    return plan
+
+
+DENSE = _op("dense", _plan_dense, _infer_dense)
+"""Operands a matrix without duplicates; parameters its columns, and whether the result is its transpose."""
+
+# -- elementwise -------------------------------------------------------------------------------------------------------
+
+
+def _infer_count(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (Layout.of(layouts[0].dtype, (layouts[0].size - 1,)),)
+
+
+def _plan_count(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    indptr, indices, _, other = layouts
+    plan: Plan = _module("union").count(indptr.size - 1, indices.size + other.size, DEVICE_TYPES[indptr.dtype])
+    return plan
+
+
+UNION_COUNT = _op("union_count", _plan_count, _infer_count)
+"""Operands indptr and indices of A and B, canonical: how many columns each row has in either."""
+
+
+def _infer_union(layouts: Layouts, parameters: Any) -> Layouts:
+    count, name = parameters
+    a, b = layouts[3], layouts[6]
+    dtype = np.result_type(a.dtype, b.dtype)
+    if dtype not in DEVICE_TYPES or dtype == np.float16:
+        raise Unsupported(f"sums of {dtype}")
+    is_comparison = name in ("not_equal", "less", "greater")
+    return (Layout.of(layouts[1].dtype, (count,)), Layout.of(BOOL if is_comparison else dtype, (count,)))
+
+
+def _plan_union(layouts: list[Layout], parameters: Any) -> Plan:
+    _, indptr, _, a, _, _, b = layouts
+    family, (_, name) = _module("union"), parameters
+    types = [DEVICE_TYPES[dtype] for dtype in (indptr.dtype, a.dtype, b.dtype, np.result_type(a.dtype, b.dtype))]
+    plan: Plan = family.write(indptr.size - 1, a.size + b.size, family.UnionSpec(*types, name, 1))
+    return plan
+
+
+UNION = _op("union", _plan_union, _infer_union)
+"""Operands the result's indptr, then two matrices; parameters the number of its elements, and the operator's name."""

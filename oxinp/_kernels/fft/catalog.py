@@ -1,0 +1,130 @@
+"""Which Specs of Fourier, cosine and sine transforms ship: those that planning chooses for representative problems.
+
+See `oxinp._kernels.catalog`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+from oxinp._kernels.fft import chirp, kernel, pairs
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.batch import Chained
+from oxinp._kernels.fft.chirp import ChirpSpec
+from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.fft.cosine_plan import plan_cosine
+from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.spec import TRIGONOMETRIC, TransformSpec
+from oxinp._kernels.plan import Argument, Launch
+from oxinp._kernels.problem import Instr
+from oxinp._ptx.kernel import traced_with
+from oxinp._ptx.types import c64, c128
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Plan
+    from oxinp._ptx import Builder
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+FAMILIES: dict[type, Any] = {TransformSpec: kernel, PairsSpec: pairs, ChirpSpec: chirp}
+
+TYPES = (c64, c128)
+# Kind, shape and axes of what is transformed.
+PROBLEMS: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
+    *((COMPLEX, (1 << 24,), (0,)), (COMPLEX, (1 << 26,), (0,)), (COMPLEX, (8192, 8192), (0, 1))),
+    *((COMPLEX, (1000, n), (1,)) for n in (13, 16, 31, 64, 100, 360, 1024, 4095, 4096, 6561, 8192, 10000)),
+    *((COMPLEX, (1000, n), (1,)) for n in (37, 1009, 4099, 10007)),
+    *((COMPLEX, (n, 1000), (0,)) for n in (16, 31, 512, 1000, 1009)),
+    *((kind, (1000, n), (1,)) for kind in (REAL, HALF) for n in (20, 99, 2048, 4098)),
+    *((kind, (1 << 25,), (0,)) for kind in (REAL, HALF)),
+)
+# Of those that are fused with a product before, or with squares of absolute values after.
+FUSED: tuple[tuple[str, tuple[int, ...], int], ...] = (
+    *((COMPLEX, (1 << 24,), 0), (COMPLEX, (1000, 4096), 1), (COMPLEX, (1000, 64), 1), (COMPLEX, (1000, 9), 1)),
+    *((COMPLEX, (1000, 1009), 1), (COMPLEX, (512, 1000), 0), (REAL, (1000, 4096), 1), (HALF, (1000, 4096), 1)),
+)
+# Types, lengths and axes of cosine and sine transforms.
+COSINES = ((c64, 60, 1), (c64, 8192, 0), (c64, 8192, 1), (c128, 60, 1), (c128, 4096, 0))
+
+
+def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _arrays(type_: Type, kind: str, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Source and target."""
+    half, real = (*shape[:-1], shape[-1] // 2 + 1), type_.parts[0]
+    given, made = half if kind == HALF else shape, half if kind == REAL else shape
+    return (
+        Array(Argument("in0"), real if kind == REAL else type_, given, _steps(given), 256),
+        Array(Argument("out0"), real if kind == HALF else type_, made, _steps(made), 256),
+    )
+
+
+def _product(k: Builder, a: Value, b: Value) -> Value:
+    if not a.type.is_complex:
+        return a * b
+    product: Value = k.compound(a.type, *multiply(k, a.parts, b.parts))  # type: ignore[arg-type]
+    return product
+
+
+def _power(k: Builder, a: Value) -> Value:
+    if not a.type.is_complex:
+        return a * a
+    real, imag = a.parts
+    power: Value = k.fma(real, real, imag * imag)
+    return power
+
+
+def _before(source: Array, axis: int) -> Array:
+    """The source times an array along the axis."""
+    chain = Chained(
+        (source.type, source.type),
+        (Argument("in0"), Argument("in1")),
+        (True, True),
+        (Instr(_product, source.type, (0, 1)),),
+        2,
+        source.type,
+    )
+    along = tuple(int(i == axis) for i in range(len(source.shape)))
+    return source._replace(chain=chain, others=(source.steps, along))
+
+
+def _after(target: Array, real: Type) -> Array:
+    """The squares of results."""
+    return target._replace(chain=Chained((), (), (), (Instr(_power, real, (0,)),), 1, real))
+
+
+def _plans(device: Device) -> Iterator[Plan | None]:
+    for type_, (kind, shape, axes) in itertools.product(TYPES, PROBLEMS):
+        source, target = _arrays(type_, kind, shape)
+        yield plan_axes(source, target, type_, Problem(kind, axes, shape[axes[-1]]), device)
+    for type_, (kind, shape, axis) in itertools.product(TYPES, FUSED):
+        source, target = _arrays(type_, kind, shape)
+        problem = Problem(kind, (axis,), shape[axis])
+        yield plan_axes(_before(source, axis), target, type_, problem, device)
+        yield plan_axes(source, _after(target, type_.parts[0]), type_, problem, device)
+    for part, (type_, n, axis) in itertools.product(TRIGONOMETRIC, COSINES):
+        shape = (n, 1000) if axis == 0 else (1000, n)
+        source = Array(Argument("in0"), type_.parts[0], shape, _steps(shape), 256)
+        yield plan_cosine(source, source._replace(buffer=Argument("out0")), type_, part, axis, (1.0, 1.0), device)
+
+
+def specs(device: Device) -> list[Any]:
+    """Return all shipped Specs."""
+    found: dict[Any, None] = {}
+    for plan in _plans(device):
+        assert plan is not None
+        for step in plan.steps:
+            assert isinstance(step, Launch)
+            (spec,) = traced_with(step.kernel)
+            found[spec] = None
+    return list(found)
+
+
+__all__ = ["FAMILIES", "specs"]

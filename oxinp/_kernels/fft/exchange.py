@@ -1,0 +1,133 @@
+"""The stages of a transform in a block: butterflies in registers, and exchanges through shared memory between them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oxinp._kernels.fft.codelets import multiply, transform
+from oxinp._kernels.fft.roots import table
+from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.tile import Tile
+
+if TYPE_CHECKING:
+    from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
+
+
+class Exchange(Tile):
+    """A tile with its stages."""
+
+    def __init__(self, spec: TransformSpec) -> None:
+        super().__init__(spec)
+        if spec.shared_elements:
+            self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
+        self.is_exchanged = False
+        self.radices = spec.radices
+        self.tables = self.twiddles()
+
+    def twiddles(self) -> list[Pointer]:
+        """Per stage but the first, root j * k of the elements behind the first, j outermost."""
+        before = 1
+        tables: list[Pointer] = []
+        for radix, following in pairwise(self.radices):
+            before *= radix
+            numerators = np.multiply.outer(np.arange(1, following), np.arange(before)).ravel()
+            tables.append(self.k.table(table(before * following, numerators, self.spec.type.dtype)))
+        return tables
+
+    def stages(self, thread: Thread, values: Values, *, is_last: bool) -> tuple[Thread, Values]:
+        """All stages; if nothing follows, threads change to the order in which they store."""
+        k, spec, before = self.k, self.spec, 1
+        for stage in range(len(self.radices)):
+            if stage:
+                before *= self.radices[stage - 1]
+                self.leave(thread, stage, before, values)
+                if is_last and stage == len(self.radices) - 1 and spec.stores != spec.loads:
+                    thread = self.threads(spec.stores)
+                values = self._fetch(thread, stage, before)
+            values = [transform(k, each) for each in values]
+        return thread, values
+
+    def _address(self, place: Value, offset: int, multiple: int) -> Value | int:
+        """Where in shared memory an element lies, `offset` behind one whose place is divisible by `multiple`."""
+        padding = self.spec.padding
+        if not padding:
+            return place + offset if offset else place
+        if offset % padding == 0 or (multiple % padding == 0 and offset < padding):
+            return (place + place / padding) + (offset + offset // padding)
+        moved = place + offset
+        return moved + moved / padding
+
+    def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
+        """An element's place before padding, how far apart neighbours are, a divisor of what columns add."""
+        spec = self.spec
+        if COLUMNS in (spec.loads, spec.stores):
+            return element * spec.columns + thread.column, spec.columns, 1
+        if spec.columns == 1:
+            return element, 1, 0
+        return element + thread.column * spec.pitch, 1, spec.pitch
+
+    def place_of(self, thread: Thread, element: Value) -> Value | int:
+        """Where in shared memory an element lies."""
+        return self._address(self._place(thread, element)[0], 0, 1)
+
+    def leave(self, thread: Thread, stage: int, before: int, values: Values) -> None:
+        """Write what stage `stage - 1` gives; `before` is the length of transforms that it has finished."""
+        k, spec = self.k, self.spec
+        radix = self.radices[stage - 1]
+        done = before // radix
+        if self.is_exchanged:
+            self.wait()
+        self.is_exchanged = True
+        for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            within = number % done if done > 1 else None
+            first = number * radix if within is None else (number - within) * radix + within
+            place, apart, _ = self._place(thread, first)
+            multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
+            stored = [
+                (self._address(place, j * done * apart, multiple), k.compound(spec.type, *value))
+                for j, value in enumerate(elements)
+            ]
+            if is_valid is None:
+                for address, value in stored:
+                    self.smem[address] = value
+                continue
+            with k.when(is_valid):
+                for address, value in stored:
+                    self.smem[address] = value
+        self.wait()
+
+    def wait(self) -> None:
+        """Until everyone who shares memory with a thread is here."""
+        spec = self.spec
+        # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
+        # emulator's race detection takes to be ordered by barriers alone.
+        is_even = all(spec.length // radix % spec.threads == 0 for radix in spec.radices)
+        if spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
+            self.k.warp_sync()
+        else:
+            self.k.barrier()
+
+    def _fetch(self, thread: Thread, stage: int, before: int) -> Values:
+        """What a thread's butterflies of a stage take, times roots of unity."""
+        k, spec = self.k, self.spec
+        radix = self.radices[stage]
+        apart = spec.length // radix
+        roots = self.tables[stage - 1]
+        fetched = []
+        for number, _ in self.butterflies(thread, radix):
+            place, neighbour, _ = self._place(thread, number)
+            loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
+            within = number % before if stage < len(self.radices) - 1 else number
+            own = roots.at(within)
+            factors = [own.load(j * before, 1, "nc")[0].parts for j in range(radix - 1)]
+            rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]
+            fetched.append([loaded[0].parts, *rest])
+        return fetched  # type: ignore[return-value]
+
+
+__all__ = ["Exchange"]

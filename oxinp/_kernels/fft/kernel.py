@@ -1,0 +1,36 @@
+"""The kernels of transforms in a block, by their Specs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.fft.block import Block
+from oxinp._kernels.fft.cosine import Second, Third
+from oxinp._kernels.fft.real import Merge, Split
+from oxinp._kernels.fft.spec import MERGE, SECOND, SECOND_SINE, SPLIT, THIRD, THIRD_SINE, TransformSpec
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._ptx.kernel import Kernel, retraceable
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# By `TransformSpec.real`.
+BUILDERS: dict[str, Any] = {
+    "": Block,
+    SPLIT: Split,
+    MERGE: Merge,
+    **dict.fromkeys((SECOND, SECOND_SINE), Second),
+    **dict.fromkeys((THIRD, THIRD_SINE), Third),
+}
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: TransformSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    built: Kernel = BUILDERS[spec.real](spec).build()
+    return built
+
+
+__all__ = ["make"]

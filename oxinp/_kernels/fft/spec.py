@@ -1,0 +1,197 @@
+"""What the kernels of transforms in a block depend on: `TransformSpec`, and the bank conflicts of its exchanges."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
+from oxinp._ptx.frozen import Frozen
+
+if TYPE_CHECKING:
+    from oxinp._kernels.problem import Instr
+    from oxinp._ptx.types import Type
+
+ROWS, COLUMNS = "rows", "columns"
+BY_COLUMN, BY_LOOP = "column", "loop"
+SPLIT, MERGE = "split", "merge"
+SECOND, THIRD = "dct2", "dct3"
+SECOND_SINE, THIRD_SINE = "dst2", "dst3"
+TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
+WARP = 32
+BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
+
+
+class Fused(Frozen):
+    """A chain of elementwise operations at one end of a transform, in its kernel.
+
+    Attributes
+    ----------
+    operands : tuple of (Type, str)
+        What it reads: of kind `UNIT` or `STRIDED` along the transform, or `SCALAR`.
+    instrs : tuple of Instr
+        Arguments are numbered: operands first, then earlier instructions; after a transform, its result comes first.
+    result : int
+        Number of the chain's value.
+    """
+
+    operands: tuple[tuple[Type, str], ...]
+    instrs: tuple[Instr, ...]
+    result: int
+
+
+class TransformSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+        c64 or c128, in which everything is computed.
+    source : Type
+        Of elements that are read, or that the prologue makes: any; real ones have an imaginary part of 0.
+    target : Type
+        Of elements that are written, or given to the epilogue: `type`, or that of its parts for the real parts.
+    radices : tuple of int
+        Of the stages; their product is the length.
+    threads, columns : int
+        Threads of a transform, transforms of a block.
+    loads, stores : str
+        `ROWS` or `COLUMNS`.
+    num_outer : int
+        Loops of the batch outside the column loop, at least 1.
+    is_unit_source, is_unit_target : bool
+        Whether transforms lie side by side.
+    is_padded, is_cropped : bool
+        Whether elements from a position on are read as zeros, and whether they are not stored.
+    is_half : bool
+        Whether the source has the first half only of a sequence whose second half is its conjugate reversed.
+    chirp : int
+        Length of the transform that Bluestein computes by a convolution of length `length`; 0 for none.
+    real : str
+        `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
+        round, "" for what is complex; see `real`. One of `TRIGONOMETRIC` for cosine and sine transforms, see `cosine`.
+    is_paired : bool
+        Whether two real elements are read or written at once.
+    is_staged : bool
+        Whether the transforms of a single stage go through shared memory on both ways, so that neighbouring threads
+        read and write neighbouring elements.
+    twiddle : str
+        What results are multiplied by before they are stored, roots of unity of the element's number times the
+        column's (`BY_COLUMN`), or times the innermost outer loop's (`BY_LOOP`); "" for none.
+    bits : int
+        32 where every distance in elements fits, else 64.
+    padding : int
+        Elements of shared memory after which one is left out; 0 for none.
+    min_blocks : int
+        Blocks that have to fit a multiprocessor.
+    prologue, epilogue : Fused or None
+        What is made of operands before the transform, and of its results before they are written.
+    stored : Type or None
+        What the epilogue makes; None without.
+    """
+
+    type: Type
+    source: Type
+    target: Type
+    radices: tuple[int, ...]
+    threads: int
+    columns: int
+    loads: str
+    stores: str
+    num_outer: int
+    is_unit_source: bool
+    is_unit_target: bool
+    is_padded: bool
+    is_cropped: bool
+    is_half: bool
+    chirp: int
+    real: str
+    is_paired: bool
+    is_staged: bool
+    twiddle: str
+    bits: int
+    padding: int
+    min_blocks: int
+    prologue: Fused | None = None
+    epilogue: Fused | None = None
+    stored: Type | None = None
+
+    @property
+    def length(self) -> int:
+        """Of the transform that the stages compute."""
+        return math.prod(self.radices)
+
+    @property
+    def pitch(self) -> int:
+        """Elements of shared memory from a transform to the next, where those lie one after the other."""
+        return self.length | 1 if self.is_staged else self.length
+
+    @property
+    def shared_elements(self) -> int:
+        """Of shared memory."""
+        if self.is_staged:
+            return self.pitch * self.columns
+        if len(self.radices) == 1 and not self.real:
+            return 0
+        size = self.length * self.columns
+        return size + (size // self.padding if self.padding else 0)
+
+
+def conflicts(spec: TransformSpec) -> int:
+    """Return how many wavefronts the first warps' exchanges take, of all stages together."""
+    nbytes = spec.type.nbytes
+    lanes = np.arange(min(4 * WARP, -(-spec.threads * spec.columns // WARP) * WARP)) % (spec.threads * spec.columns)
+    at_once = BANK_WIDTH // nbytes
+    is_mixed = COLUMNS in (spec.loads, spec.stores)
+    total, done = 0, 1
+    for stage in range(1, len(spec.radices)):
+        before, radix = spec.radices[stage - 1], spec.radices[stage]
+        is_last = stage == len(spec.radices) - 1
+        for order, length, is_write in (
+            (spec.loads, before, True),
+            (spec.stores if is_last else spec.loads, radix, False),
+        ):
+            if order == ROWS:
+                column, first = lanes // spec.threads, lanes % spec.threads
+            else:
+                column, first = lanes % spec.columns, lanes // spec.columns
+            first = np.minimum(first, spec.length // length - 1)
+            element = first + np.arange(length)[:, None] * (spec.length // length)
+            if is_write:
+                element = first // done * done * length + first % done + np.arange(length)[:, None] * done
+            place = element * spec.columns + column if is_mixed else column * spec.pitch + element
+            if spec.padding:
+                place = place + place // spec.padding
+            # Lanes that want the same element share it.
+            place = np.sort(place.reshape(-1, at_once), axis=1)
+            is_new = np.diff(place, axis=1, prepend=-1) != 0
+            counts = np.zeros(place.shape, np.int64)
+            np.add.at(counts, (np.arange(len(place))[:, None], place % at_once), is_new)
+            total += int(counts.max(1).sum())
+        done *= before
+    return total
+
+
+__all__ = [
+    "BANK_WIDTH",
+    "BY_COLUMN",
+    "BY_LOOP",
+    "COLUMNS",
+    "MERGE",
+    "ROWS",
+    "SCALAR",
+    "SECOND",
+    "SECOND_SINE",
+    "SPLIT",
+    "STRIDED",
+    "THIRD",
+    "THIRD_SINE",
+    "TRIGONOMETRIC",
+    "UNIT",
+    "WARP",
+    "Fused",
+    "TransformSpec",
+    "conflicts",
+]

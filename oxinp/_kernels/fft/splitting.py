@@ -1,0 +1,93 @@
+"""The lengths of a transform's passes: factors that fit a block with wide segments, as few and as even as can be."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, columns_of
+from oxinp._kernels.fft.radices import cut, is_smooth
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+
+RESIDENT = 3  # blocks that a multiprocessor should hold
+
+
+@lru_cache(1 << 12)
+def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:
+    segment = MIN_SEGMENT // nbytes
+    if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
+        not is_apart or columns_of(length, nbytes, 1 << 20, room, is_mixed=True) >= segment
+    ):
+        return (length,)
+    for count in (2, 3, 4):
+        found = _even_split(length, nbytes, count, room)
+        if found is not None:
+            return found
+    return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
+
+
+def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
+    """Return the lengths of the passes of a transform, the product of which is its length.
+
+    Parameters
+    ----------
+    length, nbytes : int
+    is_apart : bool
+        Whether neighbouring transforms lie closer than a transform's elements.
+    device : Device
+    """
+    found = _split(length, nbytes, is_apart, device.max_shared_nbytes)
+    assert found is not None, f"length {length} has no codelets"
+    return found
+
+
+def has_passes(length: int, nbytes: int, device: Device) -> bool:
+    """Whether a length is a product of those that blocks transform."""
+    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
+
+
+def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:
+    """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
+    wanted = SEGMENT // nbytes
+    ways = [
+        each for each in _products(length, count, length) if all(_segment(n, nbytes, room) * 4 >= wanted for n in each)
+    ]
+    if not ways:
+        return None
+
+    def cost(each: tuple[int, ...]) -> tuple[float, float]:
+        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, room))) for n in each)
+        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / room)) for n in each)
+        stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
+        return short * 2 + large * 2 + stages, max(each) / min(each)
+
+    return min(ways, key=cost)
+
+
+def _segment(length: int, nbytes: int, room: int) -> int:
+    """Columns that a block of neighbouring transforms takes."""
+    return columns_of(length, nbytes, 1 << 20, room, is_mixed=True)
+
+
+def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
+    """Ways to write a length as `count` factors above 1 that do not increase."""
+    if count == 1:
+        return [(length,)] if 1 < length <= most else []
+    return [
+        (n, *rest)
+        for n in _divisors(length)
+        if 1 < n <= most and n**count >= length
+        for rest in _products(length // n, count - 1, n)
+    ]
+
+
+@lru_cache(1 << 10)
+def _divisors(n: int) -> tuple[int, ...]:
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return tuple(sorted({*low, *(n // d for d in low)}))
+
+
+__all__ = ["has_passes", "split"]

@@ -1,0 +1,236 @@
+"""The tile of a block: parameters, which thread works on what, and the elements at the two ends of its transforms.
+
+An end is one array, or the operands of a chain of elementwise operations that runs in the kernel; a `Place` is where
+these have one element, and moves along the transform.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oxinp._kernels.elementwise.chain import Divisor, Splitter
+from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, TRIGONOMETRIC, UNIT, TransformSpec
+from oxinp._ptx import Builder
+from oxinp._ptx.types import i32, i64, pred, u32
+
+if TYPE_CHECKING:
+    from oxinp._kernels.fft.codelets import Number
+    from oxinp._kernels.fft.spec import Fused
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+    Values = list[list[Number]]  # of the butterflies of a thread
+
+
+class Thread:
+    """Which column a thread has, and which butterfly is its first."""
+
+    def __init__(self, column: Value, first: Value) -> None:
+        self.column = column
+        self.first = first
+
+
+class End:
+    """Operands at one end of the transforms: a name, and per operand type, kind, and pointer or value."""
+
+    def __init__(self, k: Builder, name: str, operands: tuple[tuple[Type, str], ...], access: str) -> None:
+        self.k = k
+        self.kinds = [kind for _, kind in operands]
+        names = [name] if len(operands) == 1 else [f"{name}{i}" for i in range(len(operands))]
+        self.names = names
+        self.origins: list[Any] = [
+            k.scalar(name, type_) if kind == SCALAR else k.pointer(name, type_, access)
+            for name, (type_, kind) in zip(names, operands, strict=True)
+        ]
+        self.steps: list[list[Value]] = []
+
+    def declare_steps(self, num_outer: int, index: Type) -> None:
+        """Declare the steps of all arrays along the outer loops, the column loop and the transform."""
+        self.steps = [
+            [] if kind == SCALAR else [self.k.scalar(f"{name}_step{i}", index) for i in range(num_outer + 2)]
+            for name, kind in zip(self.names, self.kinds, strict=True)
+        ]
+
+
+class Place:
+    """The operands of an end at one element; the value of what is passed by value."""
+
+    __slots__ = ("end", "places")
+
+    def __init__(self, end: End, places: list[Any]) -> None:
+        self.end = end
+        self.places = places
+
+    def moved(self, amount: Value | int) -> Place:
+        """Return the place a number of the transform's elements further."""
+        if isinstance(amount, int) and not amount:
+            return self
+        end, places = self.end, []
+        for kind, steps, place in zip(end.kinds, end.steps, self.places, strict=True):
+            places.append(place if kind == SCALAR else place.at(amount if kind == UNIT else steps[-1] * amount))
+        return Place(end, places)
+
+    def load(self, cache: str = "") -> list[Value]:
+        """Load an element of every operand."""
+        return [
+            place if kind == SCALAR else place.load(0, 1, cache)[0]
+            for kind, place in zip(self.end.kinds, self.places, strict=True)
+        ]
+
+    @property
+    def pointer(self) -> Pointer:
+        """Of the only operand."""
+        (pointer,) = self.places
+        return pointer  # type: ignore[no-any-return]
+
+
+class Tile:
+    """A kernel while it is built; parameters are target, sources, then as `Batch.launch` says."""
+
+    def __init__(self, spec: TransformSpec) -> None:
+        self.spec = spec
+        self.k = k = Builder(_name(spec), block=spec.threads * spec.columns, min_blocks=spec.min_blocks)
+        self.part = spec.type.parts[0]
+        self.index = i32 if spec.bits == 32 else i64
+        units = [UNIT if is_unit else STRIDED for is_unit in (spec.is_unit_source, spec.is_unit_target)]
+        self.target = End(k, "target", ((spec.stored or spec.target, units[1]),), "w")
+        given = ((spec.source, units[0]),) if spec.prologue is None else spec.prologue.operands
+        self.source = End(k, "source", given, "r")
+        self.beside = End(k, "beside", () if spec.epilogue is None else spec.epilogue.operands, "r")
+        self.tiles = Divisor(k, "num_tiles", self.index)
+        self.num_columns = k.scalar("num_columns", self.index)
+        self.outer = Splitter(k, "outer", spec.num_outer, self.index)
+        for end in (self.source, self.target, self.beside):
+            end.declare_steps(spec.num_outer, self.index)
+        self.source_sign = k.scalar("source_sign", self.part)
+        self.scales = [k.scalar(name, self.part) for name in ("real_scale", "imag_scale")]
+        if spec.is_padded or spec.is_half:
+            self.source_positions = [k.scalar(f"source_position{i}", self.index) for i in range(spec.num_outer + 2)]
+            self.num_valid = k.scalar("num_valid", self.index)
+        if spec.is_half:
+            self.whole_length, self.half_step = (k.scalar(name, self.index) for name in ("whole_length", "half_step"))
+        if spec.is_cropped:
+            self.target_positions = [k.scalar(f"target_position{i}", self.index) for i in range(spec.num_outer + 2)]
+            self.num_stored = k.scalar("num_stored", self.index)
+        if spec.real in TRIGONOMETRIC:
+            self.first_scale = k.scalar("first_scale", self.part)
+        if spec.twiddle:
+            self.circle = Circle(k, "circle", self.part)
+
+    def begin(self) -> Thread:
+        """Find the tile of a block; return the threads in the order in which they load."""
+        k, spec = self.k, self.spec
+        outer, tile = self.tiles.divide(k.cast(k.ctaid, self.index))
+        self.loops = self.outer.split(outer)
+        self.first_column = tile * spec.columns
+        return self.threads(spec.loads)
+
+    def threads(self, order: str) -> Thread:
+        """Threads in one of the two orders."""
+        k, spec = self.k, self.spec
+        if order == ROWS:
+            column = k.tid / spec.threads if spec.columns > 1 else k.const(0, u32)
+            return Thread(column, k.tid % spec.threads if spec.columns > 1 else k.tid)
+        return Thread(k.tid % spec.columns, k.tid / spec.columns)
+
+    def butterflies(self, thread: Thread, radix: int) -> list[tuple[Value, Value | None]]:
+        """Numbers of a thread's butterflies, the last in place of those beyond it, and whether each is one."""
+        k, spec = self.k, self.spec
+        count = spec.length // radix
+        rounds = -(-count // spec.threads)
+        found: list[tuple[Value, Value | None]] = []
+        for i in range(rounds):
+            number = thread.first + i * spec.threads if i else thread.first
+            if (i + 1) * spec.threads > count:
+                found.append((k.min(number, count - 1), number < count))
+            else:
+                found.append((number, None))
+        return found
+
+    # -- the ends
+
+    def origin(self, thread: Thread, steps: list[Value]) -> Value:
+        """Elements from the pointer to a thread's transform."""
+        k = self.k
+        column = k.min(self.first_column + k.cast(thread.column, self.index), self.num_columns - 1)
+        place = column * steps[-2]
+        for loop, step in zip(self.loops, steps, strict=False):
+            place = place + loop * step
+        return place
+
+    def is_column(self, thread: Thread) -> Value:
+        """Whether a thread has a transform."""
+        return self.first_column + self.k.cast(thread.column, self.index) < self.num_columns
+
+    def start(self, end: End, thread: Thread) -> list[Any]:
+        """Elements from the pointers of an end to a thread's transform."""
+        return [
+            None if kind == SCALAR else self.origin(thread, steps)
+            for kind, steps in zip(end.kinds, end.steps, strict=True)
+        ]
+
+    def place(self, end: End, start: list[Any], number: Value) -> Place:
+        """An element of the transform that begins at `start`; `number` is of the index type."""
+        places = []
+        for kind, steps, pointer, first in zip(end.kinds, end.steps, end.origins, start, strict=True):
+            moved = number if kind != STRIDED else number * steps[-1]
+            places.append(pointer if kind == SCALAR else pointer.at(first + moved))
+        return Place(end, places)
+
+    def first(self, end: End, thread: Thread) -> Place:
+        """The first element of a thread's transform."""
+        start = self.start(end, thread)
+        return Place(end, [x if first is None else x.at(first) for x, first in zip(end.origins, start, strict=True)])
+
+    def read(self, place: Place, is_valid: Value | None = None, *, is_reused: bool = True) -> Value:
+        """What the source has at a place, or the prologue makes of it; 0 where it is not valid."""
+        k, spec = self.k, self.spec
+        cache = "" if is_reused else "L1::no_allocate"
+
+        def value() -> Value:
+            found = place.load(cache)
+            return found[0] if spec.prologue is None else _evaluate(k, spec.prologue, found)
+
+        if is_valid is None:
+            return value()
+        variable = k.var(k.const(False if spec.source is pred else 0, spec.source))
+        with k.when(is_valid):
+            variable.set(value())
+        return variable.get()
+
+    def element(self, place: Place, is_valid: Value | None, sign: Value, *, is_reused: bool) -> Number:
+        """A number that is read, conjugated where the transform goes backwards."""
+        k = self.k
+        value = self.read(place, is_valid, is_reused=is_reused)
+        if not self.spec.source.is_complex:
+            return k.cast(value, self.part), k.const(0, self.part)
+        real, imag = (k.cast(part, self.part) for part in value.parts)
+        return real, imag * sign
+
+    def write(self, target: Place, beside: Place, value: Value) -> None:
+        """Store an element, or what the epilogue makes of it and of what lies beside."""
+        if self.spec.epilogue is not None:
+            value = _evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
+        target.pointer.store(0, (value,))
+
+
+def _evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
+    """The value of a chain."""
+    values = list(values)
+    for instr in fused.instrs:
+        values.append(instr.lower(k, *[values[a] for a in instr.args]))
+    return values[fused.result]
+
+
+def _name(spec: TransformSpec) -> str:
+    fused = "_fused" if spec.prologue or spec.epilogue else ""
+    if spec.real:
+        return f"fft_{spec.real}_{2 * spec.length}{fused}"
+    if spec.is_staged:
+        return f"fft_staged_{spec.length}"
+    return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
+
+
+__all__ = ["End", "Place", "Thread", "Tile"]

@@ -1,0 +1,524 @@
+"""Jacobi's method for many small matrices: eigenvalues of Hermitian ones, singular values of others, and vectors.
+
+Data layout: A with any strides, as many rows as columns or more; in shared memory, column by column at a pitch for
+which the lanes of a warp read from different banks: the matrix, one column of zeros, and, where right singular vectors
+are asked for, the product of all rotations.
+
+Who owns what: a matrix has `side / 2` groups of `lanes` lanes; a group rotates two columns at a time, of which a lane
+has every `lanes`-th element in registers. A block has one matrix, or several small ones.
+
+Algorithm: one-sided Jacobi (M. Hestenes, 1958). Columns that are not orthogonal to `tolerance` are rotated until they
+are; in a sweep of `n - 1` steps all pairs meet once, `n / 2` at a time, as in a tournament. A sweep in which no angle
+and no cosine between columns was larger than `SMALL` is the last one: what it leaves is below their squares. The norms
+of the columns are then the singular values, the columns over their norms left singular vectors. A Hermitian matrix is
+shifted by 5/4 of a bound of its norm, which makes it positive definite and well-conditioned: its columns over their
+norms are eigenvectors then, and eigenvalues the Rayleigh quotients of A with them. Elements are scaled by a power of
+two before.
+
+Flops: 8 rows * n^2 a sweep, 12 with right vectors; about 7 to 12 sweeps of random matrices, up to 40 of graded ones.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.lapack.scaling import FORMATS, power, upper_bits
+from oxinp._kernels.plan import Argument, Launch, Work
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32, u64
+from oxinp._ptx.warp import reduce as warp_reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from oxinp._kernels.choice import Limits
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value, Var
+
+LANES = {4: 2, 8: 4, 16: 2, 32: 2, 48: 4, 64: 4, 96: 8, 128: 8}
+"""Lanes of a group, by the most rows and columns that a matrix may have; twice as many of wide elements."""
+WIDE_NBYTES, WIDE_SIDE = 16, 32
+BLOCK = 64  # threads of a block of several matrices
+MAX_SWEEPS = 60
+NOT_A_NUMBER = 0x7FFFFFFF
+EIGEN, SINGULAR = "eigen", "singular"
+MANTISSA = {32: 23, 64: 52}
+FLOORS = {32: 1e-17, 64: 1e-60}
+"""Norms of columns, over that of the matrix, that count as zeros: what is parallel to another column loses all but the
+rounding error in every rotation, which is parallel in turn."""
+
+
+class JacobiSpec(NamedTuple):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+    side : int
+        A key of `LANES`.
+    what : str
+        `EIGEN` or `SINGULAR`.
+    has_vectors : bool
+    """
+
+    type: Type
+    side: int
+    what: str
+    has_vectors: bool
+
+    @property
+    def lanes(self) -> int:
+        """Of a group."""
+        is_wide = self.type.nbytes >= WIDE_NBYTES and self.side >= WIDE_SIDE
+        return LANES[self.side] * (2 if is_wide else 1)
+
+    @property
+    def threads(self) -> int:
+        """Of a matrix."""
+        return self.side // 2 * self.lanes
+
+    @property
+    def per_block(self) -> int:
+        """Matrices of a block."""
+        return max(1, BLOCK // self.threads if self.threads < WIDE_SIDE else 1)
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one column to the next."""
+        return self.side + self.lanes
+
+    @property
+    def has_right(self) -> bool:
+        """Whether rotations are accumulated."""
+        return self.has_vectors and self.what == SINGULAR
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Of a block, and some more."""
+        columns = self.side + 1 + (self.side if self.has_right else 0)
+        lists = (2 * self.type.parts[0].nbytes + 4) * self.side + 4 * self.threads
+        return self.per_block * (columns * self.pitch * self.type.nbytes + lists + 64) + 128
+
+
+def side_of(type: Type, rows: int, what: str, *, has_vectors: bool, limits: Limits) -> int | None:
+    """Return the side of the kernel for matrices of so many rows, None where there is none."""
+    for side in LANES:
+        if side >= rows:
+            spec = JacobiSpec(type, side, what, has_vectors)
+            return side if spec.shared_nbytes <= limits.max_shared_nbytes else None
+    return None
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: JacobiSpec) -> Kernel:
+    """The kernel of a Spec; see `launch`."""
+    return _Jacobi(spec).build()
+
+
+class _Rotation(NamedTuple):
+    """What two columns become: x - conj(u) (y + v x), and y + u (x - conj(v) y).
+
+    u is the sine, v the tangent of half the angle, of which both have the phase: so lengths are kept to the rounding
+    error of the difference, which is small where the angle is.
+    """
+
+    is_wanted: Value
+    is_large: Value
+    u: Value
+    v: Value
+
+
+class _Jacobi:
+    """The kernel while it is built."""
+
+    def __init__(self, spec: JacobiSpec) -> None:
+        self.spec, self.type, self.real = spec, spec.type, spec.type.parts[0]
+        block = spec.threads * spec.per_block
+        self.k = k = Builder(f"jacobi_{spec.what}", block=block, target="sm_80", max_registers=min(255, 65536 // block))
+        self.values, self.status = k.pointer("values", self.real, "w"), k.pointer("status", u64)
+        self.left = k.pointer("left", spec.type, "w") if spec.has_vectors else None
+        self.right = k.pointer("right", spec.type, "w") if spec.has_right else None
+        self.a = k.pointer("a", spec.type, "r")
+        self.rows, self.columns, self.padded, self.count = (
+            k.scalar(name, u32) for name in ("rows", "columns", "padded", "count")
+        )
+        self.a_strides = [k.scalar(f"a_{name}", i64) for name in ("row", "column", "move")]
+        self.out_strides = {
+            side: [k.scalar(f"{side}_{name}", i64) for name in ("row", "column", "move")]
+            for side, pointer in (("left", self.left), ("right", self.right))
+            if pointer is not None
+        }
+        real, whole, per_block = self.real, (spec.side + 1) * spec.pitch, spec.per_block
+        shared = k.dynamic_shared(spec.type, per_block * whole)
+        turned = k.dynamic_shared(spec.type, per_block * spec.side * spec.pitch) if spec.has_right else None
+        values, norms = (k.dynamic_shared(real, per_block * spec.side) for _ in range(2))
+        order = k.dynamic_shared(u32, per_block * spec.side)
+        words = k.dynamic_shared(u32, block)
+        self.flags = k.dynamic_shared(u32, 2)
+        segment = k.tid / spec.threads
+        self.own = k.tid - segment * spec.threads
+        self.slot, self.g = self.own / spec.lanes, self.own % spec.lanes
+        self.number = k.ctaid * per_block + segment
+        self.is_inside = self.number < self.count
+        self.b = shared.at(segment * whole)
+        self.turned = None if turned is None else turned.at(segment * (spec.side * spec.pitch))
+        self.found, self.norms, self.order = (x.at(segment * spec.side) for x in (values, norms, order))
+        self.words = words.at(segment * spec.threads)
+        self.zero = k.const(0, spec.type)
+        matrix = k.where(self.is_inside, self.number, k.const(0, u32))
+        self.matrix = self.a.at(k.cast(matrix, i64) * self.a_strides[2])
+
+    def build(self) -> Kernel:
+        k = self.k
+        self.load()
+        moved = self.sweeps()
+        with k.when(moved.get()):
+            self.status.atomic("min", 0, k.cast(self.number, u64))
+        self.finish()
+        return k.build()
+
+    # -- the matrix
+
+    def mine(self, stop: Value | int) -> AbstractContextManager[Value]:
+        """The numbers below one that are this thread's, of those of the matrix."""
+        return self.k.range(self.own + 0, stop, self.spec.threads)
+
+    def element(self, row: Value, column: Value) -> Value:
+        """An element of A, of the Hermitian one by its lower triangle."""
+        k, (down, along, _) = self.k, self.a_strides
+        if self.spec.what == SINGULAR:
+            return self.matrix[k.cast(row, i64) * down + k.cast(column, i64) * along]
+        is_below = row >= column
+        first, second = (k.cast(x, i64) for x in (k.max(row, column), k.min(row, column)))
+        found = self.matrix[first * down + second * along]
+        if not self.type.is_complex:
+            return found
+        real, imag = found.parts
+        zero = k.const(0, self.real)
+        return k.compound(self.type, real, k.where(row == column, zero, k.where(is_below, imag, -imag)))
+
+    def load(self) -> None:
+        """Copy A, scaled and shifted, into shared memory, with zeros around it."""
+        k, spec = self.k, self.spec
+        word = k.var(0, u32)
+        with self.mine((spec.side + 1) * spec.side) as place:
+            row, column = place / (spec.side + 1), place % (spec.side + 1)
+            value = k.var(self.zero)
+            with k.when(self.is_inside & (row < self.rows) & (column < self.columns)):
+                value.set(self.element(row, column))
+            for part in value.get().parts:
+                bits = upper_bits(k, k.abs(part))
+                word.set(k.max(word.get(), k.where(k.isnan(part), k.const(NOT_A_NUMBER, u32), bits)))
+            self.b[column * spec.pitch + row] = value.get()
+        self.words[self.own] = word.get()
+        with k.when(k.tid < 2):
+            self.flags[k.tid] = k.const(0, u32)
+        k.barrier()
+        with k.range(k.const(0, u32), spec.threads) as other:
+            word.set(k.max(word.get(), self.words[other]))
+        shift, bias, _ = FORMATS[self.real.bits]
+        exponent = word.get() >> shift
+        self.is_ok = self.is_inside & (exponent <= 2 * bias)
+        self.has_nan = word.get() == NOT_A_NUMBER
+        wanted = k.const(2 * bias, u32) - k.max(k.min(exponent, k.const(2 * bias - 1, u32)), k.const(1, u32))
+        self.scale = power(k, wanted, self.real)
+        self.back = power(k, k.const(2 * bias, u32) - wanted, self.real)
+        with self.mine((spec.side + 1) * spec.side) as place:
+            where = (place % (spec.side + 1)) * spec.pitch + place / (spec.side + 1)
+            self.b[where] = self.scaled(self.b[where], self.scale)
+        if self.turned is not None:
+            with self.mine(spec.side * spec.side) as place:
+                row, column = place % spec.side, place / spec.side
+                self.turned[column * spec.pitch + row] = k.where(row == column, k.const(1, spec.type), self.zero)
+        k.barrier()
+        if spec.what == EIGEN:
+            self.shift()
+
+    def shift(self) -> None:
+        """Add 5/4 of the fourth root of the sum of the eigenvalues' fourth powers to the diagonal, 1 to that of zeros.
+
+        That sum is the square of the Frobenius norm of A^2.
+        """
+        k, spec = self.k, self.spec
+        for column in self.halves():
+            sums = [k.var(self.zero) for _ in range(spec.side // spec.lanes)]
+            with k.range(k.const(0, u32), self.columns) as other:
+                factor = self.b[column * spec.pitch + other]
+                for total, element in zip(sums, self.held(self.b.at(other * spec.pitch + self.g)), strict=True):
+                    total.set(multiply_add(k, element, factor, total.get()))
+            square = self.square([total.get() for total in sums])
+            with k.when((self.g == 0) & (column < spec.side)):
+                self.found[column] = square
+        k.barrier()
+        whole = k.var(0, self.real)
+        with k.range(k.const(0, u32), self.columns) as column:
+            whole.set(whole.get() + self.found[column])
+        one = k.const(1, self.real)
+        sigma = k.where(whole.get() > 0, k.sqrt(k.sqrt(whole.get())) * 1.25, one)
+        with self.mine(self.columns) as column:
+            place = column * spec.pitch + column
+            value = self.b[place]
+            real, *imag = value.parts
+            self.b[place] = k.compound(self.type, real + sigma, *imag) if imag else real + sigma
+        k.barrier()
+
+    def scaled(self, value: Value, scale: Value) -> Value:
+        if not self.type.is_complex:
+            return value * scale
+        return self.k.compound(self.type, *[part * scale for part in value.parts])
+
+    def divided(self, value: Value, divisor: Value) -> Value:
+        if not self.type.is_complex:
+            return value / divisor
+        return self.k.compound(self.type, *[part / divisor for part in value.parts])
+
+    def conjugate(self, value: Value) -> Value:
+        if not self.type.is_complex:
+            return value
+        real, imag = value.parts
+        return self.k.compound(self.type, real, -imag)
+
+    # -- rotations
+
+    def sweeps(self) -> Var:
+        """Rotate until all columns are orthogonal; return whether this thread saw some that were not."""
+        k = self.k
+        moved, sweep = k.var(k.const(0, u32) != 0), k.var(0, u32)
+        no = k.const(0, u32) != 0
+        with k.loop():
+            moved.set(no)
+            with k.range(k.const(0, u32), self.padded - 1) as step:
+                self.step(step, moved)
+                k.barrier()
+            turn = sweep.get() % 2
+            with k.when(moved.get()):
+                self.flags.atomic("or", turn, k.const(1, u32))
+            with k.when(k.tid == 0):
+                self.flags[1 - turn] = k.const(0, u32)
+            k.barrier()
+            sweep.set(sweep.get() + 1)
+            k.break_if((self.flags[turn] == 0) | (sweep.get() >= MAX_SWEEPS))
+        return moved
+
+    def pair(self, step: Value) -> tuple[Value, Value]:
+        """The columns of this group: the columns of zeros where there are none."""
+        k, j, last = self.k, self.slot, self.padded - 1
+        is_pair = (j * 2 < self.padded) & self.is_ok
+        up, down = step + j, step + last - j
+        x = k.where(up >= last, up - last, up)
+        y = k.where(j == 0, last, k.where(down >= last, down - last, down))
+        nowhere = k.const(self.spec.side, u32)
+        return k.where(is_pair, x, nowhere), k.where(is_pair, y, nowhere)
+
+    def held(self, base: Pointer) -> list[Value]:
+        """The elements of a column that a lane has."""
+        lanes = self.spec.lanes
+        return [base[e * lanes] for e in range(self.spec.side // lanes)]
+
+    def summed(self, value: Value) -> Value:
+        """Sums over a group."""
+        return warp_reduce(self.k, value, lambda a, b: a + b, self.spec.lanes)
+
+    def square(self, values: list[Value]) -> Value:
+        """The square of the norm of a column."""
+        k = self.k
+        total = k.const(0, self.real)
+        for value in values:
+            for part in value.parts:
+                total = k.fma(part, part, total)
+        return self.summed(total)
+
+    def step(self, step: Value, moved: Var) -> None:
+        """Rotate the pairs of a step."""
+        k, spec = self.k, self.spec
+        first, second = self.pair(step)
+        places = [self.b.at(column * spec.pitch + self.g) for column in (first, second)]
+        x, y = (self.held(place) for place in places)
+        inner = self.zero
+        for a, b in zip(x, y, strict=True):
+            inner = multiply_add(k, self.conjugate(a), b, inner)
+        rotation = self.rotation(self.square(x), self.square(y), self.summed(inner))
+        moved.set(moved.get() | rotation.is_large)
+        with k.when(rotation.is_wanted):
+            self.rotate(rotation, places, x, y)
+            if self.turned is not None:
+                places = [self.turned.at(column * spec.pitch + self.g) for column in (first, second)]
+                self.rotate(rotation, places, *(self.held(place) for place in places))
+
+    def rotation(self, alpha: Value, beta: Value, gamma: Value) -> _Rotation:
+        """The rotation that makes two columns orthogonal, by their squares and their product."""
+        k, real, side = self.k, self.real, self.spec.side
+        epsilon = 2.0 ** -MANTISSA[real.bits]
+        small = math.sqrt(epsilon) / 8
+        one = k.const(1, real)
+        magnitude, norms = k.abs(gamma), (k.sqrt(alpha), k.sqrt(beta))
+        most, is_zero = norms[0] * norms[1], k.min(*norms) <= FLOORS[real.bits]
+        is_wanted = ~(magnitude <= most * (epsilon * math.sqrt(side))) & ~is_zero & self.is_ok
+        safe = k.where(is_wanted, magnitude, one)
+        zeta = (beta - alpha) / (safe + safe)
+        t = k.copysign(zeta, one / (k.abs(zeta) + k.sqrt(k.fma(zeta, zeta, one))))
+        c = one / k.sqrt(k.fma(t, t, one))
+        is_large = is_wanted & ((k.abs(t) > small) | (magnitude > most * small))
+        s = c * t
+        u = self.scaled(gamma, s / safe) if self.type.is_complex else k.where(gamma < 0, -s, s)
+        return _Rotation(is_wanted, is_large, u, self.scaled(u, one / (c + 1)))
+
+    def rotate(self, rotation: _Rotation, places: list[Pointer], x: list[Value], y: list[Value]) -> None:
+        """Store two columns that have been rotated."""
+        k, lanes = self.k, self.spec.lanes
+        _, _, u, v = rotation
+        minus_u, minus_v = -self.conjugate(u), -self.conjugate(v)
+        for e, (a, b) in enumerate(zip(x, y, strict=True)):
+            places[0][e * lanes] = multiply_add(k, minus_u, multiply_add(k, v, a, b), a)
+            places[1][e * lanes] = multiply_add(k, u, multiply_add(k, minus_v, b, a), b)
+
+    # -- results
+
+    def halves(self) -> Iterator[Value]:
+        """The columns that a group finishes: its own, and the one half the side further on."""
+        k, side = self.k, self.spec.side
+        for half in range(2):
+            column = self.slot + half * (side // 2) if half else self.slot
+            yield k.where(column < self.columns, column, k.const(side, u32))
+
+    def finish(self) -> None:
+        """Write values in their order, and vectors."""
+        k, spec = self.k, self.spec
+        nan, infinity = (k.const(float(x), self.real) for x in ("nan", "inf"))
+        for column in self.halves():
+            values = self.held(self.b.at(column * spec.pitch + self.g))
+            norm = k.sqrt(self.square(values))
+            # Over infinity, columns are zeros; over their norms, those of diagonal matrices exactly ones.
+            divisor = k.where(norm > FLOORS[self.real.bits], norm, infinity)
+            value = self.quotient(column, values, divisor) if spec.what == EIGEN else norm
+            with k.when((self.g == 0) & (column < spec.side)):
+                self.found[column] = value
+                self.norms[column] = divisor
+        k.barrier()
+        with self.mine(self.columns) as column:
+            before, own = k.var(0, u32), self.found[column]
+            with k.range(k.const(0, u32), self.columns) as other:
+                value = self.found[other]
+                is_before = value > own if spec.what == SINGULAR else value < own
+                is_first = is_before | ((value == own) & (other < column))
+                before.set(before.get() + k.where(is_first, k.const(1, u32), k.const(0, u32)))
+            self.order[k.where(self.is_ok, before.get(), column)] = column
+        k.barrier()
+        with k.when(self.is_inside):
+            with self.mine(self.columns) as rank:
+                column = self.order[rank]
+                value = k.where(self.is_ok, self.found[column] * self.back, nan)
+                self.values[k.cast(self.number, i64) * k.cast(self.columns, i64) + k.cast(rank, i64)] = value
+                if spec.has_right:
+                    with k.when(self.is_ok & (self.norms[column] == infinity)):
+                        self.status.atomic("add", 1, k.const(1, u64))
+            if spec.what == SINGULAR:
+                with k.when(self.has_nan & (self.own == 0)):
+                    self.status.atomic("min", 0, k.cast(self.number, u64))
+            if self.left is not None:
+                self.write(self.left, "left", self.b, self.rows)
+            if self.right is not None:
+                assert self.turned is not None
+                self.write(self.right, "right", self.turned, self.columns)
+
+    def quotient(self, column: Value, values: list[Value], divisor: Value) -> Value:
+        """The Rayleigh quotient of A with a column over its norm."""
+        k, spec = self.k, self.spec
+        zero = k.const(0, u32)
+        rows = [self.g + e * spec.lanes if e else self.g for e in range(len(values))]
+        inside = [k.where(row < self.columns, row, zero) for row in rows]
+        sums = [k.var(self.zero) for _ in values]
+        with k.when(self.is_inside), k.range(zero, self.columns) as other:
+            factor = self.divided(self.b[column * spec.pitch + other], divisor)
+            for row, total in zip(inside, sums, strict=True):
+                element = self.scaled(self.element(row, other), self.scale)
+                total.set(multiply_add(k, element, factor, total.get()))
+        found = k.const(0, self.real)
+        for value, total in zip(values, sums, strict=True):
+            for own, product in zip(self.divided(value, divisor).parts, total.get().parts, strict=True):
+                found = k.fma(own, product, found)
+        return self.summed(found)
+
+    def write(self, out: Pointer, name: str, source: Pointer, rows: Value) -> None:
+        """Write columns in the order of their values: left ones over their norms, right ones conjugated."""
+        k, spec = self.k, self.spec
+        down, along, move = self.out_strides[name]
+        out = out.at(k.cast(self.number, i64) * move)
+        nan = k.const(float("nan"), self.real)
+        with self.mine(rows * self.columns) as place:
+            row = place / self.columns
+            rank = place - row * self.columns
+            column = self.order[rank]
+            value = source[column * spec.pitch + row]
+            value = self.divided(value, self.norms[column]) if name == "left" else self.conjugate(value)
+            parts = [k.where(self.is_ok, part, nan) for part in value.parts]
+            whole = k.compound(self.type, *parts) if self.type.is_complex else parts[0]
+            out[k.cast(row, i64) * down + k.cast(rank, i64) * along] = whole
+
+
+class Problem(NamedTuple):
+    """Matrices whose values are asked for.
+
+    Attributes
+    ----------
+    type : Type
+    what : str
+    count, rows, columns : int
+        At least 1 each, and as many rows as columns or more.
+    strides : (int, int, int)
+        Elements from one row, column and matrix of A to the next.
+    left, right : (int, int, int) or None
+        The same of vectors: those of A's columns, one a column; and the conjugates of the others.
+    """
+
+    type: Type
+    what: str
+    count: int  # type: ignore[assignment]  # instead of the method of tuples
+    rows: int
+    columns: int
+    strides: tuple[int, int, int]
+    left: tuple[int, int, int] | None = None
+    right: tuple[int, int, int] | None = None
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether vectors are asked for."""
+        return self.left is not None
+
+    def side(self, limits: Limits) -> int | None:
+        """Return the side of the kernel, None where there is none."""
+        return side_of(self.type, self.rows, self.what, has_vectors=self.has_vectors, limits=limits)
+
+
+def launch(problem: Problem, side: int, places: dict[str, Argument]) -> Launch:
+    """Return the launch.
+
+    Parameters
+    ----------
+    problem : Problem
+    side : int
+    places : dict
+        ``"values"``, (count, columns), real; ``"status"``, two u64: all ones, then zero, become the number of the
+        first matrix of which nothing was found, and how many left singular vectors are zeros; ``"a"``; ``"left"`` and
+        ``"right"`` where they are asked for.
+    """
+    type_, what, count, rows, columns, strides, left, right = problem
+    spec = JacobiSpec(type_, side, what, left is not None)
+    names = ["values", "status", *(name for name, x in (("left", left), ("right", right)) if x is not None), "a"]
+    constants = [rows, columns, max(2, columns + columns % 2), count, *strides]
+    for given in (left, right):
+        constants += given or ()
+    blocks = -(-count // spec.per_block)
+    each = (12 if spec.has_right else 8) * rows * columns**2 * 8 * (4 if type_.is_complex else 1)
+    work = Work(each * count, 2 * rows * columns * type_.nbytes * count)
+    return Launch(make(spec), (blocks, 1, 1), tuple(places[name] for name in names), tuple(constants), work)
+
+
+__all__ = ["EIGEN", "LANES", "SINGULAR", "JacobiSpec", "Problem", "launch", "make", "side_of"]

@@ -1,0 +1,1 @@
+"""Sparse matrices in compressed rows: products, conversions, elementwise operators, triangular systems, graphs."""

@@ -1,0 +1,90 @@
+"""The Specs of sparse kernels that ship."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oxinp._kernels.sparse import graph, merge, rows, spgemm, spmm, spmv, trsv, union
+from oxinp._kernels.sparse.types import ProductTypes
+from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
+
+if TYPE_CHECKING:
+    from oxinp._ptx.types import Type
+
+TYPES = (f32, f64, c64, c128, i64)
+MIXED = ((i32, f32, f64, f64), (i64, f64, c128, c128), (i64, f64, f64, f64), (i64, c128, c128, c128))
+
+
+def products() -> list[ProductTypes]:
+    """Return the types of products: of one type with 32-bit indices, and a few others."""
+    return [*[ProductTypes(i32, type_, type_, type_) for type_ in TYPES], *[ProductTypes(*each) for each in MIXED]]
+
+
+def specs() -> list[Any]:
+    """Return all shipped Specs."""
+    found: list[Any] = [merge.SpmvPartitionSpec(i32), merge.SpmvPartitionSpec(i64)]
+    for types in products():
+        found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (1, 4, 32)]
+        found += [
+            spmv.SpmvStreamSpec(types),
+            merge.SpmvMergeSpec(types),
+            merge.SpmvFixupSpec(types.index, types.result),
+        ]
+        widest = max(1, spmm.MAX_VECTOR_NBYTES // types.result.nbytes)
+        found += [spmm.SpmmSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
+        found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
+        found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
+    found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
+    for type_ in (f32, f64, c64, c128):
+        for lanes in (1, 32):
+            found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
+    for index in (i32, i64):
+        found += [graph.HookSpec(index, 8), graph.FirstSpec(index), graph.ScatterSpec(index, i32)]
+        counted = ProductTypes(index, i64, i64, i64)
+        found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
+        found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
+        found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
+        found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
+        for type_ in (pred, f32, f64, c128):
+            found += _of_elements(index, type_)
+    return list(dict.fromkeys(found))
+
+
+FAMILIES: dict[type, Any] = {
+    merge.SpmvPartitionSpec: merge,
+    merge.SpmvMergeSpec: merge,
+    merge.SpmvFixupSpec: merge,
+    spmv.SpmvRowsSpec: spmv,
+    spmv.SpmvStreamSpec: spmv,
+    spmm.SpmmSpec: spmm,
+    spgemm.SpgemmSizesSpec: spgemm,
+    spgemm.SpgemmHashSpec: spgemm,
+    spgemm.SpgemmExpandSpec: spgemm,
+    union.UnionSpec: union,
+    trsv.TrsvSpec: trsv,
+    graph.HookSpec: graph,
+    graph.RootSpec: graph,
+    graph.FirstSpec: graph,
+    graph.RelaxSpec: graph,
+    graph.ScatterSpec: graph,
+    rows.RowNumbersSpec: rows,
+    rows.PickSpec: rows,
+    rows.RunsSpec: rows,
+    rows.DiagonalSpec: rows,
+    rows.DenseSpec: rows,
+}
+
+
+def _of_elements(index: Type, type_: Type) -> list[Any]:
+    """Return the Specs of kernels that move or combine elements of a type."""
+    found: list[Any] = [made(index, type_, lanes) for made in (rows.PickSpec, rows.DenseSpec) for lanes in (1, 8, 32)]
+    if type_ is not pred:
+        found += [rows.RunsSpec(type_), rows.DiagonalSpec(index, type_)]
+    names = [
+        name for name in union.OPERATORS if type_ is f64 or name == "add" or (name == "not_equal" and type_ is c128)
+    ]
+    found += [union.UnionSpec(index, type_, type_, type_, name, lanes) for name in names for lanes in (1, 8, 32)]
+    return found
+
+
+__all__ = ["FAMILIES", "specs"]

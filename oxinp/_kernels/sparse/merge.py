@@ -1,0 +1,256 @@
+"""A CSR matrix times a vector, elements dealt out evenly, whatever the lengths of rows: merge-based SpMV.
+
+Data layout: that of `spmv`. Who owns what: the ends of rows and the stored elements, merged in the order in which a
+serial loop meets them, are one list; a block owns `TILE` consecutive entries of it, a thread `ITEMS` of these.
+
+Algorithm: a first launch finds where tiles begin, by binary search along a diagonal of the merge. A block leaves
+products in shared memory, loaded side by side; a thread walks its entries, adds products, and stores a sum at each end
+of a row. Sums that a thread leaves unfinished are passed on by a segmented scan over the block, and those that a tile
+leaves unfinished are added to their rows by a last launch, in the order of tiles. Every order is fixed by the matrix:
+the same bits every time. Bytes: those of `spmv`, and 16 per tile.
+
+Source: D. Merrill and M. Garland, Merge-based parallel sparse matrix-vector multiplication, SC 2016.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from oxinp._kernels.plan import Launch, Plan, Scratch, Work, inputs, outputs
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
+from oxinp._ptx import Builder, Kernel, warp_reduce
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import i32
+from oxinp._ptx.warp import WARP
+
+if TYPE_CHECKING:
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different banks
+TILE = BLOCK * ITEMS
+NUM_WARPS = BLOCK // WARP
+
+
+class SpmvPartitionSpec(Frozen):
+    """The kernel that finds where tiles begin."""
+
+    index: Type
+
+
+class SpmvMergeSpec(Frozen):
+    """The kernel that computes tiles."""
+
+    types: ProductTypes
+
+
+class SpmvFixupSpec(Frozen):
+    """The kernel that adds what tiles left unfinished."""
+
+    index: Type
+    result: Type
+
+
+def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
+    """Return the plan of a product; the inputs are indptr, indices, data and the vector."""
+    num_tiles = -(-(num_rows + count) // TILE)
+    scratch = Scratch()
+    starts = scratch.take((num_tiles + 1) * types.index.nbytes)
+    carry_rows = scratch.take(num_tiles * types.index.nbytes)
+    carries = scratch.take(num_tiles * types.result.nbytes)
+    (out,), (indptr, indices, data, x) = outputs(1), inputs(4)
+    nbytes = count * (types.index.nbytes + types.value.nbytes)
+    nbytes += num_rows * (types.index.nbytes + types.operand.nbytes + types.result.nbytes)
+    sizes = (num_rows, count, num_tiles)
+    return scratch.plan(
+        (
+            Launch(make(SpmvPartitionSpec(types.index)), (num_tiles // BLOCK + 1, 1, 1), (starts, indptr), sizes),
+            Launch(
+                make(SpmvMergeSpec(types)),
+                (num_tiles, 1, 1),
+                (out, starts, carry_rows, carries, indptr, indices, data, x),
+                sizes[:2],
+                Work(2 * count, nbytes),
+            ),
+            Launch(
+                make(SpmvFixupSpec(types.index, types.result)),
+                (-(-num_tiles // BLOCK), 1, 1),
+                (out, carry_rows, carries),
+                (num_rows, num_tiles),
+            ),
+        )
+    )
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: SpmvPartitionSpec | SpmvMergeSpec | SpmvFixupSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    if isinstance(spec, SpmvPartitionSpec):
+        return _partition(spec)
+    return _Merge(spec).build() if isinstance(spec, SpmvMergeSpec) else _fixup(spec)
+
+
+def _search(k: Builder, ends: Any, diagonal: Value, low: Value, high: Value) -> Value:
+    """Return how many ends of rows come before a diagonal of the merge."""
+    low, high = k.var(low), k.var(high)
+    with k.loop():
+        k.break_if(low >= high)
+        middle = k.shr(low + high, 1)
+        is_before = ends[middle] + middle < diagonal
+        low.set(k.where(is_before, middle + 1, low))
+        high.set(k.where(is_before, high, middle))
+    return k.emit("mov", low)
+
+
+def _partition(spec: SpmvPartitionSpec) -> Kernel:
+    k = Builder("spmv_merge_partition", block=BLOCK)
+    starts, indptr = k.pointer("starts", spec.index, "w"), k.pointer("indptr", spec.index, "r")
+    num_rows, count, num_tiles = (k.scalar(name, spec.index) for name in ("num_rows", "count", "num_tiles"))
+    tile = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
+    with k.when(tile <= num_tiles):
+        diagonal = k.min(tile * TILE, num_rows + count)
+        starts[tile] = _search(k, indptr.at(1), diagonal, k.max(diagonal - count, 0), k.min(diagonal, num_rows))
+    return k.build()
+
+
+class _Merge:
+    """The kernel of tiles while it is built."""
+
+    def __init__(self, spec: SpmvMergeSpec) -> None:
+        self.types = types = spec.types
+        self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=4)
+        self.out = k.pointer("out", types.result, "w")
+        self.starts = k.pointer("starts", types.index, "r")
+        self.carry_rows, self.carries = (
+            k.pointer("carry_rows", types.index, "w"),
+            k.pointer("carries", types.result, "w"),
+        )
+        self.indptr, self.indices = (k.pointer(name, types.index, "r") for name in ("indptr", "indices"))
+        self.data, self.x = k.pointer("data", types.value, "r"), k.pointer("x", types.operand, "r")
+        self.num_rows, self.count = (k.scalar(name, types.index) for name in ("num_rows", "count"))
+        self.ends = k.shared(i32, TILE + 1)
+        self.products = k.shared(types.result, TILE)
+        self.warp_totals = k.shared(types.result, NUM_WARPS)
+        self.warp_flags = k.shared(i32, NUM_WARPS)
+
+    def build(self) -> Kernel:
+        k, types = self.k, self.types
+        tile = k.cast(k.ctaid, types.index)
+        first_row, last_row = self.starts[tile], self.starts[tile + 1]
+        first = tile * TILE - first_row
+        last = k.min((tile + 1) * TILE, self.num_rows + self.count) - last_row
+        num_ends, num_products = k.cast(last_row - first_row, i32), k.cast(last - first, i32)
+        self.load(first_row, first, num_ends, num_products)
+        k.barrier()
+        thread = k.cast(k.tid, i32)
+        diagonal = k.min(thread * ITEMS, num_ends + num_products)
+        end = _search(k, self.ends, diagonal, k.max(diagonal - num_products, 0), k.min(diagonal, num_ends))
+        row, place, total = k.var(end), k.var(diagonal - end), k.var(k.const(0, types.result))
+        first_total, has_ended = k.var(k.const(0, types.result)), k.var(k.const(0, i32))
+        for _ in range(ITEMS):
+            with k.when(row + place < num_ends + num_products):
+                with k.when(place < self.ends[row.get()]):
+                    total.set(total + self.products[place.get()])
+                    place.set(place + 1)
+                with k.otherwise():
+                    with k.when(has_ended == 0):
+                        first_total.set(total)
+                    with k.otherwise():
+                        self.out[first_row + k.cast(row.get(), types.index)] = total
+                    has_ended.set(k.const(1, i32))
+                    total.set(k.const(0, types.result))
+                    row.set(row + 1)
+        k.warp_sync()
+        before, through = self.scan(k.emit("mov", total), has_ended != 0)
+        with k.when(has_ended != 0):
+            self.out[first_row + k.cast(end, types.index)] = before + first_total
+        with k.when(k.tid == BLOCK - 1):
+            self.carry_rows[tile] = last_row
+            self.carries[tile] = through
+        return k.build()
+
+    def load(self, first_row: Value, first: Value, num_ends: Value, num_products: Value) -> None:
+        """Load the ends of the tile's rows, and its products."""
+        k, types = self.k, self.types
+        thread = k.cast(k.tid, i32)
+        numbers = [thread + i * BLOCK if i else thread for i in range(ITEMS)]
+        with k.when(num_products != 0):
+            places = [first + k.cast(k.min(number, num_products - 1), types.index) for number in numbers]
+            columns = [self.indices.load(place, 1, "nc.L1::no_allocate")[0] for place in places]
+            made = [product(k, types, self.data, self.x, *pair) for pair in zip(places, columns, strict=True)]
+            for number, value in zip(numbers, made, strict=True):
+                self.products[number] = value
+        for number in numbers:
+            with k.when(number < num_ends):
+                self.ends[number] = k.cast(self.indptr[first_row + 1 + k.cast(number, types.index)] - first, i32)
+        with k.when(thread == 0):
+            self.ends[num_ends] = num_products
+
+    def scan(self, total: Value, is_start: Value) -> tuple[Value, Value]:
+        """Return what the threads before pass on to this one, and what this one passes on, by a segmented scan."""
+        k, lane = self.k, self.k.lane
+        total, starts = self.scan_warp(total, is_start, WARP)
+        with k.when(lane == WARP - 1):
+            self.warp_totals[k.warp] = total
+            self.warp_flags[k.warp] = k.cast(starts, i32)
+        k.barrier()
+        slot = lane & (NUM_WARPS - 1)
+        through, _ = self.scan_warp(self.warp_totals[slot], self.warp_flags[slot] != 0, NUM_WARPS)
+        zero = k.const(0, total.type)
+        earlier = k.where(k.warp == 0, zero, k.shfl_idx(through, k.max(k.warp, 1) - 1))
+        inclusive = k.where(starts, total, earlier + total)
+        before = k.shfl_up(inclusive, 1)
+        return k.where(lane == 0, earlier, before), inclusive
+
+    def scan_warp(self, total: Value, starts: Value, width: int) -> tuple[Value, Value]:
+        """Return the inclusive segmented scan over the first lanes of a warp, and whether a segment began in it."""
+        k, distance = self.k, 1
+        while distance < width:
+            other, other_starts = k.shfl_up(total, distance), k.shfl_up(starts, distance)
+            has_other = k.lane >= distance
+            total = k.where(has_other & ~starts, other + total, total)
+            starts = starts | (has_other & other_starts)
+            distance *= 2
+        return total, starts
+
+
+def _fixup(spec: SpmvFixupSpec) -> Kernel:
+    """A thread per tile; those of a row that several tiles leave unfinished are added by the warp of the first."""
+    k = Builder("spmv_merge_fixup", block=BLOCK)
+    out = k.pointer("out", spec.result)
+    rows, values = k.pointer("carry_rows", spec.index, "r"), k.pointer("carries", spec.result, "r")
+    num_rows, num_tiles = (k.scalar(name, spec.index) for name in ("num_rows", "num_tiles"))
+    tile = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
+    near = k.min(tile, num_tiles - 1)
+    row = rows[near]
+    is_first = (tile < num_tiles) & (row < num_rows) & ((tile == 0) | (rows[k.max(near, 1) - 1] != row))
+    is_alone = rows[k.min(near + 1, num_tiles - 1)] != row
+    is_alone = is_alone | (near + 1 >= num_tiles)
+    with k.when(is_first & is_alone):
+        out[row] = values[near] + out[row]
+    left = k.var(k.ballot(is_first & ~is_alone))
+    with k.loop():
+        k.break_if(left == 0)
+        leader = k.emit("bfind", left & (0 - left))
+        its_row, its_tile = k.shfl_idx(row, leader), k.shfl_idx(tile, leader)
+        total = k.var(k.const(0, spec.result))
+        at = k.var(its_tile + k.cast(k.lane, spec.index))
+        with k.loop():
+            has_tile = at < num_tiles
+            safe = k.min(at, num_tiles - 1)
+            belongs = has_tile & (rows[safe] == its_row)
+            total.set(k.where(belongs, total + values[safe], total))
+            k.break_if(~k.all(belongs))
+            at.set(at + WARP)
+        whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b)
+        with k.when(k.lane == leader):
+            out[its_row] = whole + out[its_row]
+        left.set(left & (left - 1))
+    return k.build()
+
+
+__all__ = ["TILE", "SpmvFixupSpec", "SpmvMergeSpec", "SpmvPartitionSpec", "make", "plan"]

@@ -1,0 +1,210 @@
+"""Rows of CSR: the number of each element's row, rows picked out, sums of runs, diagonals.
+
+Data layout: CSR. Who owns what: `lanes` threads own a row (of `RowNumbersSpec`, `PickSpec`), or a thread a run of
+elements or a row (of `RunsSpec`, `DiagonalSpec`), which it adds in their order. Bytes: every array once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, inputs, outputs
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.types import BLOCK
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64
+from oxinp._ptx.warp import WARP
+
+
+class RowNumbersSpec(Frozen):
+    """The kernel that writes to every element the number of its row."""
+
+    index: Type
+    lanes: int
+
+
+class PickSpec(Frozen):
+    """The kernel that copies some rows."""
+
+    index: Type
+    value: Type
+    lanes: int
+
+
+class RunsSpec(Frozen):
+    """The kernel that adds the elements of runs; `starts` are i64."""
+
+    value: Type
+
+
+class DiagonalSpec(Frozen):
+    """The kernel that adds the elements of every row that lie on a diagonal."""
+
+    index: Type
+    value: Type
+
+
+class DenseSpec(Frozen):
+    """The kernel that writes the elements, of which no two are at one place, into a dense matrix."""
+
+    index: Type
+    value: Type
+    lanes: int
+
+
+def lanes_for(num_rows: int, count: int) -> int:
+    """Return how many threads a row is worth, by the mean length: a power of two up to 32."""
+    mean = max(1, count // max(1, num_rows))
+    return min(WARP, 1 << (mean - 1).bit_length())
+
+
+def row_numbers(num_rows: int, count: int, index: Type) -> Plan:
+    """Return the plan that writes the row of every element; the input is indptr."""
+    lanes = lanes_for(num_rows, count)
+    grid = (-(-num_rows * lanes // BLOCK), 1, 1)
+    return Plan((Launch(make(RowNumbersSpec(index, lanes)), grid, (*outputs(1), *inputs(1)), (num_rows,)),))
+
+
+def pick(num_rows: int, count: int, index: Type, value: Type) -> Plan:
+    """Return the plan that copies rows.
+
+    Outputs are indices and data, inputs the indptr of what is picked, the numbers of the rows, i64, and indptr, indices
+    and data of the matrix. `count` elements are copied.
+    """
+    lanes = lanes_for(num_rows, count)
+    grid = (-(-num_rows * lanes // BLOCK), 1, 1)
+    return Plan((Launch(make(PickSpec(index, value, lanes)), grid, (*outputs(2), *inputs(5)), (num_rows,)),))
+
+
+def runs(num_runs: int, count: int, value: Type) -> Plan:
+    """Return the plan that adds runs; inputs are the elements, `count`, and where each of the runs begins."""
+    grid = (-(-num_runs // BLOCK), 1, 1)
+    return Plan((Launch(make(RunsSpec(value)), grid, (*outputs(1), *inputs(2)), (num_runs, count)),))
+
+
+def diagonal(size: int, first_row: int, offset: int, index: Type, value: Type) -> Plan:
+    """Return the plan of the `size` elements (i, i + offset) from `first_row` on; inputs are indptr, indices, data."""
+    grid = (-(-size // BLOCK), 1, 1)
+    constants = (size, first_row, offset)
+    return Plan((Launch(make(DiagonalSpec(index, value)), grid, (*outputs(1), *inputs(3)), constants),))
+
+
+def dense(shape: tuple[int, int], strides: tuple[int, int], count: int, index: Type, value: Type) -> Plan:
+    """Return the plan that writes a matrix of a shape to zeros with some strides; inputs are indptr, indices, data."""
+    num_rows, num_columns = shape
+    lanes = lanes_for(num_rows, count)
+    grid = (-(-num_rows * lanes // BLOCK), 1, 1)
+    launch = Launch(make(DenseSpec(index, value, lanes)), grid, (*outputs(1), *inputs(3)), (num_rows, *strides))
+    return Plan((Fill(Argument("out0"), num_rows * num_columns * value.nbytes, 0), launch))
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: RowNumbersSpec | PickSpec | RunsSpec | DiagonalSpec | DenseSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    kernel: Kernel = _BUILDERS[type(spec)](spec)
+    return kernel
+
+
+def _row_numbers(spec: RowNumbersSpec) -> Kernel:
+    k = Builder("sparse_row_numbers", block=BLOCK)
+    out, indptr = k.pointer("out", spec.index, "w"), k.pointer("indptr", spec.index, "r")
+    num_rows = k.scalar("num_rows", spec.index)
+    row = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
+    with (
+        k.when(row < num_rows),
+        k.range(indptr[row] + k.cast(k.tid % spec.lanes, spec.index), indptr[row + 1], spec.lanes) as place,
+    ):
+        out[place] = row
+    return k.build()
+
+
+def _pick(spec: PickSpec) -> Kernel:
+    k = Builder("sparse_pick_rows", block=BLOCK)
+    out_indices, out_data = k.pointer("out_indices", spec.index, "w"), k.pointer("out_data", spec.value, "w")
+    starts, rows = k.pointer("starts", spec.index, "r"), k.pointer("rows", i64, "r")
+    indptr, indices = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices"))
+    data = k.pointer("data", spec.value, "r")
+    num_rows = k.scalar("num_rows", spec.index)
+    number = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
+    with k.when(number < num_rows):
+        row = rows[number]
+        begin, target = indptr[row], starts[number]
+        length = indptr[row + 1] - begin
+        with k.range(k.cast(k.tid % spec.lanes, spec.index), length, spec.lanes) as i:
+            out_indices[target + i] = indices[begin + i]
+            out_data[target + i] = data[begin + i]
+    return k.build()
+
+
+def _runs(spec: RunsSpec) -> Kernel:
+    k = Builder("sparse_add_runs", block=BLOCK)
+    out, elements = k.pointer("out", spec.value, "w"), k.pointer("elements", spec.value, "r")
+    starts = k.pointer("starts", i64, "r")
+    num_runs, count = k.scalar("num_runs", i64), k.scalar("count", i64)
+    run = k.cast(k.ctaid, i64) * BLOCK + k.cast(k.tid, i64)
+    with k.when(run < num_runs):
+        begin = starts[run]
+        end = k.where(run + 1 < num_runs, starts[k.min(run + 1, num_runs - 1)], count)
+        total = k.var(elements[begin])
+        with k.range(begin + 1, end) as place:
+            total.set(total + elements[place])
+        out[run] = total
+    return k.build()
+
+
+def _diagonal(spec: DiagonalSpec) -> Kernel:
+    k = Builder("sparse_diagonal", block=BLOCK)
+    out, indptr = k.pointer("out", spec.value, "w"), k.pointer("indptr", spec.index, "r")
+    indices, data = k.pointer("indices", spec.index, "r"), k.pointer("data", spec.value, "r")
+    size, first_row, offset = (k.scalar(name, spec.index) for name in ("size", "first_row", "offset"))
+    number = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
+    with k.when(number < size):
+        row = first_row + number
+        total = k.var(k.const(0, spec.value))
+        with k.range(indptr[row], indptr[row + 1]) as place, k.when(indices[place] == row + offset):
+            total.set(total + data[place])
+        out[number] = total
+    return k.build()
+
+
+def _dense(spec: DenseSpec) -> Kernel:
+    k = Builder("sparse_to_dense", block=BLOCK)
+    out = k.pointer("out", spec.value, "w")
+    indptr, indices = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices"))
+    data = k.pointer("data", spec.value, "r")
+    num_rows = k.scalar("num_rows", spec.index)
+    row_step, column_step = k.scalar("row_step", i64), k.scalar("column_step", i64)
+    row = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
+    with k.when(row < num_rows):
+        start = k.cast(row, i64) * row_step
+        with k.range(indptr[row] + k.cast(k.tid % spec.lanes, spec.index), indptr[row + 1], spec.lanes) as place:
+            out[start + k.cast(indices[place], i64) * column_step] = data[place]
+    return k.build()
+
+
+_BUILDERS: dict[type, Any] = {
+    RowNumbersSpec: _row_numbers,
+    PickSpec: _pick,
+    RunsSpec: _runs,
+    DiagonalSpec: _diagonal,
+    DenseSpec: _dense,
+}
+
+__all__ = [
+    "DenseSpec",
+    "DiagonalSpec",
+    "PickSpec",
+    "RowNumbersSpec",
+    "RunsSpec",
+    "dense",
+    "diagonal",
+    "lanes_for",
+    "make",
+    "pick",
+    "row_numbers",
+    "runs",
+]

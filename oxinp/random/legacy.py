@@ -1,0 +1,271 @@
+"""The legacy generator: `RandomState`, and the functions of `numpy.random` on the state that all share.
+
+Large draws of what is a function of uniforms, of polar normals or of masked words come from the device, where they are
+NumPy's words; all else is NumPy's, on the host.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import describe
+from oxinp._core.array import dispatch
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.placement import starts_on_device
+from oxinp._core.ops import twister
+from oxinp._core.ops.twister import Twist, TwistEnding
+from oxinp._core.ufunc.object import OBJECTS
+from oxinp._runtime.forking import free_in_children
+from oxinp.random.choosing import choose
+from oxinp.random.methods import methods, settle, shape_of
+from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation
+
+_NUMPYS: Any = np.random.RandomState
+_RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), methods(np.random.RandomState))
+# How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
+_TIMES = 8
+_JUDGE = _NUMPYS(0)  # raises where parameters are wrong
+
+
+class RandomState(_RandomStateMethods):  # type: ignore[misc]
+    """See `numpy.random.RandomState`."""
+
+    _ending: TwistEnding | None
+
+    def __init__(self, seed: Any = None) -> None:
+        super().__init__(seed)
+        self._is_own = not isinstance(seed, np.random.BitGenerator)
+        self._mutex = free_in_children(threading.RLock())
+
+    def _settle(self) -> None:
+        with self._mutex:
+            if self._ending is not None:
+                _NUMPYS.set_state(self, self._ending.position().numpys())
+                self._ending = None
+
+    def _read(self) -> dict[str, Any]:
+        settle(self)
+        state: dict[str, Any] = _NUMPYS.get_state(self, legacy=False)
+        return state
+
+    def _end(self, ending: TwistEnding) -> None:
+        if self._is_own:
+            self._ending = ending
+        else:
+            _NUMPYS.set_state(self, ending.position().numpys())
+
+    def get_state(self, legacy: bool = True) -> Any:
+        """See `numpy.random.RandomState.get_state`."""
+        settle(self)
+        return super().get_state(legacy=legacy)
+
+    def set_state(self, state: Any) -> None:
+        """See `numpy.random.RandomState.set_state`."""
+        settle(self)
+        super().set_state(state)
+
+    def seed(self, seed: Any = None) -> None:
+        """See `numpy.random.RandomState.seed`."""
+        settle(self)
+        super().seed(seed)
+
+    def bytes(self, length: int) -> bytes:
+        """See `numpy.random.RandomState.bytes`."""
+        settle(self)
+        drawn: bytes = super().bytes(length)
+        return drawn
+
+    def __reduce__(self) -> Any:
+        return RandomState, (), self.get_state(legacy=False)
+
+
+class _Shared:
+    """The state that the functions of `numpy.random` share, which NumPy's own may use at any time."""
+
+    def __init__(self) -> None:
+        self._mutex = free_in_children(threading.RLock())
+
+    def _read(self) -> dict[str, Any]:
+        state: dict[str, Any] = np.random.get_state(legacy=False)  # noqa: NPY002
+        return state
+
+    def _end(self, ending: TwistEnding) -> None:
+        np.random.set_state(ending.position().numpys())  # noqa: NPY002
+
+
+Owner = RandomState | _Shared
+
+
+def _drawn(
+    owner: Any,
+    name: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...] | None,
+    parameters: Any = (),
+    chance: float = 1.0,
+) -> Any:
+    """Numbers from the device, see `twister.draw`; None where NumPy is to draw them."""
+    if shape is None or not starts_on_device(math.prod(shape) * dtype.itemsize // _TIMES) or 0 in shape:
+        return None
+    with owner._mutex:
+        position = Twist.of(owner._read())
+        if position is None:
+            return None
+        array, ending = twister.draw(position, name, dtype, shape, parameters, chance)
+        owner._end(ending)
+    return array
+
+
+def _standard(owner: Any, kind: str, shape: tuple[int, ...] | None) -> Any:
+    """Uniforms, normals or exponentials from the device."""
+    if kind == "normal":
+        return _drawn(owner, "polar_f64", FLOAT64, shape)
+    uniform = _drawn(owner, "uniform_f64", FLOAT64, shape)
+    return uniform if uniform is None or kind == "uniform" else -OBJECTS["log"](1.0 - uniform)
+
+
+def _sized(kind: str) -> Callable[..., Any]:
+    return lambda owner, size=None: _standard(owner, kind, shape_of(size))
+
+
+def _extents(kind: str) -> Callable[..., Any]:
+    return lambda owner, *extents: _standard(owner, kind, shape_of(extents) if extents else None)
+
+
+def _randint(owner: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
+    if high is None:
+        low, high = 0, low
+    shape = shape_of(size)
+    if shape is None or type(low) not in INTEGERS or type(high) not in INTEGERS:
+        return None
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        return None
+    if wanted.kind not in "iu" or wanted.itemsize < 4 or not wanted.isnative:
+        return None
+    low, high, bounds = int(low), int(high) - 1, np.iinfo(wanted)
+    largest = high - low
+    if not bounds.min <= low < high <= bounds.max or largest >= (1 << 32) - 1:
+        return None
+    mask, bits = (1 << largest.bit_length()) - 1, wanted.itemsize * 8
+    parameters = (mask, largest, low & ((1 << bits) - 1))
+    return _drawn(owner, f"masked_u{bits}", wanted, shape, parameters, (largest + 1) / (mask + 1))
+
+
+def _choice(owner: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None) -> Any:
+    if replace is not True or getattr(a, "ndim", 1) != 1:
+        return None
+    return choose(
+        a,
+        size,
+        p,
+        0,
+        places=lambda extent, shape: _randint(owner, 0, extent, shape),
+        uniforms=lambda shape: _standard(owner, "uniform", shape),
+        judge=lambda extent, p: _JUDGE.choice(extent, 0, p=p),
+    )
+
+
+def _pareto(x: Any, a: Any) -> Any:
+    return OBJECTS["exp"](x / a) - 1.0
+
+
+def _power(x: Any, a: Any) -> Any:
+    return OBJECTS["power"](1.0 - OBJECTS["exp"](-x), 1.0 / a)
+
+
+_DIFFERENT = {"pareto": _pareto, "power": _power}
+
+
+def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    pairs = [*row.parameters.items(), ("size", None)]
+    signature = inspect.Signature([inspect.Parameter(word, kind, default=default) for word, default in pairs])
+    numpys = getattr(_JUDGE, name)
+    function = _DIFFERENT.get(name, row.function)
+
+    def draw(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return None
+        bound.apply_defaults()
+        *values, size = bound.args
+        if shape_of(size) is None or not all(type(value) in SCALARS for value in values):
+            return None
+        numpys(*values, size=0)
+        if name == "weibull" and values[0] <= 0:
+            return None
+        numbers = _standard(owner, row.standard, shape_of(size))
+        return None if numbers is None else function(numbers, *map(float, values))
+
+    return draw
+
+
+# Name -> ``draw(owner, *args, **kwargs)``: None where NumPy is to draw, or to say what is wrong.
+_DRAWS: dict[str, Callable[..., Any]] = {
+    "rand": _extents("uniform"),
+    "randn": _extents("normal"),
+    **dict.fromkeys(("random", "random_sample", "ranf", "sample"), _sized("uniform")),
+    "standard_normal": _sized("normal"),
+    "standard_exponential": _sized("exponential"),
+    "choice": _choice,
+    "randint": _randint,
+    **{name: _transformed(name, row) for name, row in TRANSFORMATIONS.items()},
+}
+
+
+def _checked(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, which leaves it to NumPy to judge arguments that do not fit."""
+    signature = inspect.signature(draw)
+
+    def attempt(owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            signature.bind(owner, *args, **kwargs)
+        except TypeError:
+            return None
+        return draw(owner, *args, **kwargs)
+
+    return attempt
+
+
+def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
+    hosted, attempt = getattr(_RandomStateMethods, name), _checked(draw)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        drawn = attempt(self, args, kwargs)
+        return hosted(self, *args, **kwargs) if drawn is None else drawn
+
+    method.__name__ = name
+    method.__qualname__ = f"RandomState.{name}"
+    method.__doc__ = hosted.__doc__
+    return method
+
+
+SHARED = _Shared()
+
+
+def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
+    numpys, attempt = getattr(np.random, name), _checked(draw)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        drawn = attempt(SHARED, args, kwargs)
+        return call(numpys, args, kwargs, name=f"random.{name}") if drawn is None else drawn
+
+    return describe(function, numpys, f"random.{name}")  # type: ignore[no-any-return]
+
+
+for _name, _draw in _DRAWS.items():
+    dispatch.register(getattr(np.random, _name), _function(_name, _draw))
+    if hasattr(_NUMPYS, _name):
+        setattr(RandomState, _name, _method(_name, _draw))
+dispatch.register(np.random.RandomState, RandomState)
+
+__all__ = ["RandomState"]

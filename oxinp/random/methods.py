@@ -1,0 +1,63 @@
+"""NumPy's methods as ours: with our arrays, and after the end of a draw on the device is known."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from oxinp._core.host.fallback import OUT, Mutated, call
+
+# What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
+MUTATES: dict[str, tuple[Mutated, ...]] = {
+    "Generator.permuted": (3, *OUT),
+    "Generator.random": (3, *OUT),
+    "Generator.shuffle": (1, "x"),
+    "Generator.standard_exponential": (4, *OUT),
+    "Generator.standard_gamma": (4, *OUT),
+    "Generator.standard_normal": (3, *OUT),
+    "RandomState.shuffle": (1, "x"),
+}
+# What gives no arrays.
+STATE = {"bit_generator", "spawn", "seed", "get_state", "set_state", "bytes"}
+
+
+def _method(kind: type, name: str) -> Callable[..., Any]:
+    numpys = getattr(kind, name)
+    qualified = f"{kind.__name__}.{name}"
+    mutates = MUTATES.get(qualified, OUT)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        settle(self)
+        return call(numpys, (self, *args), kwargs, name=f"random.{qualified}", mutates=mutates)
+
+    method.__name__ = name
+    method.__qualname__ = qualified
+    method.__doc__ = numpys.__doc__
+    return method
+
+
+def settle(generator: Any) -> None:
+    """Bring the bit generator of one of our generators to where the last draw on the device ended."""
+    if generator._ending is not None:
+        generator._settle()
+
+
+def methods(kind: type) -> dict[str, Any]:
+    """Return what a class of ours has that NumPy's methods are taken from: all that give arrays."""
+    names = [name for name in dir(kind) if not name.startswith("_") and name not in STATE]
+    return {name: _method(kind, name) for name in names} | {"_ending": None}  # where a draw ends, see `settle`
+
+
+def shape_of(size: Any) -> tuple[int, ...] | None:
+    """The shape that a size says; None for one element, and for what NumPy has to judge."""
+    if size is None:
+        return None
+    try:
+        shape = tuple([operator.index(n) for n in size]) if isinstance(size, tuple | list) else (operator.index(size),)
+    except TypeError:
+        return None
+    return shape if all(n >= 0 for n in shape) else None
+
+
+__all__ = ["MUTATES", "methods", "settle", "shape_of"]

@@ -1,0 +1,218 @@
+"""Functions of `scipy.linalg` that are made of products and factorisations: least squares, bases, exponentials."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.ops import factorise, spectral
+from oxinp.linalg import _spectral
+from oxinp.linalg._spectral import adjoint
+from oxinp.scipy.linalg._given import given, matrices, or_scipy
+
+PADE = (
+    64764752532480000.0,
+    32382376266240000.0,
+    7771770303897600.0,
+    1187353796428800.0,
+    129060195264000.0,
+    10559470521600.0,
+    670442572800.0,
+    33522128640.0,
+    1323241920.0,
+    40840800.0,
+    960960.0,
+    16380.0,
+    182.0,
+    1.0,
+)
+"""Of the approximant of degree 13, N. Higham, The scaling and squaring method for the matrix exponential, 2005."""
+THETA = 5.371920351148152
+"""1-norm up to which its backward error is below the rounding unit of double precision."""
+
+
+@implements("scipy.linalg.lstsq")
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: Any = None,
+    overwrite_a: bool = False,  # noqa: ARG001
+    overwrite_b: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+    lapack_driver: Any = None,
+) -> Any:
+    """See `scipy.linalg.lstsq`."""
+    (a,) = matrices(a, check_finite=check_finite)
+    (b,) = given(b, check_finite=check_finite)
+    if a.ndim != 2 or b.ndim not in (1, 2) or len(a) != len(b) or not b.size or b.dtype.char not in "fdFDilqILQ":
+        raise Unsupported("stacks, or what SciPy refuses")
+    if lapack_driver not in (None, "gelsd", "gelss"):
+        raise Unsupported("a driver that gives no singular values")
+    dtype = factorise.result_dtype(a, b)
+    limit = np.finfo(dtype).eps if cond is None or cond < 0 else cond
+    x, residuals, rank, s = _spectral.lstsq(a, b[:, None] if b.ndim == 1 else b, limit)
+    if residuals is None:
+        residuals = as_ours(np.zeros(0, dtype))
+    elif b.ndim == 1:
+        residuals = residuals[0]
+    return x[:, 0] if b.ndim == 1 else x, residuals, int(rank), s
+
+
+def _limit(s: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
+    """Return the value up to which singular values count as zeros."""
+    atol = 0.0 if atol is None else atol
+    rtol = max(shape) * np.finfo(s.dtype).eps if rtol is None else rtol
+    if atol < 0 or rtol < 0:
+        raise ValueError("atol and rtol values must be positive.")
+    return atol + s.max(axis=-1) * s.dtype.type(rtol)
+
+
+def _reciprocals(s: Any, limit: Any) -> tuple[Any, Any]:
+    """Return one over values, zero for those up to a limit, and which were more."""
+    is_large = np.abs(s) > limit
+    one = s.dtype.type(1)
+    return np.where(is_large, one / np.where(is_large, s, one), s.dtype.type(0)), is_large
+
+
+@implements("scipy.linalg.pinv")
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.pinv`."""
+    (a,) = matrices(a, check_finite=check_finite)
+    if a.ndim != 2:
+        raise Unsupported("stacks")
+    u, s, vh = _spectral.svd(a, full_matrices=False)
+    inverses, is_large = _reciprocals(s, _limit(s, a.shape, atol, rtol))
+    made = adjoint(vh) @ (inverses[:, None] * adjoint(u))
+    return (made, np.count_nonzero(is_large)) if return_rank else made
+
+
+@implements("scipy.linalg.pinvh")
+def pinvh(
+    a: Any,
+    atol: Any = None,
+    rtol: Any = None,
+    lower: bool = True,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.pinvh`."""
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    if a.ndim != 2:
+        raise Unsupported("stacks")
+    w, v = spectral.eigh(a, is_upper=not lower)
+    inverses, is_large = _reciprocals(w, _limit(np.abs(w), a.shape, atol, rtol))
+    made = (v * inverses) @ adjoint(v)
+    return (made, int(np.count_nonzero(is_large))) if return_rank else made
+
+
+@implements("scipy.linalg.polar")
+def polar(a: Any, side: str = "right") -> Any:
+    """See `scipy.linalg.polar`."""
+    if side not in ("right", "left"):
+        raise Unsupported("what SciPy refuses")
+    u, s, vh = _spectral.svd(*matrices(a, check_finite=True), full_matrices=False)
+    wide = s[..., None, :]
+    return u @ vh, (adjoint(vh) * wide) @ vh if side == "right" else (u * wide) @ adjoint(u)
+
+
+def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
+    """Return how many singular values are not negligible."""
+    rcond = np.finfo(s.dtype).eps * max(shape) if rcond is None else rcond
+    return int(np.count_nonzero(s > s.max() * s.dtype.type(rcond)))
+
+
+@implements("scipy.linalg.orth")
+def orth(A: Any, rcond: Any = None) -> Any:
+    """See `scipy.linalg.orth`."""
+    (a,) = matrices(A, check_finite=True)
+    if a.ndim != 2:
+        raise Unsupported("stacks")
+    u, s, _ = _spectral.svd(a, full_matrices=False)
+    return u[:, : _rank(s, a.shape, rcond)]
+
+
+@implements("scipy.linalg.null_space")
+def null_space(
+    A: Any,
+    rcond: Any = None,
+    *,
+    overwrite_a: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """See `scipy.linalg.null_space`."""
+    (a,) = matrices(A, check_finite=check_finite)
+    if a.ndim != 2 or lapack_driver not in ("gesdd", "gesvd"):
+        raise Unsupported("stacks, or what SciPy refuses")
+    _, s, vh = _spectral.svd(a, full_matrices=True)
+    return adjoint(vh[_rank(s, a.shape, rcond) :])
+
+
+@implements("scipy.linalg.norm")
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.norm`."""
+    (a,) = given(a, check_finite=check_finite)
+    return np.linalg.norm(a, ord=ord, axis=axis, keepdims=keepdims)
+
+
+@implements("scipy.linalg.expm")
+@or_scipy
+def expm(A: Any) -> Any:
+    """See `scipy.linalg.expm`: scaling and squaring, with the degree 13, by the largest norm of a stack."""
+    a: Any = factorise.prepared(*matrices(A, check_finite=False, are_square=True))[0]
+    largest = float(np.abs(a).sum(axis=-2).max())
+    if not math.isfinite(largest) or a.shape[-1] == 1:
+        raise Unsupported("what SciPy computes element by element, or not at all")
+    num_squares = max(0, math.ceil(math.log2(largest / THETA))) if largest else 0
+    real = a.dtype.type(1).real.dtype.type
+    a = a * real(2.0**-num_squares)
+    eye = np.eye(a.shape[-1], dtype=a.dtype, like=a)
+    b = [real(x / PADE[0]) for x in PADE]
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a2 @ a4
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+    found = factorise.solve(even - odd, even + odd)
+    for _ in range(num_squares):
+        found = found @ found
+    return found
+
+
+def _numbers(count: int) -> Any:
+    return as_ours(np.arange(count))
+
+
+@implements("scipy.linalg.toeplitz")
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """See `scipy.linalg.toeplitz`."""
+    (c,) = given(c, check_finite=False)
+    (r,) = (factorise.conjugate(c),) if r is None else given(r, check_finite=False)
+    if c.ndim != 1 or r.ndim != 1 or not c.size or not r.size:
+        raise Unsupported("stacks, or what has no elements")
+    diagonals = np.concatenate([c[::-1], r[1:]])
+    return diagonals[_numbers(len(c))[::-1, None] + _numbers(len(r))]
+
+
+@implements("scipy.linalg.hankel")
+def hankel(c: Any, r: Any = None) -> Any:
+    """See `scipy.linalg.hankel`."""
+    (c,) = given(c, check_finite=False)
+    (r,) = (np.zeros_like(c),) if r is None else given(r, check_finite=False)
+    if c.ndim != 1 or r.ndim != 1 or not c.size or not r.size:
+        raise Unsupported("stacks, or what has no elements")
+    return np.concatenate([c, r[1:]])[_numbers(len(c))[:, None] + _numbers(len(r))]
+
+
+@implements("scipy.linalg.circulant")
+def circulant(c: Any) -> Any:
+    """See `scipy.linalg.circulant`."""
+    (c,) = given(c, check_finite=False)
+    if c.ndim != 1 or not c.size:
+        raise Unsupported("stacks, or what has no elements")
+    places = _numbers(len(c))
+    return c[(places[:, None] - places) % len(c)]

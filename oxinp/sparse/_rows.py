@@ -1,0 +1,367 @@
+"""Matrices in compressed rows on the device: what can be made of them, without a thought for classes and formats.
+
+A matrix in compressed columns is the transpose of one in compressed rows, so that this serves both. Everything here
+takes checked indices; what depends on how many elements there will be waits for the device once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.memory.dtypes import INT64
+from oxinp._core.ops import creation, gather, sort
+from oxinp._core.ops import sparse as ops
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.scan import accumulate
+from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN, SUM
+from oxinp._kernels.sparse import spgemm
+
+INT32 = np.dtype(np.int32)
+MAX_INT32 = 2**31 - 1
+MAX_EXPANDED = 1 << 27
+"""Products that are expanded and sorted at a time."""
+
+
+class Rows(NamedTuple):
+    """A matrix in compressed rows.
+
+    Attributes
+    ----------
+    indptr, indices, data : ndarray
+        On the device, or wherever they are. The first two are of one dtype, int32 or int64.
+    num_columns : int
+    """
+
+    indptr: Any
+    indices: Any
+    data: Any
+    num_columns: int
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.indptr.size) - 1
+
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """The arrays."""
+        return self.indptr, self.indices, self.data
+
+
+class Shape(NamedTuple):
+    """What indices say: the elements, the longest row, whether columns ascend, and whether none is there twice."""
+
+    count: int  # type: ignore[assignment]  # instead of the method of tuples
+    longest: int
+    is_sorted: bool
+    is_canonical: bool
+
+
+def index_dtype(*extents: int) -> np.dtype[Any]:
+    """Return the dtype that SciPy keeps indices below some extents in."""
+    return INT32 if max(extents, default=0) <= MAX_INT32 else INT64
+
+
+def nothing(shape: tuple[int, ...], index: np.dtype[Any], dtype: np.dtype[Any]) -> Rows:
+    """Return a matrix without elements."""
+    indptr, indices, data = (creation.zeros((n,), kind) for n, kind in ((shape[0] + 1, index), (0, index), (0, dtype)))
+    return Rows(indptr, indices, data, shape[1])
+
+
+def taken(array: Any, places: Any) -> Any:
+    """Return elements of a vector at places that are known to be in bounds."""
+    return perform_on_device(gather.TAKE, (array, places), (0,))
+
+
+def survey(indptr: Any, indices: Any, num_columns: int) -> Shape:
+    """Look through indices, which nobody has checked.
+
+    Raises
+    ------
+    ValueError
+        As SciPy's `check_format`.
+    """
+    lengths = indptr[1:] - indptr[:-1]
+    longest, shortest = reduce(MAX, lengths), reduce(MIN, lengths)
+    count = int(indptr[-1])
+    if int(indptr[0]) != 0 or count > indices.size:
+        raise ValueError("Last value of index pointer should be less than the size of index and data arrays")
+    if int(shortest) < 0:
+        raise ValueError("indptr values must form a non-decreasing sequence")
+    if count != indices.size:
+        indices = indices[:count]
+    if not count:
+        return Shape(0, 0, True, True)
+    if int(reduce(MAX, indices)) >= num_columns:
+        raise ValueError(f"indices must be < {num_columns}")
+    if int(reduce(MIN, indices)) < 0:
+        raise ValueError("indices must be >= 0")
+    if indices.size == 1:
+        return Shape(count, int(longest), True, True)
+    numbers = perform_on_device(ops.ROW_NUMBERS, (indptr,), (indices.size,))
+    begins = numbers[1:] != numbers[:-1]
+    is_canonical = bool(reduce(ALL, begins | (indices[1:] > indices[:-1])))
+    is_sorted = is_canonical or bool(reduce(ALL, begins | (indices[1:] >= indices[:-1])))
+    return Shape(count, int(longest), is_sorted, is_canonical)
+
+
+def numbers(rows: Rows) -> Any:
+    """Return of every element the number of its row."""
+    return perform_on_device(ops.ROW_NUMBERS, (rows.indptr,), (rows.indices.size,))
+
+
+def pointers(counts: Any, dtype: np.dtype[Any]) -> Any:
+    """Return where rows of some lengths begin, and where the last one ends."""
+    made = creation.zeros((counts.size + 1,), dtype)
+    made[1:] = accumulate(CUMSUM, counts, 0, dtype)
+    return made
+
+
+def starts_in(sorted_rows: Any, num_rows: int, dtype: np.dtype[Any]) -> Any:
+    """Return where each row begins among sorted numbers of rows."""
+    wanted = creation.arange(0, num_rows + 1, 1, sorted_rows.dtype)
+    return astype(sort.searchsorted(sorted_rows, wanted, is_right=False), dtype)
+
+
+# -- conversions -------------------------------------------------------------------------------------------------------
+
+
+def from_coordinates(row: Any, column: Any, data: Any, shape: tuple[int, int]) -> Rows:
+    """Return the matrix of elements at some places, in canonical format: those at one place are added in their order.
+
+    Parameters
+    ----------
+    row, column : ndarray, (nnz,), int
+        In bounds.
+    data : ndarray, (nnz,)
+    shape : tuple of int
+    """
+    num_rows, num_columns = shape
+    wide = np.dtype(np.uint32) if num_rows * num_columns < 1 << 32 else INT64
+    keys = astype(row, wide) * wide.type(num_columns) + astype(column, wide)
+    return from_keys(keys, data, shape, np.result_type(row.dtype, index_dtype(num_columns, data.size)))
+
+
+def from_keys(keys: Any, data: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Rows:
+    """Return the matrix of elements with keys, the number of the row times the columns, plus the column."""
+    num_rows, num_columns = shape
+    order = sort.argsort(keys)
+    keys, data = taken(keys, order), taken(data, order)
+    if keys.size > 1:
+        is_first = creation.ones((keys.size,), bool)
+        is_first[1:] = keys[1:] != keys[:-1]
+        if not bool(reduce(ALL, is_first)):
+            if data.dtype.kind == "b":
+                raise Unsupported("sums of truth values")
+            starts = gather.flatnonzero(is_first)
+            keys = taken(keys, starts)
+            data = perform_on_device(ops.ADD_RUNS, (data, starts))
+    columns = keys.dtype.type(num_columns)
+    row = keys // columns
+    return Rows(starts_in(row, num_rows, dtype), astype(keys - row * columns, dtype), data, num_columns)
+
+
+def transposed(rows: Rows) -> Rows:
+    """Return the transpose, whose columns ascend: elements in a column keep their order."""
+    order = sort.argsort(rows.indices)
+    dtype = rows.indices.dtype
+    columns = taken(rows.indices, order)
+    indptr = starts_in(columns, rows.num_columns, dtype)
+    return Rows(indptr, taken(numbers(rows), order), taken(rows.data, order), rows.num_rows)
+
+
+def canonical(rows: Rows) -> Rows:
+    """Return the matrix in canonical format."""
+    return from_coordinates(numbers(rows), rows.indices, rows.data, (rows.num_rows, rows.num_columns))
+
+
+def ordered(rows: Rows) -> Rows:
+    """Return the matrix with the columns of each row ascending, equal ones in their order."""
+    wide = np.dtype(np.uint32) if rows.num_rows * rows.num_columns < 1 << 32 else INT64
+    keys = astype(numbers(rows), wide) * wide.type(rows.num_columns) + astype(rows.indices, wide)
+    order = sort.argsort(keys)
+    return rows._replace(indices=taken(rows.indices, order), data=taken(rows.data, order))
+
+
+def from_dense(array: Any) -> Rows:
+    """Return the elements of a matrix that are not zero."""
+    num_rows, num_columns = array.shape
+    dtype = index_dtype(num_rows, num_columns)
+    found = gather.flatnonzero(array != 0)
+    if not found.size:
+        return nothing(array.shape, dtype, array.dtype)
+    wanted = creation.arange(0, num_rows + 1, 1, INT64) * num_columns
+    indptr = astype(sort.searchsorted(found, wanted, is_right=False), dtype)
+    return Rows(indptr, astype(found % num_columns, dtype), taken(array.ravel(), found), num_columns)
+
+
+def to_dense(rows: Rows, *, is_fortran: bool = False) -> Any:
+    """Return a matrix without duplicates as a dense one, or the transpose of it."""
+    return perform_on_device(ops.DENSE, rows.parts, (rows.num_columns, is_fortran))
+
+
+def without_zeros(rows: Rows) -> Rows:
+    """Return the matrix without stored zeros; itself where there are none."""
+    mask = rows.data != 0
+    if bool(reduce(ALL, mask)):
+        return rows
+    dtype = rows.indptr.dtype
+    before = pointers(mask, dtype)
+    indptr = taken(before, rows.indptr)
+    if not int(indptr[-1]):
+        return nothing((rows.num_rows, rows.num_columns), dtype, rows.data.dtype)
+    return rows._replace(indptr=indptr, indices=gather.select(rows.indices, mask), data=gather.select(rows.data, mask))
+
+
+# -- rows and elements -------------------------------------------------------------------------------------------------
+
+
+def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
+    """Return some rows that follow each other, as copies."""
+    first, last = int(rows.indptr[start]), int(rows.indptr[stop])
+    if first == last:
+        return nothing((stop - start, rows.num_columns), rows.indptr.dtype, rows.data.dtype)
+    indptr = rows.indptr[start : stop + 1] - rows.indptr.dtype.type(first)
+    return Rows(indptr, rows.indices[first:last].copy(), rows.data[first:last].copy(), rows.num_columns)
+
+
+def pick_rows(rows: Rows, which: Any) -> Rows:
+    """Return rows by their numbers, int64 and in bounds."""
+    lengths = taken(rows.indptr, which + 1) - taken(rows.indptr, which)
+    indptr = pointers(lengths, rows.indptr.dtype)
+    count = int(indptr[-1])
+    if not count:
+        return nothing((which.size, rows.num_columns), rows.indptr.dtype, rows.data.dtype)
+    indices, data = perform_on_device(ops.PICK_ROWS, (indptr, which, *rows.parts), (count,))
+    return Rows(indptr, indices, data, rows.num_columns)
+
+
+def diagonal(rows: Rows, offset: int) -> Any:
+    """Return the elements (i, i + offset)."""
+    first = max(0, -offset)
+    size = min(rows.num_rows - first, rows.num_columns - max(0, offset))
+    if size <= 0 or rows.data.dtype.kind == "b":
+        raise Unsupported("no elements, or truth values")
+    return perform_on_device(ops.DIAGONAL, rows.parts, (size, first, offset))
+
+
+def sums(rows: Rows, longest: int) -> Any:
+    """Return the sum of every row."""
+    return matvec(rows, creation.ones((rows.num_columns,), rows.data.dtype), longest)
+
+
+# -- products and elementwise operators --------------------------------------------------------------------------------
+
+
+def matvec(rows: Rows, x: Any, longest: int) -> Any:
+    """Return the product with a vector; `longest` is the length of the longest row."""
+    return perform_on_device(ops.MATVEC, (*rows.parts, x), (longest,))
+
+
+def matmat(rows: Rows, b: Any) -> Any:
+    """Return the product with a dense matrix."""
+    return perform_on_device(ops.MATMAT, (*rows.parts, b))
+
+
+def same_indices(a: Rows, b: Rows) -> tuple[Rows, Rows]:
+    """Return two matrices with indices of one dtype."""
+    dtype = np.result_type(a.indices.dtype, b.indices.dtype)
+    made = [
+        each._replace(
+            indptr=astype(each.indptr, dtype, copy_wanted=False), indices=astype(each.indices, dtype, copy_wanted=False)
+        )
+        for each in (a, b)
+    ]
+    return made[0], made[1]
+
+
+def combined(a: Rows, b: Rows, name: str) -> Rows:
+    """Return what an operator (`union.OPERATORS`) makes of two matrices in canonical format, without zeros."""
+    if a.indices.size + b.indices.size > MAX_INT32:
+        wide = (
+            each._replace(indptr=astype(each.indptr, INT64), indices=astype(each.indices, INT64)) for each in (a, b)
+        )
+        a, b = wide
+    a, b = same_indices(a, b)
+    counts = perform_on_device(ops.UNION_COUNT, (a.indptr, a.indices, b.indptr, b.indices))
+    indptr = pointers(counts, a.indptr.dtype)
+    indices, data = perform_on_device(ops.UNION, (indptr, *a.parts, *b.parts), (int(indptr[-1]), name))
+    return without_zeros(Rows(indptr, indices, data, a.num_columns))
+
+
+def product(a: Rows, b: Rows) -> Rows:
+    """Return the product of two matrices in canonical format; the second has no duplicates.
+
+    The elements of the result are sums in the order of the inner index.
+    """
+    a, b = same_indices(a, b)
+    counted = perform_on_device(ops.NUM_PRODUCTS, (a.indptr, a.indices, b.indptr))
+    most = int(reduce(MAX, counted))
+    dtype = a.indptr.dtype
+    if not most:
+        return nothing((a.num_rows, b.num_columns), dtype, ops.result_type(a.data.dtype, b.data.dtype))
+    if dtype == INT32 and int(reduce(SUM, counted)) > MAX_INT32:
+        wide = [
+            each._replace(indptr=astype(each.indptr, INT64), indices=astype(each.indices, INT64)) for each in (a, b)
+        ]
+        (a, b), dtype = wide, INT64
+    bins, lists = _bins(counted, most)
+    parts: list[Rows] = []
+    if bins:
+        flags = (bins, bool(lists))
+        counts = perform_on_device(ops.PRODUCT_COUNTS, (a.indptr, a.indices, b.indptr, b.indices, *lists), flags)
+        indptr = pointers(counts, dtype)
+        count = int(indptr[-1])
+        if count:
+            indices, data = perform_on_device(ops.PRODUCT, (indptr, *a.parts, *b.parts, *lists), (*flags, count))
+            parts.append(Rows(indptr, indices, data, b.num_columns))
+    if most > spgemm.BINS[-1].most:
+        parts += _expanded(a, b, counted)
+    result = parts[0]
+    for each in parts[1:]:
+        result = combined(result, each, "add")
+    return result
+
+
+def _bins(counted: Any, most: int) -> tuple[tuple[int, ...], list[Any]]:
+    """Return the bins that rows with so many products are in, and the rows of each; no lists where one bin has all."""
+    for number, each in enumerate(spgemm.BINS[:2]):
+        if most <= each.most:
+            return (number,), []
+    bins, lists, before = [], [], -1
+    for number, each in enumerate(spgemm.BINS):
+        found = gather.flatnonzero((counted > before) & (counted <= each.most))
+        if found.size:
+            bins.append(number)
+            lists.append(found)
+        before = each.most
+    return tuple(bins), lists
+
+
+def _expanded(a: Rows, b: Rows, counted: Any) -> list[Rows]:
+    """Return the rows of a product that no table takes, a matrix for every `MAX_EXPANDED` products."""
+    which = gather.flatnonzero(counted > spgemm.BINS[-1].most)
+    through = accumulate(CUMSUM, taken(counted, which), 0, INT64)
+    portions = -(-int(through[-1]) // MAX_EXPANDED)
+    wanted = creation.arange(0, portions + 1, 1, INT64) * MAX_EXPANDED
+    cuts = np.unique(np.append(np.asarray(sort.searchsorted(through, wanted, is_right=False).tolist()), which.size))
+    found = []
+    for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        rows = which[first:last].copy()
+        picked = pick_rows(a, rows)
+        row = astype(taken(rows, numbers(picked)), INT64)
+        lengths = taken(b.indptr, picked.indices + 1) - taken(b.indptr, picked.indices)
+        starts = pointers(lengths, INT64)
+        places = creation.arange(0, picked.indices.size, 1, INT64)
+        given = (starts[:-1].copy(), places, row, picked.indices, picked.data, *b.parts)
+        keys, products = perform_on_device(ops.EXPAND, given, (int(starts[-1]), b.num_columns))
+        found.append(from_keys(keys, products, (a.num_rows, b.num_columns), a.indptr.dtype))
+    return found
+
+
+__all__ = ["Rows", "Shape"]

@@ -1,0 +1,173 @@
+"""Functions of `scipy.sparse.linalg` over our arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg
+from numpy.linalg import LinAlgError
+
+from oxinp._api.fronts import implements
+from oxinp._core.array import dispatch
+from oxinp._core.host import exchange, fallback
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import fetch
+from oxinp._core.lazy.record import types
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.ops import sparse as ops
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import ANY
+from oxinp.sparse import _methods, _rows
+from oxinp.sparse._base import COMPRESSED, is_ours, is_small
+from oxinp.sparse._executed import composed, executed
+from oxinp.sparse.linalg import _krylov
+
+_INTERFACE = executed("scipy.sparse.linalg._interface")
+LinearOperator = _INTERFACE.LinearOperator
+LinearOperator.__module__ = "oxinp.scipy.sparse.linalg"
+dispatch.register(scipy.sparse.linalg.LinearOperator, LinearOperator)
+
+# THE FUNCTIONS that are SciPy's own code over our arrays, by the module that defines them.
+_COMPOSED = {
+    "_interface": "aslinearoperator",
+    "_isolve.iterative": "bicg bicgstab cg cgs gmres qmr",
+    "_isolve.lgmres": "lgmres",
+    "_isolve._gcrotmk": "gcrotmk",
+    "_isolve.minres": "minres",
+    "_isolve.tfqmr": "tfqmr",
+    "_isolve.lsqr": "lsqr",
+    "_isolve.lsmr": "lsmr",
+    "_norm": "norm",
+    "_onenormest": "onenormest",
+    "_expm_multiply": "expm_multiply",
+    "_matfuncs": "expm inv matrix_power",
+    "_eigen.lobpcg.lobpcg": "lobpcg",
+}
+_FASTER = {name: getattr(_krylov, name) for name in _krylov.__all__}
+for _module, _names in _COMPOSED.items():
+    for _name in _names.split():
+        composed(f"scipy.sparse.linalg.{_name}", f"scipy.sparse.linalg.{_module}", _FASTER.get(_name))
+
+
+# -- ARPACK and PROPACK, which ask for products with vectors of the host's ---------------------------------------------
+
+
+def _on_device(A: Any) -> Any:
+    """Return an operator of SciPy's whose products with NumPy's vectors are computed on the device.
+
+    Raises
+    ------
+    Unsupported
+        The matrix is small, or not sparse: SciPy works with itself.
+    """
+    if not is_ours(A) or is_small(A) or A.dtype.char not in "fdFD":
+        raise Unsupported("a small matrix, or an operator")
+    adjoint = A.conj().T
+
+    def through(matrix: Any) -> Callable[[Any], Any]:
+        return lambda x: fetch(matrix @ types.from_host(np.ascontiguousarray(x)))
+
+    forward, backward = through(A), through(adjoint)
+    return scipy.sparse.linalg.LinearOperator(
+        A.shape, matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=A.dtype
+    )
+
+
+def _with_operator(name: str) -> None:
+    """Register a function that has its products with a large matrix done on the device, and the rest by SciPy."""
+    theirs = getattr(scipy.sparse.linalg, name)
+
+    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(kwargs.get(key) is not None for key in ("M", "sigma", "OPinv", "Minv")):
+            raise Unsupported("systems to solve")
+        operator = _on_device(A)
+        fallback.count(f"scipy.sparse.linalg.{name}")
+        return fallback.placed_on_host(theirs, (operator, *args), kwargs)
+
+    function.__wrapped__ = theirs  # type: ignore[attr-defined] # whose signature it has
+    implements(f"scipy.sparse.linalg.{name}")(function)
+
+
+for _name in ("eigs", "eigsh", "svds"):
+    _with_operator(_name)
+
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+MAX_RIGHT = 32
+"""Right-hand sides that are solved for, one after the other."""
+
+
+@implements("scipy.sparse.linalg.spsolve_triangular")
+def spsolve_triangular(
+    A: Any,
+    b: Any,
+    lower: bool = True,
+    overwrite_A: bool = False,  # noqa: ARG001 - permissions, of which no use is made
+    overwrite_b: bool = False,  # noqa: ARG001
+    unit_diagonal: bool = False,
+) -> Any:
+    """See `scipy.sparse.linalg.spsolve_triangular`; elements in the other triangle do not count."""
+    if not is_ours(A) or is_small(A, b) or A.format not in COMPRESSED or A.shape[0] != A.shape[1]:
+        raise Unsupported("a small matrix, one to convert, or what SciPy refuses")
+    right = dispatch.functions[np.asarray](b)
+    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0] or (right.ndim == 2 and right.shape[1] > MAX_RIGHT):
+        raise Unsupported("very many right-hand sides, or what SciPy refuses")
+    dtype = np.promote_types(np.promote_types(A.dtype, np.float32), right.dtype)
+    if dtype.char not in "fdFD" or not right.size:
+        raise Unsupported("no elements, or a dtype without kernels")
+    rows = _methods.canonical_rows(A)
+    if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
+        raise LinAlgError("A is singular: zero entry on diagonal.")
+    rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)
+    flags = (bool(lower), bool(unit_diagonal))
+    if right.ndim == 1:
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+    solved = [
+        perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, copy(right[:, i])), flags) for i in range(right.shape[1])
+    ]
+    return dispatch.functions[np.stack](solved, axis=1)
+
+
+# -- factorisations ----------------------------------------------------------------------------------------------------
+
+
+class Factorisation:
+    """The factors of a sparse matrix, on the host; see `scipy.sparse.linalg.SuperLU`.
+
+    Parameters
+    ----------
+    theirs : scipy.sparse.linalg.SuperLU
+    """
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+
+    def solve(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the solution for a right-hand side; see SciPy's method."""
+        return fallback.call(self._theirs.solve, args, kwargs, name="scipy.sparse.linalg.SuperLU.solve")
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._theirs, name)
+        return exchange.Exchange().take(value)
+
+
+def _factored(name: str) -> None:
+    theirs = getattr(scipy.sparse.linalg, name)
+
+    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        made = fallback.call(theirs, (A, *args), kwargs, name=f"scipy.sparse.linalg.{name}")
+        if not callable(made):
+            return Factorisation(made)
+        return lambda b: fallback.call(made, (b,), {}, name=f"scipy.sparse.linalg.{name}")
+
+    function.__wrapped__ = theirs  # type: ignore[attr-defined]
+    implements(f"scipy.sparse.linalg.{name}", is_hosted=False)(function)
+
+
+for _name in ("splu", "spilu", "factorized"):
+    _factored(_name)
+
+__all__ = ["Factorisation", "LinearOperator"]

@@ -1,0 +1,148 @@
+"""`scipy.linalg` on the device: SciPy's results, shapes, dtypes and errors, no fallback where there is a kernel."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import oxinp
+from oxinp import scipy as ours
+from tests.comparator import outcome
+
+RANDOM = np.random.default_rng(9)
+A = RANDOM.standard_normal((5, 5))
+C = A + 1j * RANDOM.standard_normal((5, 5))
+DATA = {
+    "a": A,
+    "c": C,
+    "f": A.astype("f4"),
+    "i": np.arange(25).reshape(5, 5) ** 2 % 11,
+    "s": A + A.T,
+    "h": C + C.conj().T,
+    "p": A @ A.T + np.eye(5),
+    "pc": C @ C.conj().T + np.eye(5),
+    "t": RANDOM.standard_normal((7, 3)),
+    "w": RANDOM.standard_normal((3, 6)),
+    "stack": RANDOM.standard_normal((2, 4, 4)),
+    "low": np.outer(np.arange(1.0, 7), np.arange(1.0, 5)),
+    "v": RANDOM.standard_normal(5),
+}
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+def flat(results):
+    """Arrays in nested tuples, in order."""
+    return [x for part in results for x in flat(part)] if isinstance(results, tuple) else [results]
+
+
+def run(code, package, xp):
+    return eval(code, {"la": package, "np": xp, **{name: xp.asarray(x) for name, x in DATA.items()}})  # noqa: S307
+
+
+def check(code, *, is_signed=True):
+    expected = flat(run(code, scipy.linalg, np))
+    with oxinp.config.override(fallback="error"):
+        found = flat(run(code, ours.linalg, oxinp))
+    for theirs, own in zip(expected, map(np.asarray, found), strict=True):
+        assert own.dtype.kind == np.asarray(theirs).dtype.kind
+        assert own.dtype == np.asarray(theirs).dtype or own.dtype.kind in "bi"
+        assert own.shape == np.shape(theirs)
+        accuracy = 1e-4 if own.dtype.char in "fF" else 1e-11
+        both = (own, theirs) if is_signed else (np.abs(own), np.abs(theirs))
+        assert np.allclose(*both, rtol=accuracy, atol=accuracy)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(f"la.lu({x})" for x in ("a", "c", "f", "t", "w", "stack")),
+        "la.lu(t, permute_l=True)",
+        "la.lu(w, p_indices=True)",
+        *(f"la.lu_factor({x})" for x in ("a", "c", "t")),
+        *(f"la.lu_solve(la.lu_factor({x}), v, trans={t})" for x in ("a", "c") for t in (0, 1, 2)),
+        "la.lu_solve(la.lu_factor(a), s)",
+        *(f"la.cholesky({x}, lower={low})" for x in ("p", "pc") for low in (True, False)),
+        *(f"la.cho_factor({x}, lower={low})" for x in ("p", "pc") for low in (True, False)),
+        *(f"la.cho_solve(la.cho_factor({x}, {low}), v)" for x in ("p", "pc") for low in (True, False)),
+        *(f"la.inv({x})" for x in ("a", "c", "f", "stack")),
+        *(f"la.det({x})" for x in ("a", "c", "i", "stack")),
+        *(f"la.qr({x}, mode={mode!r})" for x in ("a", "t", "w") for mode in ("full", "r", "economic", "raw")),
+        *(f"la.svdvals({x})" for x in ("a", "t", "f")),
+        *(f"la.eigvalsh({x})" for x in ("s", "h", "i + i.T")),
+        "la.eigvalsh(s, p)",
+        "la.eigvalsh(h, pc, lower=False)",
+        "la.eigh(s, eigvals_only=True, subset_by_index=[1, 3])",
+        *(f"la.lstsq({x})" for x in ("t, t[:, 0] + 1", "t, t[:, :2]", "w, w[:, :2]", "low, low[:, 1]")),
+        *(f"la.pinv({x})" for x in ("a", "t", "w", "low", "low, return_rank=True", "w, rtol=0.4")),
+        *(f"la.pinvh({x})" for x in ("s", "h, lower=False", "p, return_rank=True")),
+        *(f"la.polar({x})" for x in ("a", "t", "w", "c, side='left'")),
+        *(f"la.expm({x})" for x in ("a", "c", "f", "stack", "10 * s", "np.zeros((3, 3))")),
+        *(f"la.norm({x})" for x in ("a", "a, 2", "v", "a, 1")),
+        *(f"la.toeplitz({x})" for x in ("v", "c[0]", "v, v[:3]")),
+        *(f"la.hankel({x})" for x in ("v", "v, v[:3]")),
+        "la.circulant(v)",
+    ],
+)
+def test_results(code):
+    check(code)
+
+
+@pytest.mark.parametrize(
+    "code", ["la.svd(a)", "la.svd(t, full_matrices=False)", "la.svd(w)", "la.eigh(s)", "la.eigh(h)"]
+)
+def test_results_up_to_signs(code):
+    check(code, is_signed=False)
+
+
+def test_generalised_vectors():
+    a, b = oxinp.asarray(DATA["h"]), oxinp.asarray(DATA["pc"])
+    w, v = map(np.asarray, ours.linalg.eigh(a, b))
+    assert np.allclose(DATA["h"] @ v, DATA["pc"] @ v * w, rtol=0, atol=1e-11)
+    assert np.allclose(v.conj().T @ DATA["pc"] @ v, np.eye(5), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["low", "low.T"])
+def test_bases(name):
+    matrix = oxinp.asarray(DATA["low"])
+    matrix = matrix.T if name.endswith("T") else matrix
+    with oxinp.config.override(fallback="error"):
+        basis, null = ours.linalg.orth(matrix), ours.linalg.null_space(matrix)
+    a, q, z = map(np.asarray, (matrix, basis, null))
+    assert q.shape == (a.shape[0], 1)
+    assert z.shape == (a.shape[1], a.shape[1] - 1)
+    assert np.allclose(q @ (q.T @ a), a, rtol=0, atol=1e-12)
+    assert np.allclose(a @ z, 0, rtol=0, atol=1e-12)
+    assert np.allclose(z.T @ z, np.eye(z.shape[1]), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "la.cholesky(-p)",
+        "la.cho_factor(t)",
+        "la.lu_factor(np.ones((3, 3)))",
+        "la.inv(np.ones((2, 2)))",
+        "la.inv(np.array([[1.0, 1], [1, 1 + 1e-15]]))",
+        "la.svd(a * np.nan)",
+        "la.eigh(t)",
+        "la.eigh(s, subset_by_index=[3, 9])",
+        "la.qr(a, mode='nonsense')",
+        "la.expm(t)",
+        "la.lstsq(t, v)",
+    ],
+)
+def test_errors_and_warnings(code):
+    def body(package):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = run(code, *package)
+        return [flat(result)[0].shape, *((str(w.message), w.category) for w in caught)]
+
+    found = [outcome(lambda _, p=package: body(p), None) for package in ((ours.linalg, oxinp), (scipy.linalg, np))]
+    if isinstance(found[1], Exception):
+        assert type(found[0]) is type(found[1])
+        assert str(found[0]) == str(found[1])
+    else:
+        assert found[0] == found[1]

@@ -1,0 +1,260 @@
+"""Sparse arrays on the device against SciPy's, on ten kinds of matrices: values, formats, and what fell back."""
+
+import operator
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import oxinp
+from oxinp import sparse
+from tests.comparator import assert_same
+from tests.sparse.matrices import kinds
+
+KINDS = kinds(80)
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+def ours(matrix):
+    """Return a matrix of SciPy's as ours, of arrays on the device."""
+    made = getattr(sparse, type(matrix).__name__)
+    if matrix.format == "coo":
+        return made((oxinp.array(matrix.data), tuple(map(oxinp.array, matrix.coords))), shape=matrix.shape)
+    arrays = [oxinp.array(part) for part in (matrix.data, matrix.indices, matrix.indptr)]
+    return made(tuple(arrays), shape=matrix.shape)
+
+
+def fallen(stats):
+    """Return what has fallen back, but for arrays that a test has compared."""
+    return {name: count for name, count in stats().fallbacks.items() if name != "__array__"}
+
+
+def check(result, expected, stats, *, fallbacks=False):
+    """Compare values, dtype, format, number of elements."""
+    if not fallbacks:
+        assert not fallen(stats)
+    if scipy.sparse.issparse(expected):
+        assert (result.format, result.dtype, result.shape) == (expected.format, expected.dtype, expected.shape)
+        assert result.nnz == expected.nnz
+        made = result.get()
+        made.has_canonical_format = False
+        made.sum_duplicates()
+        assert made.nnz == expected.nnz
+        assert_same(made.toarray(), expected.toarray())
+    else:
+        assert_same(result, expected)
+
+
+def other(matrix):
+    """Return another matrix of the same shape, with some of its elements."""
+    made = matrix[np.roll(np.arange(matrix.shape[0]), 1)]
+    return scipy.sparse.csr_array((made + matrix.multiply(matrix > 20)).tocsr())
+
+
+PRODUCTS = {
+    "matvec": "a @ x",
+    "transposed": "a.T @ (a @ x)",
+    "row vector": "(a @ x) @ a",
+    "matmat": "a @ x.reshape(-1, 1)",
+    "product": "a @ b.T",
+    "product of columns": "a.tocsc() @ b.tocsc().T",
+    "sum": "a + b",
+    "difference": "a - b",
+    "difference of columns": "a.tocsc() - b",
+    "to columns": "a.tocsc()",
+    "there and back": "a.tocsc().tocoo().tocsr()",
+}
+# All names on these kinds, the first ones on all.
+USUAL, FEW = ("laplacian-2d", "power-law", "dense-row"), ("matvec", "product")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=() if kind in USUAL or name in FEW else pytest.mark.slow)
+        for kind in KINDS
+        for name in PRODUCTS
+    ],
+)
+def test_kinds(kind, name, stats):
+    matrix = KINDS[kind]
+    second = other(matrix)
+    if "product" in name:  # the emulator is slow on many products
+        matrix, second = matrix[-12:], second[-12:]
+    x = np.arange(matrix.shape[1]) % 5 - 1.0
+    result = eval(PRODUCTS[name], {"a": ours(matrix), "b": ours(second), "x": oxinp.array(x)})  # noqa: S307 - our own
+    check(result, eval(PRODUCTS[name], {"a": matrix, "b": second, "x": x}), stats)  # noqa: S307
+
+
+UNARY = {
+    "sin": lambda a: a.sin(),
+    "abs": lambda a: abs(-a),
+    "scaled": lambda a: 2 * a * 0.5,
+    "divided": lambda a: a / 4,
+    "power": lambda a: a.power(2),
+    "squared difference": lambda a: (a - a) @ a.T,
+    "compared": lambda a: a != a.sqrt(),
+    "less": lambda a: a < a.multiply(a),
+    "maximum": lambda a: a.maximum(a.tanh()),
+    "minimum": lambda a: a.minimum(a * 0.5),
+    "astype": lambda a: a.astype(np.float32),
+    "conj": lambda a: a.conj(),
+    "dense": lambda a: a.toarray(),
+    "dense in columns": lambda a: a.tocsc().toarray(order="F"),
+    "diagonal": lambda a: a.diagonal(2),
+    "rows": lambda a: a[7:60],
+    "columns": lambda a: a.tocsc()[:, 7:60],
+    "some rows": lambda a: a[np.array([3, 3, -1, 0])],
+    "masked rows": lambda a: a[np.arange(a.shape[0]) % 3 == 0],
+    "sums": lambda a: (a.sum(), a.sum(axis=0), a.sum(axis=1)),
+    "trace": lambda a: a.trace(),
+    "count": lambda a: a.count_nonzero(),
+    "copy": lambda a: a.copy(),
+    "tril": lambda a: scipy.sparse.tril(a) if scipy.sparse.issparse(a) else sparse.tril(a),
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_methods(name, stats):
+    matrix = KINDS["power-law"]
+    result, expected = UNARY[name](ours(matrix)), UNARY[name](matrix)
+    if isinstance(expected, scipy.sparse.sparray) and expected.dtype.kind == "f" and name in ("sin", "maximum"):
+        assert not fallen(stats)
+        assert np.allclose(result.get().toarray(), expected.toarray(), rtol=1e-15)
+    elif name == "squared difference":  # a matrix without elements is SciPy's work
+        check(result, expected, stats, fallbacks=True)
+    else:
+        check(result, expected, stats)
+
+
+@pytest.mark.parametrize("format_", ["csr", "csc"])
+def test_duplicates_are_added_in_their_order(format_, stats):
+    rng = np.random.default_rng(0)  # rows are so short that SciPy's sort is stable, too
+    shape = (400, 3) if format_ == "csr" else (3, 400)
+    row, column = (rng.integers(0, extent, 2000) for extent in shape)
+    data = rng.normal(size=2000)
+    expected = scipy.sparse.coo_array((data, (row, column)), shape=shape).asformat(format_)
+    made = sparse.coo_array((oxinp.array(data), (oxinp.array(row), oxinp.array(column))), shape=shape)
+    result = made.asformat(format_)
+    assert result.has_canonical_format
+    assert result.indices.dtype == result.indptr.dtype == expected.indices.dtype
+    assert_same(result.indptr, expected.indptr)
+    assert_same(result.indices, expected.indices)
+    assert_same(result.data, expected.data)
+    made.sum_duplicates()
+    assert made.nnz == expected.nnz
+    assert not fallen(stats)
+
+
+def test_compressed_arrays_out_of_order(stats):
+    """Duplicates and unsorted indices, which SciPy takes as they are."""
+    indptr, indices = np.array([0, 3, 3, 6]), np.array([2, 0, 2, 1, 1, 0])
+    data = np.array([1.0, 2, 4, 8, -8, 16])
+    expected = scipy.sparse.csr_array((data, indices, indptr), shape=(3, 3))
+    made = ours(expected)
+    assert not made.has_canonical_format
+    assert not made.has_sorted_indices
+    assert_same(made @ oxinp.arange(3.0), expected @ np.arange(3.0))
+    assert_same((made + made).toarray(), (expected + expected).toarray())
+    assert_same((made @ made).toarray(), (expected @ expected).toarray())
+    made.sort_indices()
+    assert made.has_sorted_indices
+    assert made.nnz == 6
+    made.sum_duplicates()
+    assert made.nnz == 4
+    made.eliminate_zeros()
+    assert made.nnz == 3
+    assert not fallen(stats)
+
+
+def test_products_beyond_the_largest_table(monkeypatch, stats):
+    """Rows with more products than tables take are expanded and sorted, a few at a time."""
+    spgemm = sparse._rows.spgemm
+    monkeypatch.setattr(spgemm, "BINS", spgemm.BINS[:2])
+    monkeypatch.setattr(sparse._rows, "MAX_EXPANDED", 400)
+    matrix = KINDS["power-law"][:, :40][:40]
+    check(ours(matrix) @ ours(matrix), matrix @ matrix, stats)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "index"), [("f4", np.int64), ("c8", np.int32), ("c16", np.int64), ("i4", np.int32), ("i8", np.int64)]
+)
+def test_dtypes(dtype, index, stats):
+    matrix = KINDS["banded"].astype(dtype)
+    made = sparse.csr_array(
+        tuple(oxinp.array(part) for part in (matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index))),
+        shape=matrix.shape,
+    )
+    x = np.arange(matrix.shape[1]).astype(dtype)
+    check(made @ oxinp.array(x), matrix @ x, stats)
+    check(made + made, matrix + matrix, stats)
+    check(made[:20] @ made, matrix[:20] @ matrix, stats)
+
+
+BAD = {
+    "column": lambda m, a: m.csr_array((a([1.0, 2]), a([0, 5]), a([0, 1, 2])), shape=(2, 2)) @ a([1.0, 2]),
+    "negative": lambda m, a: m.csr_array((a([1.0, 2]), a([0, -1]), a([0, 1, 2])), shape=(2, 2)) @ a([1.0, 2]),
+    "pointers": lambda m, a: m.csr_array((a([1.0, 2]), a([0, 1]), a([0, 2, 1])), shape=(2, 2)) @ a([1.0, 2]),
+    "row of COO": lambda m, a: m.coo_array((a([1.0, 2]), (a([0, 7]), a([0, 1]))), shape=(2, 2)).tocsr(),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_indices_reach_no_kernel(name):
+    with pytest.raises(ValueError, match=r"indices must be|indptr|exceeds|index pointer"):
+        BAD[name](sparse, oxinp.array)
+
+
+@pytest.mark.parametrize(
+    "code", ["A @ x[:3]", "x[:3] @ A", "A @ A[:3]", "A + A[:3]", "A < A[:3]", "A[400]", "A[[1, 400]]", "A + 1"]
+)
+def test_errors_are_scipys(code):
+    matrix = KINDS["random"]
+    with pytest.raises((ValueError, IndexError, NotImplementedError)) as theirs:
+        eval(code, {"A": matrix, "x": np.ones(80)})  # noqa: S307 - our own code
+    with pytest.raises(theirs.type):
+        eval(code, {"A": ours(matrix), "x": oxinp.ones(80)})  # noqa: S307
+
+
+def test_transposes_are_converted_once(stats):
+    matrix = KINDS["random"]
+    made, x = ours(matrix), oxinp.ones(80)
+    counts = []
+    for _ in range(3):
+        before = stats().launches
+        assert_same(made.T @ x, matrix.T @ np.ones(80))
+        counts.append(stats().launches - before)
+    assert counts[0] > counts[1] == counts[2] == 1
+
+
+def test_what_is_kept_follows_writes(stats):
+    """Conversions are kept with a matrix, and made again once a part of it is written to."""
+    matrix = KINDS["random"].copy()
+    made, x = ours(matrix), np.arange(80.0)
+    for change in (lambda m: operator.setitem(m.data, slice(3, 9), 5), lambda m: operator.imul(m.data, 2)):
+        assert_same(made.T @ oxinp.array(x), matrix.T @ x)
+        change(made)
+        change(matrix)
+        assert_same(made.T @ oxinp.array(x), matrix.T @ x)
+    assert not fallen(stats)
+
+
+@pytest.mark.parametrize("k", [0, 3, -9])
+def test_diagonals_of_coordinates(k, stats):
+    matrix = scipy.sparse.coo_array(KINDS["banded"])
+    made = ours(matrix)
+    for values in (2.5, np.arange(60.0)):
+        matrix.setdiag(values, k)
+        made.setdiag(oxinp.array(values) if isinstance(values, np.ndarray) else values, k)
+        check(made, matrix, stats)
+
+
+def test_fallbacks_are_counted_and_written_back(stats):
+    matrix = KINDS["random"].copy()
+    made = ours(matrix)
+    row, column = (int(index[0]) for index in matrix.nonzero())
+    made[row, column] = matrix[row, column] = 9
+    for each in (made, matrix):
+        each.setdiag(2.0)
+    check(made, matrix, stats, fallbacks=True)
+    assert stats().fallbacks["scipy.sparse.csr_array.setdiag"] == 1
