@@ -57,7 +57,7 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, search
+from oxinp._kernels.sort import count, histogram, network, onesweep, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -66,6 +66,7 @@ from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.math import exponential
@@ -447,6 +448,19 @@ def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
     return list(dict.fromkeys([*keys, *segments, *pairs]))
 
 
+def select_specs() -> list[SelectRanksSpec]:
+    """Return Specs of order statistics."""
+    types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
+    parts = (select.BEGIN, select.COUNT, select.PICK, select.ZEROS, select.FINISH)
+    return [
+        SelectRanksSpec(part, type_, num_ranks)
+        for part in parts
+        for type_ in types
+        for num_ranks in (1, 3, select.MAX_RANKS)
+        if part != select.ZEROS or type_.is_float
+    ]
+
+
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
 
 
@@ -542,6 +556,7 @@ FAMILIES: dict[type, Any] = {
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
     SearchSpec: search,
+    SelectRanksSpec: select,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -567,6 +582,7 @@ def specs() -> list[Any]:
         *gather_specs(),
         *scatter_specs(),
         *ordered_specs(),
+        *select_specs(),
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),
