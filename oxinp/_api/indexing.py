@@ -12,11 +12,12 @@ from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
-from oxinp._core.manipulation.copy import astype
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
-from oxinp._core.memory.dtypes import BOOL
-from oxinp._core.ops import gather
-from oxinp._core.ops.index import getitem
+from oxinp._core.memory.dtypes import BOOL, INT64
+from oxinp._core.ops import creation, gather
+from oxinp._core.ops.index import getitem, setitem
 
 
 def _taken(value: Any) -> Any:
@@ -69,6 +70,17 @@ def extract(condition: Any, arr: Any) -> Any:
 def nonzero(a: Any) -> Any:
     """See `numpy.nonzero`."""
     return gather.nonzero(_truth_of(a))
+
+
+@implements("argwhere")
+def argwhere(a: Any) -> Any:
+    """See `numpy.argwhere`."""
+    found = gather.nonzero(_truth_of(a))
+    count = found[0]._layout.size
+    result = creation.empty((len(found), count), INT64)
+    for number, indices in enumerate(found):
+        setitem(result, number, indices)
+    return own(view(result, lambda x: x.T))
 
 
 @implements("flatnonzero")

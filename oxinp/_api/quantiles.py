@@ -93,10 +93,16 @@ def _mean_of(low: Any, high: Any) -> Any:
     return astype(mean, dtype, copy_wanted=False) if dtype.kind == "f" else mean
 
 
+def _check_free(overwrite_input: Any) -> None:
+    """Leave to NumPy what it may overwrite: it sorts in part."""
+    if overwrite_input:
+        raise Unsupported("elements that NumPy leaves in an order of its own")
+
+
 @implements("median")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False) -> Any:
     """See `numpy.median`; NaN, which sorting puts last, is the result where there is one."""
-    del overwrite_input
+    _check_free(overwrite_input)
     rows = _Rows(a, axis, keepdims)
     n, dtype = rows.length, rows.dtype
     ranks = [(n - 1) // 2, n // 2] if n % 2 == 0 else [n // 2]
@@ -121,8 +127,9 @@ def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = np._NoValue
 ) -> Any:
     """See `numpy.nanmedian`; NaNs are last among sorted elements."""
+    _check_free(overwrite_input)
     if as_ours(a)._layout.dtype.kind != "f":
-        return median(a, axis, out, overwrite_input, keepdims is not np._NoValue and keepdims)
+        return median(a, axis, out, False, keepdims is not np._NoValue and keepdims)
     rows = _Rows(a, axis, keepdims)
     ordered, counts = _numbers_of(rows)
     places = [UFUNC_OBJECTS["floor_divide"](UFUNC_OBJECTS["add"](counts, i), 2) for i in (-1, 0)]
@@ -195,7 +202,7 @@ def quantile_of_rows(
     weak_q: Any = False,
 ) -> Any:
     """Return quantiles; see `numpy.quantile`, which has looked at the arguments."""
-    del overwrite_input
+    _check_free(overwrite_input)
     rows = _Rows(a, axis, keepdims)
     q = fetch(as_ours(q))
     if weights is not None:
@@ -247,6 +254,7 @@ def nanquantile_of_rows(
     weak_q: Any = False,
 ) -> Any:
     """Return quantiles of what is no NaN; see `numpy.nanquantile`, which has looked at the arguments."""
+    _check_free(overwrite_input)
     if as_ours(a)._layout.dtype.kind != "f":
         given = keepdims is not np._NoValue and keepdims
         return quantile_of_rows(a, q, axis, out, overwrite_input, method, given, weights, weak_q)

@@ -19,19 +19,23 @@ _NoValue = np._NoValue
 @implements("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     """See `numpy.bincount`."""
-    if weights is not None or type(minlength) is not int or minlength < 0:
-        raise Unsupported("weights, or what NumPy refuses")
-    return count.bincount(as_ours(x), minlength)
+    if not isinstance(minlength, int | np.integer) or minlength < 0:
+        raise Unsupported("what NumPy refuses")
+    given = None if weights is None else as_ours(weights)
+    return count.bincount(as_ours(x), int(minlength), given)
 
 
 @implements("histogram")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """See `numpy.histogram`."""
-    if weights is not None or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
-        raise Unsupported("weights, or a subclass to pass through")
+    if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
+        raise Unsupported("a subclass to pass through")
     array = as_ours(a)
     edges, is_uniform = count.edges_of(array, bins, range)
-    counts = count.histogram(array, edges, is_uniform=is_uniform)
+    if weights is None:
+        counts = count.histogram(array, edges, is_uniform=is_uniform)
+    else:
+        counts = count.weighted_histogram(array, edges, as_ours(weights))
     if density:
         widths = asarray(np.array(np.diff(edges), float))
         divide = UFUNC_OBJECTS["divide"]

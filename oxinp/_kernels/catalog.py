@@ -18,9 +18,10 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
-from oxinp._kernels.index import gather, scatter
+from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
+from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -425,6 +426,27 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
     return [*checks, *writes, *updates]
 
 
+def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
+    """Return Specs of updates in order, and of the sorts of their pairs."""
+    keys = [KeysSpec(index_type, key) for index_type in (i64, i32) for key in (u32, u64)]
+    segments = [
+        OrderedSpec(type_, key, _both, place, is_scalar, joins)
+        for type_ in (*TYPES, *OTHER_TYPES)
+        if type_ is not pred
+        for key in (u32, u64)
+        for place, is_scalar in ((None, False), (u32, False), (u32, True))
+        for joins in (False, True)
+        if not (is_scalar and type_.is_complex)
+    ]
+    pairs = [
+        sort.pairs_spec(length, key, value)
+        for length in (1 << 26, HUGE)
+        for key in (u32, u64)
+        for value in (u32, u64, None)
+    ]
+    return list(dict.fromkeys([*keys, *segments, *pairs]))
+
+
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
 
 
@@ -512,6 +534,8 @@ FAMILIES: dict[type, Any] = {
     SelectSpec: gather,
     CheckSpec: scatter,
     WriteSpec: scatter,
+    KeysSpec: ordered,
+    OrderedSpec: ordered,
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -542,6 +566,7 @@ def specs() -> list[Any]:
         *scan_specs(),
         *gather_specs(),
         *scatter_specs(),
+        *ordered_specs(),
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

@@ -265,7 +265,8 @@ class CudaBackend:
             methods["allocate"] = self._allocate
 
     def _allocate(self, nbytes: int) -> Buffer:
-        return timeline.current(self).stock.allocate(nbytes)
+        made: Buffer = timeline.current(self).stock.allocate(nbytes)
+        return made
 
     def order(self, *accesses: tuple[int, bool]) -> int:
         """Let what the calling thread queues next wait for what others do with memory.

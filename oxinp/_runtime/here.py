@@ -29,7 +29,7 @@ class _Thread(threading.local):
         What it had chosen outside the `with` blocks that it is in.
     """
 
-    timeline: Any  # of the class, until the thread chooses another one
+    timeline: Any  # a Timeline; of the class, until the thread chooses another one
 
     def __init__(self) -> None:
         self.before: list[Any] = []

@@ -280,12 +280,13 @@ def settle(uses: Uses, timeline: Timeline | None) -> None:
 
 def current(backend: Device) -> Timeline:
     """Return where the calling thread's work for a device goes."""
-    timeline = here.thread.timeline
+    timeline: Timeline = here.thread.timeline
     return timeline if timeline.backend is backend else backend.timeline(0)
 
 
 def latest(backend: Device) -> Timeline:
     """Return what the calling thread chose last of a device, around where it is now; else the default stream."""
+    timeline: Timeline | None
     for timeline in (here.thread.timeline, *reversed(here.thread.before)):
         if timeline is not None and timeline.backend is backend:
             return timeline

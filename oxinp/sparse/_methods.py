@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
@@ -64,14 +65,12 @@ def _major(self: Sparse) -> tuple[Rows, Shape]:
     return Rows(indptr, indices, data, width), found
 
 
-def _of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
+def of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
     """Return a matrix, or its transpose, in rows, and the length of the longest; conversions are kept."""
     if self.format in COMPRESSED and (self.format == "csc") == is_transposed:
         rows, found = _major(self)
         return rows, found.longest
-    name = f"rows {is_transposed}"
-    if self.format == "csr":
-        _major(self)  # which checks
+    name = "converted" if self.format in COMPRESSED else f"rows {is_transposed}"
     made: tuple[Rows, int] = self._cached(
         name, tuple(self._parts), lambda: _converted(self, is_transposed=is_transposed)
     )
@@ -86,7 +85,7 @@ def _converted(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int]:
         places = (column, row, shape[::-1]) if is_transposed else (row, column, shape)
         rows = _rows.from_coordinates(*places[:2], self._parts["data"], places[2])
     else:
-        return _of_rows(self.tocsr(), is_transposed=is_transposed)
+        return of_rows(self.tocsr(), is_transposed=is_transposed)
     return rows, _rows.survey(rows.indptr, rows.indices, rows.num_columns).longest
 
 
@@ -117,6 +116,14 @@ def _canonical(self: Sparse) -> Rows:
         return rows
     made: Rows = self._cached("canonical", tuple(self._parts), lambda: _rows.canonical(rows))
     return made
+
+
+def canonical_rows(self: Sparse) -> Rows:
+    """Return the rows of a matrix in canonical format."""
+    if self.format == "csr":
+        return _canonical(self)
+    rows, _ = of_rows(self)  # whose columns ascend
+    return rows if _major(self)[1].is_canonical else _rows.canonical(rows)
 
 
 def _build(self: Sparse, format_: str, rows: Rows, shape: tuple[int, ...], *, is_canonical: bool = True) -> Any:
@@ -151,7 +158,7 @@ def matmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[0] != self.shape[1]:
         _let_raise(self, operator.matmul, other.shape)
         raise Unsupported("a product of more dimensions")
-    rows, longest = _of_rows(self)
+    rows, longest = of_rows(self)
     return _times(rows, longest, other)
 
 
@@ -161,7 +168,7 @@ def rmatmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
         _let_raise(self, operator.matmul, other.shape, flip=True)
         raise Unsupported("a product of more dimensions")
-    rows, longest = _of_rows(self, is_transposed=True)
+    rows, longest = of_rows(self, is_transposed=True)
     if other.ndim == 1:
         return _times(rows, longest, other)
     return copy(_times(rows, longest, other.T).T)
@@ -369,7 +376,7 @@ def to_array(self: Sparse, order: Any = None, out: Any = None) -> Any:
     if out is not None or order not in (None, "C", "F"):
         raise Unsupported("an output")
     if self.format == "coo":
-        rows, is_columns = _of_rows(self)[0], False
+        rows, is_columns = of_rows(self)[0], False
     else:
         rows, is_columns = _canonical(self), self.format == "csc"
     made = _rows.to_dense(rows, is_fortran=is_columns != (order == "F"))
@@ -386,6 +393,7 @@ def transpose(self: Sparse, axes: Any = None, copy: bool = False) -> Any:
     else:
         made = sibling(self, "csc" if self.format == "csr" else "csr", dict(self._parts), self.shape[::-1])
         made._flags.update(self._flags)
+        made._known = self._known  # of the same arrays
     return copied(made) if copy else made
 
 
@@ -428,6 +436,27 @@ def sorted_indices(self: Sparse) -> Any:
     return made
 
 
+def set_diagonal(self: Sparse, values: Any, k: int = 0) -> None:
+    """``self.setdiag(values, k)`` of COO: what is there goes, the diagonal comes last."""
+    row, column, (num_rows, num_columns) = _coordinates(self)
+    if not (_is_number(values) or (is_array(values) and values.ndim == 1 and values.size)):
+        raise Unsupported("what SciPy converts")
+    size = min(num_rows + min(k, 0), num_columns - max(k, 0), *([values.size] if is_array(values) else []))
+    if size <= 0:
+        raise Unsupported("no such diagonal, which SciPy refuses")
+    data = self._parts["data"]
+    keep = (column - row != k) | ((column if k < 0 else row) >= size)
+    concatenate = dispatch.functions[np.concatenate]
+    first = max(0, -k), max(0, k)
+    along = values[:size] if is_array(values) else creation.full((size,), values, data.dtype)
+    coords = [
+        concatenate([gather.select(index, keep), creation.arange(start, start + size, 1, index.dtype)])
+        for index, start in zip((row, column), first, strict=True)
+    ]
+    self._parts.update(data=concatenate([gather.select(data, keep), astype(along, data.dtype)]), coords=tuple(coords))
+    self._flags.clear()
+
+
 def drop_zeros(self: Sparse) -> None:
     """``self.eliminate_zeros()``."""
     _replace(self, _rows.without_zeros(_major(self)[0]), is_canonical=False)
@@ -460,7 +489,7 @@ def total(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) ->
         return reduce(SUM, data)
     if axis not in (0, 1, -1, -2) or not isinstance(self, sparray):
         raise Unsupported("what SciPy gives as a matrix, or refuses")
-    return _rows.sums(*_of_rows(self, is_transposed=axis in (0, -2)))
+    return _rows.sums(*of_rows(self, is_transposed=axis in (0, -2)))
 
 
 def get_item(self: Sparse, key: Any) -> Any:
@@ -558,6 +587,7 @@ METHODS: dict[str, MethodRow] = {
 
 # What other formats do otherwise: format -> method -> row.
 OTHERS: dict[str, dict[str, MethodRow]] = {
+    "coo": {"setdiag": MethodRow(set_diagonal, ("coo",), writes=True)},
     "dia": {
         "tocoo": MethodRow(dia_to_coo, ("dia",)),
         "tocsr": MethodRow(dia_to_compressed("csr"), ("dia",)),
@@ -565,4 +595,4 @@ OTHERS: dict[str, dict[str, MethodRow]] = {
     },
 }
 
-__all__ = ["METHODS", "OTHERS", "MethodRow"]
+__all__ = ["METHODS", "OTHERS", "MethodRow", "canonical_rows", "of_rows"]

@@ -176,8 +176,9 @@ def test_products_beyond_the_largest_table(monkeypatch, stats):
     check(ours(matrix) @ ours(matrix), matrix @ matrix, stats)
 
 
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", ["f4", "c8", "c16", "i4", "i8"])
+@pytest.mark.parametrize(
+    ("dtype", "index"), [("f4", np.int64), ("c8", np.int32), ("c16", np.int64), ("i4", np.int32), ("i8", np.int64)]
+)
 def test_dtypes(dtype, index, stats):
     matrix = KINDS["banded"].astype(dtype)
     made = sparse.csr_array(
@@ -215,6 +216,17 @@ def test_errors_are_scipys(code):
         eval(code, {"A": ours(matrix), "x": oxinp.ones(80)})  # noqa: S307
 
 
+def test_transposes_are_converted_once(stats):
+    matrix = KINDS["random"]
+    made, x = ours(matrix), oxinp.ones(80)
+    counts = []
+    for _ in range(3):
+        before = stats().launches
+        assert_same(made.T @ x, matrix.T @ np.ones(80))
+        counts.append(stats().launches - before)
+    assert counts[0] > counts[1] == counts[2] == 1
+
+
 def test_what_is_kept_follows_writes(stats):
     """Conversions are kept with a matrix, and made again once a part of it is written to."""
     matrix = KINDS["random"].copy()
@@ -225,6 +237,16 @@ def test_what_is_kept_follows_writes(stats):
         change(matrix)
         assert_same(made.T @ oxinp.array(x), matrix.T @ x)
     assert not fallen(stats)
+
+
+@pytest.mark.parametrize("k", [0, 3, -9])
+def test_diagonals_of_coordinates(k, stats):
+    matrix = scipy.sparse.coo_array(KINDS["banded"])
+    made = ours(matrix)
+    for values in (2.5, np.arange(60.0)):
+        matrix.setdiag(values, k)
+        made.setdiag(oxinp.array(values) if isinstance(values, np.ndarray) else values, k)
+        check(made, matrix, stats)
 
 
 def test_fallbacks_are_counted_and_written_back(stats):

@@ -123,6 +123,11 @@ def _clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs
     return dispatch.functions[np.clip](self, min, max, out, **kwargs)
 
 
+def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """Return the elements that a condition chooses along an axis; see `numpy.ndarray.compress`."""
+    return dispatch.functions[np.compress](condition, self, axis, out)
+
+
 def _flat(self: Any) -> Any:
     """Return NumPy's iterator over the elements, on the host; see `numpy.ndarray.flat`."""
     return lend(self).flat
@@ -302,7 +307,7 @@ def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
 
 _ADDRESS = "NumPy would read through it what is on the host only now and then; numpy.asarray(x) copies"
 
-_FUNCTIONS = "argpartition argsort dot nonzero repeat round searchsorted take trace"
+_FUNCTIONS = "argpartition argsort choose dot nonzero repeat round searchsorted take trace"
 
 ROWS: tuple[MethodRow, ...] = (
     *_own("T mT base dtype flags itemsize nbytes ndim real shape size strides"),
@@ -313,11 +318,10 @@ ROWS: tuple[MethodRow, ...] = (
     *_own("__imatmul__ __matmul__ __rmatmul__"),
     *_own(" ".join(special for row in UFUNCS for special in row.operators)),
     *_own("all any argmax argmin cumprod cumsum max mean min prod std sum var"),
-    # `out` is the second or third argument after self.
-    *_host("choose", 2),
-    *_host("compress", 3),
+    _made("compress", FUNCTION, _compress),
     *_host("dump dumps tobytes tofile"),
-    *_host("put setfield", 0),
+    *_host("setfield", 0),
+    MethodRow("put", FUNCTION),
     _made("sort", FUNCTION, in_place("sort")),
     _made("partition", FUNCTION, in_place("partition")),
     MethodRow("byteswap", HOST, ((0, "inplace", True),)),

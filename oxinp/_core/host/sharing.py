@@ -24,7 +24,7 @@ from oxinp._core.lazy.handle import (
     is_dense,
     seen_at,
 )
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.lazy.views import NumpyArray
 from oxinp._core.memory.layout import Layout
@@ -291,4 +291,5 @@ def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
     """Copy bytes of a host copy of a shared storage to where others see them."""
     assert storage.value is not None
     if high > low:
-        attempt(device().upload, storage.value[1][0].ptr + low, host_bytes(host)[low:high])
+        buffer = storage.value[1][0]
+        attempt(device_of(buffer).upload, buffer.ptr + low, host_bytes(host)[low:high])

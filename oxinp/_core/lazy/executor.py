@@ -16,6 +16,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Read, inputs, outputs
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again, Argument
@@ -211,7 +212,7 @@ def anywhere(kernel: Any) -> Any:
 
 def run_again(
     again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None, *, has_parts: bool = False
-) -> Buffer | bool | None:
+) -> Any:
     """Run what `run_once` runs, of one launch whose parameters are as they come, with one output.
 
     Parameters
@@ -231,7 +232,7 @@ def run_again(
         The output; True where it was there. None where the kernel is not loaded, or launches are watched.
     """
     kernel, grid, constants = again
-    version, launch, allocate = _ANYWHERE.get(keyed(kernel), _NOWHERE)
+    version, launch, allocate = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
     if launch is None or version != config.version:
         return None
     parameters = _with_parts(leaves) if has_parts else [getattr(entry, "ptr", entry) for entry in leaves]

@@ -443,7 +443,7 @@ def renew(
             return None
         positions = (tuple(range(len(first.leaves))), (place,))
     wanted = None if target is None else target.dtype
-    structures = tuple([g.structure for g in graphs])
+    structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
     join: Join | None = operation.joins.get((structures, positions, wanted))
     if join is None or join.structure is None or join.reason:
         return None
@@ -458,7 +458,9 @@ def renew(
         if g.is_scalar:
             leaves += (join.structure.kinds[len(leaves)],)
             continue
-        widest = max(widest, layout.dtype.itemsize)
+        itemsize = layout.dtype.itemsize
+        if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
+            widest = itemsize
         if not layout.is_contiguous:
             is_dense = False
         if not (g.nodes or layout.is_aligned):

@@ -202,8 +202,8 @@ class BoundOp:
         if plan is None:
             return None
         made: list[Buffer] | None
-        if type(plan) is tuple:
-            buffer: Any = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
+        if isinstance(plan, tuple):
+            buffer = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
         else:
             made = run_once(plan, [layout.nbytes for layout in self.layouts], leaves, ptr)

@@ -401,7 +401,7 @@ def _computed(out: Any, value: Value) -> np.ndarray[Any, Any] | None:
     graph, buffer = schedule.evaluate(value)
     layout = graph.layout
     computed = np.empty(layout.nbytes, np.uint8)
-    placement.device().download(computed, buffer.ptr)
+    placement.device_of(buffer).download(computed, buffer.ptr)
     return np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 

@@ -128,12 +128,10 @@ def _compute(storage: Storage, value: Value) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     graph, leaves, _ = value
     wanted = None
+    references = PENDING[:]
     if here.are_several:
-        # This storage stays in the list until the launch has returned: whoever writes to what it reads, on another
-        # device, has to find it.
         others = [other for other in _pending() if other is not storage and _is_own(other)]
     else:
-        references = PENDING[:]
         others = [
             other
             for reference in references
@@ -142,15 +140,18 @@ def _compute(storage: Storage, value: Value) -> Value:
             and (held := other.value) is not None
             and held[0].nodes
         ]
-        # This storage goes from the list before the launch, during which it may grow or be flushed.
+    if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+        PENDING.append(ref(storage))  # it may have gone from the list already
+        flush_device()
+        return storage.value or value
+    # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there are
+    # several devices: whoever writes to what it reads, on another device, has to find it until the launch has returned.
+    if not here.are_several:
         if others:
             PENDING[: len(references)] = map(ref, others)
         else:
             del PENDING[: len(references)]
     if others:
-        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
-            flush_device()
-            return storage.value or value
         wanted = _wanted_interior(value, others)
     try:
         if CALLS:
@@ -162,22 +163,22 @@ def _compute(storage: Storage, value: Value) -> Value:
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
+        buffer = chains.run_first(graph, leaves) if program is None else None
+        if buffer is None:
+            if program is None or program.version != config.version:
+                program = chains.find(graph)
+            if program.arrays_only:  # `Executable.run`, spelled out
+                buffer = program.allocate(program.nbytes)
+                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            else:
+                buffer = program.run(leaves)
         if REPORTS:
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-        if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
-            storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
-            return done
-        if program is None or program.version != config.version:
-            program = chains.find(graph)
-        if program.arrays_only:  # `Executable.run`, spelled out
-            buffer = program.allocate(program.nbytes)
-            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
-        else:
-            buffer = program.run(leaves)
     except BaseException:
         PENDING.append(ref(storage))
         raise
-    storage.value = done = (program.leaf, (buffer,), next_mask())
+    layout = graph.layout
+    storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 
 
@@ -368,7 +369,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     flush_readers(storage.value, source if direct else None)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
-        chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
+        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
         if source is not None and source is not storage:
             graph, leaves, _ = materialise(source)
         else:
@@ -436,11 +437,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    if REPORTS:
-        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     ptr = buffer.ptr + layout.offset
     if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
+    if REPORTS:
+        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)

@@ -28,7 +28,7 @@ from oxinp._core.ops import gather
 from oxinp._core.ufunc.object import OBJECTS
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
-_BASE, _NUMBER_BITS, _LIMIT = -(1 << 62), 56, 1 << 55
+BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55
 
 
 class Selection(NamedTuple):
@@ -245,8 +245,8 @@ def _error_of(indices: list[_Index]) -> Callable[[int], Exception]:
         return gather.error_along(*axes[0])
 
     def error(word: int) -> Exception:
-        number, value = divmod(word - _BASE, 1 << _NUMBER_BITS)
-        return gather.error_along(*axes[number])(value - _LIMIT)
+        number, value = divmod(word - BASE, 1 << _NUMBER_BITS)
+        return gather.error_along(*axes[number])(value - LIMIT)
 
     return error
 
@@ -265,8 +265,8 @@ def _distances(indices: list[_Index], layout: Layout, first: int, is_turned: lis
         if index.source is None:
             found = where(compute["less"](given, 0), compute["add"](given, index.extent), given)
             is_beyond = compute["logical_or"](compute["less"](found, 0), compute["greater_equal"](found, index.extent))
-            shown = compute["minimum"](compute["maximum"](given, -_LIMIT), _LIMIT - 1)
-            code = compute["add"](shown, _BASE + (number << _NUMBER_BITS) + _LIMIT)
+            shown = compute["minimum"](compute["maximum"](given, -LIMIT), LIMIT - 1)
+            code = compute["add"](shown, BASE + (number << _NUMBER_BITS) + LIMIT)
             code = where(is_beyond, code, 0)
             wrong = code if wrong is None else where(compute["less"](wrong, 0), wrong, code)
         if turned:
@@ -276,4 +276,4 @@ def _distances(indices: list[_Index], layout: Layout, first: int, is_turned: lis
     return total if wrong is None else where(compute["less"](wrong, 0), wrong, total)
 
 
-__all__ = ["Selection", "is_light", "selection"]
+__all__ = ["BASE", "LIMIT", "Selection", "is_light", "selection"]

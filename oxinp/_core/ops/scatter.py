@@ -107,7 +107,7 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
         element[:] = np.asarray(value) if isinstance(value, np.generic) else value
         given = scalar_bits(element)
     else:
-        given = _broadcast(value, selected)
+        given = broadcast(value, selected)
     if not math.prod(selected.shape):
         return
     if not layout.is_injective:
@@ -132,7 +132,7 @@ def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
     return dtype, int(element.view(dtype)[0])
 
 
-def _broadcast(value: Handle, selected: Selection) -> Handle:
+def broadcast(value: Handle, selected: Selection) -> Handle:
     """Return values, cast and with the shape of what is selected."""
     layout = selected.array._layout
     value = drop_leading_ones(value, len(selected.shape))
@@ -170,4 +170,4 @@ def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, .
     del value  # which kept the storage where it is, whatever the operands took to compute
 
 
-__all__ = ["SCATTER", "assign", "merged_stride", "scalar_bits", "write"]
+__all__ = ["SCATTER", "assign", "broadcast", "merged_stride", "scalar_bits", "write"]

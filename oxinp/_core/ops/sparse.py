@@ -187,6 +187,25 @@ A, and B; parameters the number of products, and of columns of B.
 """
 
 
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+
+def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[3],)
+
+
+def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
+    indptr, indices, data, _ = layouts
+    family = _module("trsv")
+    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *parameters)
+    plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
+    return plan
+
+
+SOLVE_TRIANGULAR = _op("solve_triangular", _plan_solve, _infer_solve)
+"""Operands a matrix in canonical format and a right-hand side of its dtype; parameters whether the lower triangle
+counts, and whether the diagonal is ones."""
+
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
