@@ -227,11 +227,15 @@ def test_transposes_are_converted_once(stats):
     assert counts[0] > counts[1] == counts[2] == 1
 
 
+def write_some(matrix):
+    matrix.data[np.array([1, 5])] = 7
+
+
 def test_what_is_kept_follows_writes(stats):
     """Conversions are kept with a matrix, and made again once a part of it is written to."""
     matrix = KINDS["random"].copy()
     made, x = ours(matrix), np.arange(80.0)
-    for change in (lambda m: operator.setitem(m.data, slice(3, 9), 5), lambda m: operator.imul(m.data, 2)):
+    for change in (lambda m: operator.setitem(m.data, slice(3, 9), 5), lambda m: operator.imul(m.data, 2), write_some):
         assert_same(made.T @ oxinp.array(x), matrix.T @ x)
         change(made)
         change(matrix)

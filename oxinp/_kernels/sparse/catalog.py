@@ -39,7 +39,7 @@ def specs() -> list[Any]:
         for lanes in (1, 32):
             found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
     for index in (i32, i64):
-        found += [graph.HookSpec(index, 8), graph.FirstSpec(index), graph.ScatterSpec(index, i32)]
+        found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
         found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
@@ -66,7 +66,6 @@ FAMILIES: dict[type, Any] = {
     graph.RootSpec: graph,
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,
-    graph.ScatterSpec: graph,
     rows.RowNumbersSpec: rows,
     rows.PickSpec: rows,
     rows.RunsSpec: rows,
