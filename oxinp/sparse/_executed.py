@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy
 
 from oxinp._api.fronts import find_theirs, implements
 from oxinp._api.modules import adapted
@@ -26,6 +27,7 @@ from oxinp._api.submodule_rows import SUBMODULES
 from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import sort
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
@@ -53,7 +55,13 @@ _executed: dict[str, ModuleType] = {}
 
 
 def executed(name: str) -> ModuleType:
-    """Return SciPy's module of a name, one of `MODULES`, over our arrays; executed when it is first asked for."""
+    """Return SciPy's module of a name, one of `MODULES`, over our arrays; executed when it is first asked for.
+
+    Raises
+    ------
+    Unsupported
+        The installed SciPy's module imports what there is no other of: SciPy's own has to do.
+    """
     made = _executed.get(name)
     if made is None:
         theirs = importlib.import_module(name)
@@ -62,7 +70,11 @@ def executed(name: str) -> ModuleType:
         scope = {**vars(builtins), "__import__": _import}
         made.__dict__.update(__package__=package, __file__=theirs.__file__, __builtins__=scope)
         code = compile(inspect.getsource(theirs), str(theirs.__file__), "exec", dont_inherit=True)
-        exec(code, made.__dict__)  # noqa: S102 - the installed SciPy's own source
+        try:
+            exec(code, made.__dict__)  # noqa: S102 - the installed SciPy's own source
+        except (ImportError, AttributeError) as error:
+            del _executed[name]
+            raise Unsupported(f"{name} of SciPy {scipy.__version__} cannot be executed again: {error}") from error
     return made
 
 
@@ -98,7 +110,8 @@ class _Bound:
         if full in _REPLACED:
             made = _REPLACED[full]
         elif isinstance(value, ModuleType):
-            made = _module(full)
+            # A module may be there under another name, as SciPy's `np_compat` is.
+            made = value if value.__name__.startswith("scipy._lib.") else _module(value.__name__)
         else:
             made = _adapted(value, full) if self._module.__name__ == self._name else value
         setattr(self, name, made)

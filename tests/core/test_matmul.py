@@ -364,7 +364,7 @@ def test_multiply_adds_do_what_bytes_cannot(residues, turned, dtype):
     for _ in range(2):
         with numpy.errstate(invalid="ignore"):
             numpy.testing.assert_allclose(numpy.asarray(x @ y), a @ b, rtol=1e-13, atol=1e-13)
-    assert len(residues) == 1
+    assert 1 <= len(residues) <= 2  # a second run of a size is planned again, for what is kept of it
 
 
 def test_settings_turn_bytes_off(residues, config):

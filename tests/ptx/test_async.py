@@ -9,7 +9,7 @@ import pytest
 from oxinp._ptx import Builder, emulate, tma, wgmma
 from oxinp._ptx.async_copy import AsyncCopies, bulk_load
 from oxinp._ptx.emulator.faults import AccessError, DivergenceError, RaceError
-from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer, Rounds
+from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer, UnrolledConsumer
 from oxinp._ptx.mma import load_matrices, multiply
 from oxinp._ptx.tile import OperandTile, ResultTile, operand_box
 from oxinp._ptx.tma import MapSpec, TensorMap
@@ -431,19 +431,19 @@ def test_a_pipeline_assembles(cluster, assembled):
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])
-def test_rounds_of_a_ring_assemble(length, assembled):
-    k, tile, out, pipeline = ring(f"rounds_{length}", 4, 12)
+def test_unrolled_consumers_assemble(length, assembled):
+    k, tile, out, pipeline = ring(f"unrolled_{length}", 4, 12)
     with k.otherwise():
-        rounds = Rounds(pipeline, k.lane, length)
-        rounds.wait(0)
+        consumer = UnrolledConsumer(pipeline, k.lane, length)
+        consumer.wait(0)
         with k.range(0, 12, length) as first:
             for i in range(length):
-                out[k.cast(first + i, u32) * 32 + k.lane] = tile[rounds.buffer(i).at(256) + k.lane]
-                rounds.wait_behind(i, None if i < length - 1 else first + length < 12)
+                out[k.cast(first + i, u32) * 32 + k.lane] = tile[consumer.buffer(i).at(256) + k.lane]
+                consumer.wait_behind(i, None if i < length - 1 else first + length < 12)
                 with k.when(first + i > 0):
-                    rounds.release_before(i)
-            rounds.turn()
-        rounds.release_before(0)
+                    consumer.release_before(i)
+            consumer.advance()
+        consumer.release_before(0)
     assembled([k.build()])
 
 

@@ -194,7 +194,8 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
-        if b is not None and type(a) is types.ndarray and not SUBCLASSES:
+        is_ours = b is not None and type(a) is types.ndarray
+        if is_ours and not (SUBCLASSES and leader((a, indices, b)) is not None):
             try:
                 importlib.import_module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
             except Unsupported:

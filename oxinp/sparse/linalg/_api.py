@@ -25,10 +25,14 @@ from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
 from oxinp.sparse.linalg import _krylov
 
-_INTERFACE = executed("scipy.sparse.linalg._interface")
+try:
+    _INTERFACE: Any = executed("scipy.sparse.linalg._interface")
+except Unsupported:  # of a SciPy that is newer than this: its operators, on the host
+    _INTERFACE = scipy.sparse.linalg
 LinearOperator = _INTERFACE.LinearOperator
-LinearOperator.__module__ = "oxinp.scipy.sparse.linalg"
-dispatch.register(scipy.sparse.linalg.LinearOperator, LinearOperator)
+if _INTERFACE is not scipy.sparse.linalg:
+    LinearOperator.__module__ = "oxinp.scipy.sparse.linalg"
+    dispatch.register(scipy.sparse.linalg.LinearOperator, LinearOperator)
 
 # THE FUNCTIONS that are SciPy's own code over our arrays, by the module that defines them.
 _COMPOSED = {
