@@ -150,7 +150,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.default_rng", HOST),
         _row("random.shuffle", HOST, mutates=(0, "x")),
         *_native("random", "rand randint randn random random_sample ranf sample standard_normal uniform"),
-        *_composed("random", "exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
+        *_composed("random", "choice exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
         *_composed("random", "standard_exponential triangular weibull"),
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),

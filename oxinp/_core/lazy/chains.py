@@ -13,7 +13,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, load, run_again
+from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
@@ -25,7 +25,7 @@ from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
-    from oxinp._kernels.plan import Plan
+    from oxinp._kernels.plan import Again, Plan
     from oxinp._ptx.types import Type
     from oxinp._runtime.memory import Buffer
 
@@ -140,19 +140,36 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
         The new Buffer; True where there is a target.
     """
     layout = graph.layout if target is None else target
-    structure = graph.structure
-    own = ((graph.result, layout.dtype),)
-    planner = structure.plans.get(own)
+    launch = _launch_of(graph, layout)
+    if launch is None:
+        return None
+    has_parts = graph.structure.has_parts
+    if target is None:
+        graph.program = ONCE
+        return run_again(launch, layout.nbytes, leaves, has_parts=has_parts)
+    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
+
+
+def _launch_of(graph: Graph, layout: Layout) -> Again | None:
+    """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
+    planner = graph.structure.plans.get(((graph.result, layout.dtype),))
     if planner is None:
         return None
     line = line_of([layout, *[entry for entry in graph.leaves if type(entry) is Layout]])
-    launch = None if line is None else planner.plan_again(*line)
-    if launch is None:
-        return None
-    if target is None:
-        graph.program = ONCE
-        return run_again(launch, layout.nbytes, leaves, has_parts=structure.has_parts)
-    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=structure.has_parts)
+    launch: Again | None = None if line is None else planner.plan_again(*line)
+    return launch
+
+
+def prepare(graph: Graph, target: Layout) -> None:
+    """Build what is missing to run a graph into a layout."""
+    form = target.form
+    program = None if graph.programs is None else graph.programs.get(form)
+    if program is None:
+        launch = _launch_of(graph, form)
+        if launch is not None and anywhere(launch[0]) is not None:
+            return
+    if program is None or program.version != config.version:
+        find(graph, target=target)
 
 
 def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> None:

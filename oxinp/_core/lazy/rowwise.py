@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage, Value
 
 _PROGRAMS = new_table()
+_STRUCTURES = new_table()  # of which there has been a program
+
+is_patient = True
+"""Sizes of a known structure that are met for the first time run one reduction after the other: that takes arithmetic,
+and a program has to be planned."""
 
 
 def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: Sequence[Storage]) -> Value | None:
@@ -163,11 +169,41 @@ def _program(graph: Graph, places: tuple[int, ...], met: _Met) -> _Program | Non
     key = keyed(tuple(met.key))
     found: tuple[int, _Program | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
     if found is None or found[0] != config.version:
+        if is_patient and _is_once(met):
+            return None
         calls = met.calls
         missing(lambda: remember(_PROGRAMS, key, (config.version, _merged(graph, places, calls))))
         found = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
         assert found is not None
     return found[1]
+
+
+_left: list[ref[Pending]] = []
+"""The results that reductions of sizes met for the first time wait for: the attempt to run them may be repeated."""
+
+
+def _is_once(met: _Met) -> bool:
+    """Whether these sizes have not been met before, of a structure that has."""
+    results = [met.entries[number] for number in met.calls]
+    if any(reference() is results[0] for reference in _left):
+        return True
+    bare: list[Any] = []
+    sizes = []
+    for part in met.key:
+        if type(part) is int:
+            bare.append(part)
+            continue
+        graph = part if type(part) is Graph else part.graphs[0]
+        bare.append(graph.structure if part is graph else (part.op, graph.structure))
+        sizes.append(graph.leaves)
+    structure = tuple(bare)
+    if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
+        remember(_STRUCTURES, structure, True)
+        return False
+    if _PROGRAMS.has_met((structure, tuple(sizes))):
+        return False
+    _left[:] = map(ref, results)
+    return True
 
 
 class _Input(NamedTuple):

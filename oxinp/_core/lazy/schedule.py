@@ -128,12 +128,10 @@ def _compute(storage: Storage, value: Value) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     graph, leaves, _ = value
     wanted = None
+    references = PENDING[:]
     if here.are_several:
-        # This storage stays in the list until the launch has returned: whoever writes to what it reads, on another
-        # device, has to find it.
         others = [other for other in _pending() if other is not storage and _is_own(other)]
     else:
-        references = PENDING[:]
         others = [
             other
             for reference in references
@@ -142,15 +140,18 @@ def _compute(storage: Storage, value: Value) -> Value:
             and (held := other.value) is not None
             and held[0].nodes
         ]
-        # This storage goes from the list before the launch, during which it may grow or be flushed.
+    if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+        PENDING.append(ref(storage))  # it may have gone from the list already
+        flush_device()
+        return storage.value or value
+    # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there are
+    # several devices: whoever writes to what it reads, on another device, has to find it until the launch has returned.
+    if not here.are_several:
         if others:
             PENDING[: len(references)] = map(ref, others)
         else:
             del PENDING[: len(references)]
     if others:
-        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
-            flush_device()
-            return storage.value or value
         wanted = _wanted_interior(value, others)
     try:
         if CALLS:
@@ -368,7 +369,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     flush_readers(storage.value, source if direct else None)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
-        chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
+        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
         if source is not None and source is not storage:
             graph, leaves, _ = materialise(source)
         else:

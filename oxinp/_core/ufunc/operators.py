@@ -164,7 +164,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 y = cache[1] if cache is not None and cache[0] is y else host_view(b)
                 count = x.size * y.size
                 limit = config.offload_threshold
-                if count * reach < limit or _bound(x, y) * row.weight < limit:
+                if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
                     result = compute(x, y)
                     if type(result) is not _NumpyArray:
                         return result

@@ -58,6 +58,13 @@ def update(np, x, y, k):
     return z
 
 
+def update_overlapping(np, x, y, k):
+    z = y.copy()
+    z[-1] = 7.0  # which has the copy made
+    z[:k] += z[2] * np.flip(z[:k])
+    return z
+
+
 def update_apart(np, x, y, k):
     z = y.copy()
     z[1 : k + 1] -= x[:k]
@@ -76,7 +83,7 @@ def product(np, x, y, k):
     return x[: side * 16].reshape(side, 16) @ y[: 16 * side].reshape(16, side)
 
 
-CHAINS = [chain, same_operand, backwards, in_steps, update, update_apart, stencil]
+CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
 REDUCED = [total, largest, dot, dot_backwards]
 BODIES = [*CHAINS, *REDUCED, matrices, product]
 
