@@ -1,10 +1,11 @@
 """Random numbers on a GPU: NumPy's own, bit for bit, and how fast.
 
-``python -m asv_benchmarks.kernels.random [--quick] [--peer]`` draws every kind at full size, compares 2 * 10**7
-of the numbers with NumPy's (``--quick``: 10**6), and prints a line per case: the median of device-event times, the
-rate as a share of what the driver's fill writes per second, how many numbers differ from NumPy's and by how many units
-in the last place, whether the end state is NumPy's; and with ``--peer`` the time of CuPy's own stream and of PyTorch's,
-where those are installed, with the ratio to ours. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.random [--quick] [--peer] [--parts] [--only NAME]`` draws every kind at full size,
+compares 2 * 10**7 of the numbers with NumPy's (``--quick``: 10**6), and prints a line per case: the median of
+device-event times, the rate as a share of what the driver's fill writes per second, how many numbers differ from
+NumPy's and by how many units in the last place, whether the end state is NumPy's; with ``--peer`` the time of CuPy's
+own stream and of PyTorch's, where those are installed, with the ratio to ours; with ``--parts`` the time of every
+launch; with ``--only`` cases whose names have that in them. Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -14,12 +15,11 @@ import sys
 
 import numpy as np
 
-from asv_benchmarks.kernels.plans import milliseconds, write
+from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.random import fill, philox, segments
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from oxinp._runtime.cuda import open_backend
-from tests.kernels.machine import parameters
 
 CHECKED, CHECKED_QUICK = 20_000_000, 1_000_000
 SEED = 20_26
@@ -92,14 +92,8 @@ class Draw:
         rest, self.kept = case.rest(backend)
         values = self.begin() + rest
         plan = case.plan(backend.capability, size)
-        self.out = backend.allocate(size * case.type.nbytes)
-        self.words, self.scratch = backend.allocate(16), backend.allocate(max(8, plan.scratch_nbytes))
-        buffers = {"out0": self.out.ptr, "out1": self.words.ptr, "scratch": self.scratch.ptr}
-        buffers |= {f"in{i}": x for i, x in enumerate(values)}
-        self.launches = [
-            backend.launcher(step.kernel, step.grid, 0, (*parameters(backend, step, buffers), *step.constants))
-            for step in plan.steps
-        ]
+        self.out, self.words = backend.allocate(size * case.type.nbytes), backend.allocate(16)
+        self.prepared = Prepared(backend, plan, [self.out.ptr, self.words.ptr], values)
 
     def begin(self):
         """Return the inputs that say where the stream is."""
@@ -113,8 +107,7 @@ class Draw:
         return [part for x in (self.state, self.increment) for part in (x & MASK_64, x >> 64)]
 
     def __call__(self):
-        for launch in self.launches:
-            launch()
+        self.prepared()
 
     def check(self):
         """Return how many numbers differ, the largest difference in ulp, and whether draw and end state are right."""
@@ -248,11 +241,13 @@ def main(arguments):
     parser.add_argument("--quick", action="store_true", help="compare fewer numbers")
     parser.add_argument("--numbers", type=int, default=CHECKED, help="how many are compared with NumPy's")
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
+    parser.add_argument("--parts", action="store_true", help="measure every launch of a draw")
+    parser.add_argument("--only", default="", help="cases whose names have this in them")
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
-    for case in CASES:
+    for case in (case for case in CASES if options.only in case.name):
         checked = min(case.size, CHECKED_QUICK if options.quick else options.numbers) - 1
         different, ulps, ends_right = Draw(backend, case, checked).check()
         is_right &= ends_right and ulps <= 1
@@ -269,6 +264,10 @@ def main(arguments):
                 other = peer_milliseconds(name, peer, case.size)
                 line += f"; {name} {other:.4f} ({other / ms:.2f}x)"
         write(line)
+        if options.parts:
+            for kind, launch in draw.prepared.launches:
+                draw.prepared()  # what a launch reads is as it is in a draw
+                write(f"    {kind:20s} {milliseconds(backend, launch):8.4f} ms")
         del draw
     return 0 if is_right else 1
 

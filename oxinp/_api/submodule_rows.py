@@ -150,7 +150,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.default_rng", HOST),
         _row("random.shuffle", HOST, mutates=(0, "x")),
         *_native("random", "rand randint randn random random_sample ranf sample standard_normal uniform"),
-        *_composed("random", "exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
+        *_composed("random", "choice exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
         *_composed("random", "standard_exponential triangular weibull"),
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),
@@ -170,6 +170,8 @@ ROWS: dict[str, CoverageRow] = {
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
+        *_native("scipy.stats.qmc", "Halton Sobol"),
+        _row("scipy.stats.qmc.LatinHypercube", HOST),
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),
@@ -201,7 +203,12 @@ ROWS: dict[str, CoverageRow] = {
         *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
         *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
         *_composed("scipy.sparse", _SPARSE_COMPOSED),
+        *_composed("scipy.sparse.csgraph", "laplacian"),
+        *_native(
+            "scipy.sparse.csgraph", "bellman_ford breadth_first_order connected_components dijkstra shortest_path"
+        ),
         *_composed("scipy.sparse.linalg", _SOLVERS),
+        _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),

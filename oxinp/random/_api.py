@@ -25,6 +25,7 @@ from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp._runtime.forking import free_in_children
 from oxinp.random import philox
+from oxinp.random.choosing import choose
 from oxinp.random.methods import methods, settle, shape_of
 from oxinp.random.philox import Philox4x32
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation, broadcast
@@ -106,7 +107,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         bit_generator = _NUMPYS.bit_generator.__get__(self)
         kind = type(bit_generator)
         has_kernels = variate in _REJECTING.get(kind, ()) if variate else kind in _POSITIONS
-        if not has_kernels or not starts_on_device(math.prod(shape) * nbytes // _TIMES.get(kind, 1)):
+        if not has_kernels or 0 in shape or not starts_on_device(math.prod(shape) * nbytes // _TIMES.get(kind, 1)):
             return None
         with self._mutex:
             settle(self)
@@ -214,6 +215,27 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             return None
         numbers = self._standard(row.standard, shape, FLOAT64)
         return None if numbers is None else row.function(numbers, *ready)
+
+    def choice(
+        self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+    ) -> Any:
+        """See `numpy.random.Generator.choice`."""
+        drawn = None
+        if replace is True:
+            drawn = choose(
+                a,
+                size,
+                p,
+                axis,
+                places=lambda extent, shape: self._integers(0, extent, shape, np.int64, endpoint=False),
+                uniforms=lambda shape: self._standard("uniform", shape, FLOAT64),
+                judge=lambda extent, p: _NUMPYS.choice(self, extent, 0, p=p),
+            )
+        if drawn is None:
+            drawn = _GeneratorMethods.choice(self, a, size, replace, p, axis, shuffle)
+            if size is None and type(a) in INTEGERS:  # NumPy's code asks us for one integer, and makes it an array
+                return int(drawn)
+        return drawn
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""

@@ -22,6 +22,7 @@ from oxinp._core.ops import twister
 from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
+from oxinp.random.choosing import choose
 from oxinp.random.methods import methods, settle, shape_of
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation
 
@@ -29,6 +30,7 @@ _NUMPYS: Any = np.random.RandomState
 _RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), methods(np.random.RandomState))
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = 8
+_JUDGE = _NUMPYS(0)  # raises where parameters are wrong
 
 
 class RandomState(_RandomStateMethods):  # type: ignore[misc]
@@ -157,6 +159,20 @@ def _randint(owner: Any, low: Any, high: Any = None, size: Any = None, dtype: An
     return _drawn(owner, f"masked_u{bits}", wanted, shape, parameters, (largest + 1) / (mask + 1))
 
 
+def _choice(owner: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None) -> Any:
+    if replace is not True or getattr(a, "ndim", 1) != 1:
+        return None
+    return choose(
+        a,
+        size,
+        p,
+        0,
+        places=lambda extent, shape: _randint(owner, 0, extent, shape),
+        uniforms=lambda shape: _standard(owner, "uniform", shape),
+        judge=lambda extent, p: _JUDGE.choice(extent, 0, p=p),
+    )
+
+
 def _pareto(x: Any, a: Any) -> Any:
     return OBJECTS["exp"](x / a) - 1.0
 
@@ -166,9 +182,6 @@ def _power(x: Any, a: Any) -> Any:
 
 
 _DIFFERENT = {"pareto": _pareto, "power": _power}
-
-
-_JUDGE = _NUMPYS(0)  # raises where parameters are wrong
 
 
 def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
@@ -203,6 +216,7 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("random", "random_sample", "ranf", "sample"), _sized("uniform")),
     "standard_normal": _sized("normal"),
     "standard_exponential": _sized("exponential"),
+    "choice": _choice,
     "randint": _randint,
     **{name: _transformed(name, row) for name, row in TRANSFORMATIONS.items()},
 }

@@ -15,13 +15,13 @@ CALLS = [
     ("rand(300)", 0),
     ("rand(3, 41)", 0),
     ("rand()", 0),
-    ("randn(301)", 2),
-    ("randn(2, 50)", 2),
+    ("randn(301)", 3),
+    ("randn(2, 50)", 3),
     ("random_sample((5, 7))", 0),
     ("random(11)", 0),
-    ("standard_normal(33)", 2),
-    ("standard_normal(size=33)", 2),
-    ("standard_normal()", 2),
+    ("standard_normal(33)", 3),
+    ("standard_normal(size=33)", 3),
+    ("standard_normal()", 3),
     ("normal(3.0, 0.5, size=(3, 5))", 2),
     ("normal([1.0, 2.0], 0.5)", 0),
     ("uniform(-2, 5.5, 64)", 0),
@@ -33,9 +33,9 @@ CALLS = [
     ("weibull(0.0, 4)", 0),
     ("pareto(3.0, 40)", 64),
     ("power(2.5, 40)", 64),
-    ("logistic(1.0, 2.0, 40)", 64),
-    ("laplace(1.0, 2.0, 40)", 64),
-    ("gumbel(20.0, 2.0, 40)", 4),
+    ("logistic(40.0, 2.0, 40)", 4),
+    ("laplace(40.0, 2.0, 40)", 4),
+    ("gumbel(40.0, 2.0, 40)", 4),
     ("triangular(-1, 0.5, 2, 40)", 1),
     ("randint(1000, size=300)", 0),
     ("randint(-5, 2**31, 300)", 0),
@@ -47,6 +47,10 @@ CALLS = [
     ("randint(5)", 0),
     ("gamma(2.0, size=3)", 0),
     ("permutation(5)", 0),
+    ("choice(1000, 64)", 0),
+    ("choice(np.arange(7.0), (3, 5))", 0),
+    ("choice(3, 33, p=[0.5, 0.25, 0.25])", 0),
+    ("choice(1, 4)", 0),
     ("choice(10, 3)", 0),
     ("choice(np.arange(5.0), 4, replace=False)", 0),
 ]
@@ -63,7 +67,7 @@ def assert_states(ours, numpys):
         flat(numpys.get_state(legacy=False)),
     )
     assert exact == expected
-    assert_same(np.float64(gauss), np.float64(expected_gauss), ulp=2)
+    assert_same(np.float64(gauss), np.float64(expected_gauss), ulp=3)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,7 +87,7 @@ def test_every_call(call, ulp):
         g = xp.random.RandomState(11)
         g.randn(3)
         results.append([eval(f"g.{call}", {"g": g, "np": np}), g.randn(3), g.rand(3)])  # noqa: S307 - our own code
-    for ours, numpys, most in zip(*results, (ulp, 2, 0), strict=True):
+    for ours, numpys, most in zip(*results, (ulp, 3, 0), strict=True):
         assert_same(ours, numpys, ulp=most)
 
 
@@ -93,7 +97,7 @@ def test_draws_of_several_streams(call, monkeypatch):
     ours, numpys = oxinp.random.RandomState(1), np.random.RandomState(1)
     for g in (ours, numpys):
         g.bytes(50)
-    assert_same(*[eval(f"g.{call}", {"g": g}) for g in (ours, numpys)], ulp=2 if "n(" in call else 0)  # noqa: S307
+    assert_same(*[eval(f"g.{call}", {"g": g}) for g in (ours, numpys)], ulp=3 if "n(" in call else 0)  # noqa: S307
     assert_states(ours, numpys)
 
 
@@ -107,7 +111,7 @@ def test_the_state_that_all_share():
     assert all(type(x) is oxinp.ndarray for x in (ours[0], ours[2], ours[3]))
     assert_same(ours[1], expected[1])
     for i in (0, 2, 3):
-        assert_same(ours[i], expected[i], ulp=2)
+        assert_same(ours[i], expected[i], ulp=3)
     assert flat(np.random.get_state(legacy=False)) == flat(state)  # noqa: NPY002
 
 

@@ -102,7 +102,8 @@ def _log(k: Builder, x: Value) -> Value:
     """The logarithm of a number between 0 and 1, rounded as good as always correctly, as the C library's is."""
     high, low = log2_parts(k, x)
     product = high * LN2
-    return product + (k.fma(high, LN2, -product) + k.fma(high, LN2_LOW, low * LN2))
+    result: Value = product + (k.fma(high, LN2, -product) + k.fma(high, LN2_LOW, low * LN2))
+    return result
 
 
 def _polar(k: Builder, words: list[Value], _: Any) -> Attempt:

@@ -78,11 +78,11 @@ def test_polar_normals(session, has_gauss):
         generator = np.random.MT19937()
         generator.state = before
         ours, found, result = draw(session, generator, "polar_f64", size, given=before["gauss"] if has_gauss else None)
-        assert_same(ours, legacy.standard_normal(size), ulp=2)
+        assert_same(ours, legacy.standard_normal(size), ulp=3)
         after = legacy.get_state(legacy=False)
         assert (found[0].tolist(), found[1]) == (after["state"]["key"].tolist(), after["state"]["pos"])
         assert result[3] == after["has_gauss"]
-        assert_same(result[2:3].view(np.float64), np.array([after["gauss"]]), ulp=2)
+        assert_same(result[2:3].view(np.float64), np.array([after["gauss"]]), ulp=3)
 
 
 @pytest.mark.usefixtures("short_streams")
