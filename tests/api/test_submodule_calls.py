@@ -108,7 +108,7 @@ def test_what_is_written_is_seen():
 
 
 OVERWRITING = """
-linalg.solve(a, b, overwrite_a=True, overwrite_b=True, assume_a="tridiagonal")
+linalg.solve_banded((1, 1), a[:3], b, overwrite_ab=True, overwrite_b=True)
 linalg.hessenberg(a, overwrite_a=True)
 linalg.qz(a, a.copy(), overwrite_a=True)
 linalg.blas.dscal(3.0, b)
