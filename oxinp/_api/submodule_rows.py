@@ -166,7 +166,7 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
-                *("orth", "pinv", "pinvh", "polar", "toeplitz"),
+                *("orth", "pinv", "pinvh", "polar", "solve", "toeplitz"),
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],

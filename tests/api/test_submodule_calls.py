@@ -27,7 +27,7 @@ integrate.cumulative_trapezoid(v)
 integrate.simpson(v, dx=0.5)
 interpolate.pchip_interpolate(x, v, x[1:3])
 linalg.hessenberg(a)
-linalg.solve(a, v[:5])
+linalg.schur(a)
 linalg.ldl(s)
 linalg.cosm(a)
 linalg.blas.dgemm(1.0, a, a)
@@ -108,7 +108,7 @@ def test_what_is_written_is_seen():
 
 
 OVERWRITING = """
-linalg.solve(a, b, overwrite_a=True, overwrite_b=True)
+linalg.solve_banded((1, 1), a[:3], b, overwrite_ab=True, overwrite_b=True)
 linalg.hessenberg(a, overwrite_a=True)
 linalg.qz(a, a.copy(), overwrite_a=True)
 linalg.blas.dscal(3.0, b)

@@ -73,7 +73,7 @@ def same(compute, ours, numpys):
         lambda a: da.stack([a, a]),
         lambda a: a.rechunk((50, 200)),
         lambda a: da.where(a > 0, a, 0),
-        lambda a: abs(da.linalg.svd(a.rechunk((100, 200)))[1]),
+        lambda a: abs(da.linalg.svd(a[:, :5].rechunk((100, 5)))[1]),
         lambda a: da.histogram(a, bins=[-1, 0, 1])[0],
         lambda a: da.topk(a, 3),
     ],

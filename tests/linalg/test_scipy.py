@@ -54,44 +54,69 @@ def check(code, *, is_signed=True):
         assert np.allclose(*both, rtol=accuracy, atol=accuracy)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        *(f"la.lu({x})" for x in ("a", "c", "f", "t", "w", "stack")),
-        "la.lu(t, permute_l=True)",
-        "la.lu(w, p_indices=True)",
-        *(f"la.lu_factor({x})" for x in ("a", "c", "t")),
-        *(f"la.lu_solve(la.lu_factor({x}), v, trans={t})" for x in ("a", "c") for t in (0, 1, 2)),
-        "la.lu_solve(la.lu_factor(a), s)",
-        *(f"la.cholesky({x}, lower={low})" for x in ("p", "pc") for low in (True, False)),
-        *(f"la.cho_factor({x}, lower={low})" for x in ("p", "pc") for low in (True, False)),
-        *(f"la.cho_solve(la.cho_factor({x}, {low}), v)" for x in ("p", "pc") for low in (True, False)),
-        *(f"la.inv({x})" for x in ("a", "c", "f", "stack")),
-        *(f"la.det({x})" for x in ("a", "c", "i", "stack")),
-        *(f"la.qr({x}, mode={mode!r})" for x in ("a", "t", "w") for mode in ("full", "r", "economic", "raw")),
-        *(f"la.svdvals({x})" for x in ("a", "t", "f")),
-        *(f"la.eigvalsh({x})" for x in ("s", "h", "i + i.T")),
-        "la.eigvalsh(s, p)",
-        "la.eigvalsh(h, pc, lower=False)",
-        "la.eigh(s, eigvals_only=True, subset_by_index=[1, 3])",
-        *(f"la.lstsq({x})" for x in ("t, t[:, 0] + 1", "t, t[:, :2]", "w, w[:, :2]", "low, low[:, 1]")),
-        *(f"la.pinv({x})" for x in ("a", "t", "w", "low", "low, return_rank=True", "w, rtol=0.4")),
-        *(f"la.pinvh({x})" for x in ("s", "h, lower=False", "p, return_rank=True")),
-        *(f"la.polar({x})" for x in ("a", "t", "w", "c, side='left'")),
-        *(f"la.expm({x})" for x in ("a", "c", "f", "stack", "10 * s", "np.zeros((3, 3))")),
-        *(f"la.norm({x})" for x in ("a", "a, 2", "v", "a, 1")),
-        *(f"la.toeplitz({x})" for x in ("v", "c[0]", "v, v[:3]")),
-        *(f"la.hankel({x})" for x in ("v", "v, v[:3]")),
-        "la.circulant(v)",
-    ],
-)
+EVERY = [
+    *(f"la.lu({x})" for x in ("c", "f", "t")),
+    "la.lu(t, permute_l=True)",
+    "la.lu_factor(c)",
+    *(f"la.lu_solve(la.lu_factor(a), v, trans={t})" for t in (0, 1)),
+    "la.solve(a, v)",
+    "la.solve(c, s, assume_a='gen')",
+    "la.solve(pc, v, assume_a='pos')",
+    "la.solve(h, v, assume_a='her', lower=True)",
+    "la.cholesky(pc)",
+    "la.cho_factor(p)",
+    "la.cho_solve(la.cho_factor(pc), v)",
+    "la.inv(stack)",
+    "la.det(i)",
+    *(f"la.qr(t, mode={mode!r})" for mode in ("full", "r", "economic", "raw")),
+    "la.svdvals(t)",
+    "la.eigvalsh(h, pc, lower=False)",
+    "la.eigh(s, eigvals_only=True, subset_by_index=[1, 3])",
+    *(f"la.lstsq({x})" for x in ("t, t[:, 0] + 1", "low, low[:, 1]")),
+    "la.pinv(w, return_rank=True)",
+    "la.pinvh(h, lower=False)",
+    "la.polar(c, side='left')",
+    *(f"la.expm({x})" for x in ("f", "10 * s")),
+    "la.norm(a, 2)",
+    "la.toeplitz(c[0])",
+    "la.hankel(v, v[:3])",
+    "la.circulant(v)",
+]
+MORE = [
+    *(f"la.lu({x})" for x in ("a", "w", "stack")),
+    "la.lu(w, p_indices=True)",
+    *(f"la.lu_factor({x})" for x in ("a", "t")),
+    *(f"la.lu_solve(la.lu_factor(c), v, trans={t})" for t in (0, 1, 2)),
+    "la.lu_solve(la.lu_factor(a), s)",
+    *(f"la.solve({x}, v)" for x in ("f", "p")),
+    *(f"la.solve(a, v, transposed=True, assume_a={x!r})" for x in (None, "upper triangular", "lower triangular")),
+    *(f"la.solve(p, s, assume_a={x!r}, lower={low})" for x in ("sym", "pos", "her") for low in (True, False)),
+    *(f"la.solve(h, v, assume_a={x!r}, lower={low})" for x in ("sym", "her") for low in (True, False)),
+    *(f"la.cholesky({x}, lower=True)" for x in ("p", "pc")),
+    *(f"la.cho_factor({x}, lower=True)" for x in ("p", "pc")),
+    *(f"la.cho_solve(la.cho_factor({x}, True), v)" for x in ("p", "pc")),
+    *(f"la.inv({x})" for x in ("a", "c", "f")),
+    *(f"la.det({x})" for x in ("a", "c", "stack")),
+    *(f"la.qr({x}, mode={mode!r})" for x in ("a", "w") for mode in ("full", "r", "economic", "raw")),
+    *(f"la.svdvals({x})" for x in ("a", "f")),
+    *(f"la.eigvalsh({x})" for x in ("s", "h", "i + i.T", "s, p")),
+    *(f"la.lstsq({x})" for x in ("t, t[:, :2]", "w, w[:, :2]")),
+    *(f"la.pinv({x})" for x in ("a", "t", "w", "low", "w, rtol=0.4")),
+    *(f"la.pinvh({x})" for x in ("s", "p, return_rank=True")),
+    *(f"la.polar({x})" for x in ("a", "t", "w")),
+    *(f"la.expm({x})" for x in ("a", "c", "stack", "np.zeros((3, 3))")),
+    *(f"la.norm({x})" for x in ("a", "v", "a, 1")),
+    *(f"la.toeplitz({x})" for x in ("v", "v, v[:3]")),
+    "la.hankel(v)",
+]
+
+
+@pytest.mark.parametrize("code", [*EVERY, *(pytest.param(code, marks=pytest.mark.slow) for code in MORE)])
 def test_results(code):
     check(code)
 
 
-@pytest.mark.parametrize(
-    "code", ["la.svd(a)", "la.svd(t, full_matrices=False)", "la.svd(w)", "la.eigh(s)", "la.eigh(h)"]
-)
+@pytest.mark.parametrize("code", ["la.svd(w)", "la.svd(t, full_matrices=False)", "la.eigh(h)"])
 def test_results_up_to_signs(code):
     check(code, is_signed=False)
 
@@ -124,6 +149,10 @@ def test_bases(name):
         "la.cho_factor(t)",
         "la.lu_factor(np.ones((3, 3)))",
         "la.inv(np.ones((2, 2)))",
+        "la.solve(np.ones((3, 3)), np.ones(3))",
+        "la.solve(np.array([[1.0, 1], [1, 1 + 1e-15]]), np.ones(2))",
+        "la.solve(a, v[:3])",
+        "la.solve(a, v, assume_a='nonsense')",
         "la.inv(np.array([[1.0, 1], [1, 1 + 1e-15]]))",
         "la.svd(a * np.nan)",
         "la.eigh(t)",

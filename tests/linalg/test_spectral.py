@@ -13,6 +13,7 @@ COMPLEX = REAL + 1j * RANDOM.standard_normal((2, 5, 5))
 WIDE, TALL = RANDOM.standard_normal((4, 7)), RANDOM.standard_normal((9, 3))
 LOW = np.outer(np.arange(1.0, 7), np.arange(1.0, 5))
 
+slow = pytest.mark.slow
 pytestmark = pytest.mark.usefixtures("on_device")
 
 
@@ -40,7 +41,7 @@ def hermitian(a):
     return a + a.conj().swapaxes(-1, -2)
 
 
-@pytest.mark.parametrize("a", [REAL, COMPLEX, REAL.astype("f4"), (REAL * 9).astype("i4")])
+@pytest.mark.parametrize("a", [REAL.astype("f4"), (REAL * 9).astype("i4"), COMPLEX])
 def test_eigh(a):
     h = hermitian(a)
     check("np.linalg.eigh(h)", h=h)
@@ -50,7 +51,9 @@ def test_eigh(a):
     check("np.linalg.eigvalsh(h, UPLO='u')", h=lower_is_wrong)
 
 
-@pytest.mark.parametrize("a", [REAL, COMPLEX, WIDE, TALL, TALL.astype("f4"), RANDOM.standard_normal((6, 5)) + 1j])
+@pytest.mark.parametrize(
+    "a", [COMPLEX, WIDE, TALL.astype("f4"), pytest.param(RANDOM.standard_normal((6, 5)) + 1j, marks=slow)]
+)
 @pytest.mark.parametrize("full", [True, False])
 def test_svd(full, a):
     (_, values, _), (u, s, vh) = both(f"np.linalg.svd(a, full_matrices={full})", a=a)
@@ -66,7 +69,9 @@ def test_svd(full, a):
     check("np.linalg.svdvals(a)", a=a)
 
 
-@pytest.mark.parametrize("a", [LOW, LOW.T, np.zeros((3, 5)), np.zeros((4, 4))])
+@pytest.mark.parametrize(
+    "a", [LOW.T, *(pytest.param(x, marks=slow) for x in (LOW, np.zeros((3, 5)), np.zeros((4, 4))))]
+)
 def test_svd_of_what_has_no_full_rank(a):
     u, s, vh = map(np.asarray, oxinp.linalg.svd(oxinp.asarray(a)))
     assert np.allclose(s, np.linalg.svd(a)[1], rtol=0, atol=1e-13)
@@ -121,7 +126,7 @@ def test_errors(code):
     same_outcome(lambda xp: eval(code, {"np": xp, "a": xp.asarray(WIDE)}), oxinp, np)  # noqa: S307
 
 
-@pytest.mark.parametrize("rank", [5, 2, 0])
+@pytest.mark.parametrize("rank", [2, *(pytest.param(rank, marks=slow) for rank in (5, 0))])
 def test_svd_by_polar_factors(rank):
     a = RANDOM.standard_normal((5, rank)) @ RANDOM.standard_normal((rank, 5))
     with oxinp.config.override(fallback="error"):

@@ -8,7 +8,8 @@ from the panel's first on, 2 * width columns; V once more as columns of a matrix
 workspace: a column of A, a product, and the sums of every block. In shared memory a block has its rows of V and W, v,
 and the sums of all blocks.
 
-Who owns what: a block has consecutive rows of the panel's, a warp every so many of these. All blocks are resident.
+Who owns what: a block has consecutive rows of the panel's, a warp every so many of these, or a thread, where there are
+more. All blocks are resident.
 
 Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
 and waits; v is known to all then. Every block multiplies its rows of A with v, sums up the products of v with V, W and
@@ -30,7 +31,7 @@ from oxinp._ptx.types import Type, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from oxinp._kernels.choice import Device
     from oxinp._ptx.memory import Pointer
@@ -41,6 +42,7 @@ NUM_WARPS = BLOCK // WARP
 WIDTH = 32
 MIN_ROWS = 8  # of a block, one a warp
 ROWS_PER_WARP = 4  # whose products with v a warp has in registers
+FLAT = 64  # rows of a block of which warps have some each
 ALONE = 512  # rows up to which each of many matrices is one block
 
 
@@ -59,6 +61,11 @@ class PanelSpec(NamedTuple):
     type: Type
     rows: int
     height: int
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether warps have rows, a lane each column of V and W, not threads."""
+        return self.height <= FLAT
 
     @property
     def shared_nbytes(self) -> int:
@@ -179,19 +186,41 @@ class _Panel:
             total = total + self.partials[warp * (2 * WIDTH + 2) + place]
         return total
 
+    def rows(self, first: Value) -> AbstractContextManager[Value]:
+        """Rows of this block, from one on: those of a warp, where there are few for each, or of a thread."""
+        own, step = (self.k.warp, NUM_WARPS) if self.spec.is_flat else (self.k.tid, BLOCK)
+        return self.k.range(self.k.max(self.top, first) + own, self.end, step)
+
+    def lost(self, v: Pointer, w: Pointer, with_v: Pointer, with_w: Pointer, inner: Value) -> Value:
+        """What a row loses to the columns of the panel before: its v times one vector, and its w times another."""
+        k = self.k
+        total = k.var(self.zero)
+        if self.spec.is_flat:
+            with k.when(k.lane < inner):
+                total.set(k.fma(v[k.lane], with_v[k.lane], w[k.lane] * with_w[k.lane]))
+            k.warp_sync()
+            return warp_reduce(k, total.get(), lambda a, b: a + b)
+        with k.range(k.const(0, u32), inner) as before:
+            total.set(k.fma(v[before], with_v[before], total.get()))
+            total.set(k.fma(w[before], with_w[before], total.get()))
+        return total.get()
+
+    def is_writing(self) -> Value:
+        """Whether this thread has a row's results to write."""
+        return self.k.lane == 0 if self.spec.is_flat else self.k.tid < BLOCK
+
     def bring(self, j: Value, inner: Value) -> None:
         """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
         k = self.k
         square = k.var(self.zero)
-        with k.range(k.max(self.top, j) + k.tid, self.end, BLOCK) as row:
+        with self.rows(j) as row:
             local = (row - self.top) * self.line
-            value = k.var(self.a[k.cast(row, i64) * self.pitch + k.cast(j, i64)])
-            with k.range(k.const(0, u32), inner) as before:
-                value.set(k.fma(-self.vs[local + before], self.pivot_w[before], value.get()))
-                value.set(k.fma(-self.ws[local + before], self.pivot_v[before], value.get()))
-            self.column[k.cast(row, i64)] = value.get()
-            with k.when(row > j + 1):
-                square.set(k.fma(value.get(), value.get(), square.get()))
+            lost = self.lost(self.vs.at(local), self.ws.at(local), self.pivot_w, self.pivot_v, inner)
+            value = self.a[k.cast(row, i64) * self.pitch + k.cast(j, i64)] - lost
+            with k.when(self.is_writing()):
+                self.column[k.cast(row, i64)] = value
+                with k.when(row > j + 1):
+                    square.set(k.fma(value, value, square.get()))
         k.warp_sync()
         total = self.whole(square.get(), 0)
         with k.when(k.tid == 0):
@@ -308,39 +337,35 @@ class _Panel:
             whole.set(whole.get() - (both + both))
         alpha = tau * tau * whole.get() * -0.5
 
-        def w_of(product: Value, value: Value, v: Pointer, w: Pointer) -> Value:
-            found = k.var(product)
-            with k.range(k.const(0, u32), inner) as before:
-                found.set(k.fma(-v[before], self.with_w[before], found.get()))
-                found.set(k.fma(-w[before], self.with_v[before], found.get()))
-            made: Value = k.fma(tau, found.get(), alpha * value)
-            return made
-
-        with k.range(self.top + k.tid, self.end, BLOCK) as row:
+        with self.rows(self.top) as row:
             local = (row - self.top) * self.line
-            value = self.x[row - self.first]
-            found = w_of(self.own_product[row - self.top], value, self.vs.at(local), self.ws.at(local))
+            lost = self.lost(self.vs.at(local), self.ws.at(local), self.with_w, self.with_v, inner)
+            found = k.fma(tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
             found = k.where(row > j, found, self.zero)
-            self.ws[local + inner] = found
-            place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
-            self.p[place + WIDTH] = found
-            self.q[place] = found
-        self.pivot(j + 1, inner, w_of)
+            with k.when(self.is_writing()):
+                self.ws[local + inner] = found
+                place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
+                self.p[place + WIDTH] = found
+                self.q[place] = found
+        self.next_row(j + 1, inner, tau, alpha)
 
-    def pivot(self, row: Value, inner: Value, w_of: Callable[[Value, Value, Pointer, Pointer], Value]) -> None:
+    def next_row(self, row: Value, inner: Value, tau: Value, alpha: Value) -> None:
         """Have V and W of the next row on the diagonal: what others told of, and the last of W again."""
         k = self.k
         is_row = (row < self.order) & (inner + 1 < self.width)
-        line = self.p.at(k.cast(k.where(is_row, row - self.first, k.const(0, u32)), i64) * (2 * WIDTH))
+        local = k.where(is_row, row - self.first, k.const(0, u32))
+        line = self.p.at(k.cast(local, i64) * (2 * WIDTH))
         with k.when(is_row & (k.tid <= inner)):
             own = k.cast(k.tid + 0, i64)
-            self.pivot_v[k.tid] = k.where(k.tid == inner, self.x[row - self.first], line[own])
+            self.pivot_v[k.tid] = k.where(k.tid == inner, self.x[local], line[own])
             with k.when(k.tid < inner):
                 self.pivot_w[k.tid] = line[own + WIDTH]
         k.barrier()
-        with k.when(is_row & (k.tid == 0)):
-            product = self.product[k.cast(row, i64)]
-            self.pivot_w[inner] = w_of(product, self.x[row - self.first], self.pivot_v, self.pivot_w)
+        with k.when(k.warp == 0):
+            lost = self.lost(self.pivot_v, self.pivot_w, self.with_w, self.with_v, inner)
+            with k.when(is_row & (k.tid == 0)):
+                product = self.product[k.cast(row, i64)] - lost
+                self.pivot_w[inner] = k.fma(tau, product, alpha * self.x[local])
         k.barrier()
 
 

@@ -42,6 +42,112 @@ def solve_triangular(
     return _solve_triangular(a, b, Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
 
 
+_GENERAL, _SYMMETRIC, _HERMITIAN = (None, "gen", "general"), ("sym", "symmetric"), ("her", "hermitian")
+_POSITIVE, _TRIANGLES = ("pos", "positive definite"), {"upper triangular": _UPPER, "lower triangular": _LOWER}
+
+_TRANSPOSED = dict(zip(_TRIANGLES, reversed(_TRIANGLES), strict=True))
+
+
+@implements("scipy.linalg.solve")
+@or_scipy
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,  # noqa: ARG001
+    overwrite_b: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+    assume_a: Any = None,
+    transposed: bool = False,
+) -> Any:
+    """See `scipy.linalg.solve`, which warns, on the host, of what is ill-conditioned."""
+    (a,) = matrices(a, check_finite=check_finite, are_square=True)
+    (b,) = given(b, check_finite=check_finite)
+    if a.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(a) or not b.size or len(a) == 1:
+        raise Unsupported("stacks, or what SciPy refuses")
+    if transposed and a.dtype.kind == "c":
+        raise Unsupported("what SciPy refuses")
+    prepared: Any = factorise.prepared(b[:, None] if b.ndim == 1 else b, a, are_square=False)
+    right, whole = prepared
+    if assume_a in _HERMITIAN or assume_a in _SYMMETRIC:
+        stored = np.tril(whole) if lower else np.triu(whole).T
+        other = np.tril(stored, -1).T
+        is_hermitian = assume_a in _HERMITIAN and whole.dtype.kind == "c"
+        whole = stored + (np.conjugate(other) if is_hermitian else other)
+        whole = whole if lower or not is_hermitian else np.conjugate(whole)
+    elif assume_a in _POSITIVE or assume_a in _TRIANGLES or assume_a in _GENERAL:
+        if transposed:
+            whole, lower = whole.T, not lower
+            assume_a = _TRANSPOSED.get(assume_a, assume_a)
+    else:
+        raise Unsupported("a structure that has no kernel")
+    system = _System(whole, assume_a, lower=lower)
+    x = system.solve(right)
+    if bool(system.norm * system.inverse_norm() * np.finfo(x.dtype).eps > 1):
+        raise Unsupported("a matrix that is ill-conditioned")
+    return x[:, 0] if b.ndim == 1 else x
+
+
+class _System:
+    """A matrix, factored as its structure allows.
+
+    Parameters
+    ----------
+    a : ndarray, (M, M)
+    structure : str or None
+        As `scipy.linalg.solve` names it.
+    lower : bool
+        Which triangle of a positive definite matrix counts.
+    """
+
+    def __init__(self, a: Any, structure: Any, *, lower: bool) -> None:
+        self.order, self.permutation = len(a), None
+        if structure in _POSITIVE:
+            a = _spectral.hermitian(a if lower else adjoint(a))
+            factor = factorise.cholesky(a)
+            self.steps = [(factor, _LOWER), (factor, _LOWER._replace(trans=2))]
+        elif structure in _TRIANGLES:
+            a = np.triu(a) if structure.startswith("upper") else np.tril(a)
+            self.steps = [(a, _TRIANGLES[structure])]
+        else:
+            factors, _, self.permutation = _lu(a)
+            self.steps = [(factors, _UNIT_LOWER), (factors, _UPPER)]
+        self.norm = _norm(a)
+
+    def solve(self, b: Any) -> Any:
+        """Return X of A X = B."""
+        x = b if self.permutation is None else b[self.permutation]
+        for matrix, triangle in self.steps:
+            x = _solve_triangular(matrix, x, triangle)
+        return x
+
+    def solve_adjoint(self, b: Any) -> Any:
+        """Return X of A^H X = B."""
+        x = b
+        for matrix, triangle in reversed(self.steps):
+            x = _solve_triangular(matrix, x, triangle._replace(trans=2 - triangle.trans))
+        return x if self.permutation is None else x[np.argsort(self.permutation)]
+
+    def inverse_norm(self) -> Any:
+        """Return the 1-norm of the inverse, estimated as LAPACK does, from one gradient step.
+
+        Source: N. Higham, FORTRAN codes for estimating the one-norm of a matrix, 1988.
+        """
+        n, dtype = self.order, self.steps[0][0].dtype
+        numbers = np.arange(n)
+        alternating = np.where(numbers % 2, -1.0, 1.0) * (1 + numbers / max(1, n - 1))
+        start = as_ours(np.stack([np.full(n, 1 / n), alternating], axis=-1).astype(dtype))
+        y = self.solve(start)
+        first, second = (np.abs(y[:, i]).sum() for i in range(2))
+        size = np.abs(y[:, :1])
+        one = dtype.type(1)
+        direction = np.where(size > 0, y[:, :1] / np.where(size > 0, size, size.dtype.type(1)), one)
+        gradient = np.abs(self.solve_adjoint(direction)[:, 0])
+        chosen = (as_ours(numbers) == np.argmax(gradient)).astype(dtype)
+        third = np.abs(self.solve(chosen[:, None])).sum()
+        return np.maximum(np.maximum(first, third), second * (2 / (3 * n)))
+
+
 @implements("scipy.linalg.lu_solve")
 def lu_solve(
     lu_and_piv: Any,

@@ -13,6 +13,7 @@ from tests.ptx.assembler import sampled
 
 DTYPES = ["f4", "f8", "c8", "c16"]
 MAX_NBYTES = 232448
+slow = pytest.mark.slow
 
 
 def adjoint(a):
@@ -48,7 +49,7 @@ def svd(a, *, has_vectors=True):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 4, 7])
+@pytest.mark.parametrize("n", [1, 5, pytest.param(8, marks=slow), pytest.param(13, marks=slow)])
 def test_hermitian(n, dtype):
     a = draw(np.random.default_rng(n), dtype, 5, n, n)
     a = a + adjoint(a)
@@ -63,7 +64,9 @@ def test_hermitian(n, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (7, 5), (5, 7)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 1), (5, 3), pytest.param(4, 4, marks=slow), pytest.param(5, 7, marks=slow)]
+)
 def test_singular_values(rows, columns, dtype):
     a = draw(np.random.default_rng(rows), dtype, 3, rows, columns)
     u, s, vh, status = svd(a)
@@ -75,7 +78,7 @@ def test_singular_values(rows, columns, dtype):
     assert np.array_equal(svd(a, has_vectors=False)[0], s)
 
 
-@pytest.mark.parametrize("n", [10, 17])
+@pytest.mark.parametrize("n", [9, pytest.param(17, marks=slow)])
 def test_blocks_of_fewer_matrices(n):
     a = draw(np.random.default_rng(n), "f4", 5, n, n)
     u, s, vh, _ = svd(a)
