@@ -79,6 +79,13 @@ def _nbytes(value: Any) -> int:
     return int(number)
 
 
+def _share(value: Any) -> float:
+    share = float(value)
+    if isinstance(value, bool) or not 0 <= share <= 1:
+        raise ValueError
+    return share
+
+
 def _truth(value: Any) -> bool:
     if isinstance(value, str):
         value = _TRUTH.get(value.strip().lower())
@@ -165,6 +172,14 @@ SETTINGS: tuple[Setting, ...] = (
         "result: less of it has them made part by part, and where that is slower, in their own type",
     ),
     Setting(
+        name="pending_share",
+        default=lambda: 0.25,
+        check=_share,
+        legal="a number from 0 to 1",
+        meaning="share of the device's memory that pending work may keep for what it reads: beyond, it is done before "
+        "more memory is taken",
+    ),
+    Setting(
         name="memory_pool",
         default=lambda: "arena",
         check=_one_of("arena", "blocks"),
@@ -222,6 +237,7 @@ class Config:
         "matmul_workspace",
         "memory_pool",
         "offload_threshold",
+        "pending_share",
         "synchronous",
         "version",
     )
@@ -233,6 +249,7 @@ class Config:
     matmul_workspace: int
     memory_pool: str
     offload_threshold: int | float
+    pending_share: float
     synchronous: bool
     version: int
 

@@ -15,6 +15,7 @@ LONG = {
     "functions_c",
     "products",
     "reductions",
+    "rows",
     "tensor_products",
     "stored_products",
     "native_products",

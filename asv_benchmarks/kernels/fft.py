@@ -1,6 +1,6 @@
 """Fourier transforms on a GPU: right, and how fast.
 
-``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--sweep] [REGEX]`` prints a line per case: the median of
+``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths] [REGEX]`` prints a line per case: the median of
 device-event times over random data, the shares of the time that one pass over memory takes and of all passes of the
 plan, the root-mean-square error over that of one rounding and the root of the number of binary digits, and with
 ``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. Ends with status 1 if
@@ -49,18 +49,21 @@ CASES = {
     "c64 2^13": ("F", (1 << 13,), (0,)),
     "c64 2^16": ("F", (1 << 16,), (0,)),
 }
-SWEPT = (
-    *(16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 1 << 18, 1 << 20, 1 << 22),
-    *(27, 243, 2187, 19683, 177147, 25, 625, 15625, 390625, 49, 343, 16807, 117649),
-    *(100, 360, 1000, 5040, 10000, 100000, 1000000, 3003, 17, 101, 1009, 10007, 100003),
+# Powers of two, of other primes, mixed lengths, primes.
+LENGTHS = (
+    *(1 << k for k in range(4, 23)),
+    *(27, 81, 243, 729, 2187, 6561, 19683, 177147, 25, 125, 625, 3125, 15625, 390625),
+    *(49, 343, 2401, 16807, 117649),
+    *(60, 100, 360, 480, 720, 1000, 1080, 1536, 2000, 3003, 4095, 5040, 10000, 30030, 100000, 1000000),
+    *(17, 31, 37, 101, 257, 1009, 4099, 10007, 65537, 100003),
 )
-QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|sweep (1024|1000|101)$")
+QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
 
 def sweep():
     """Yield the cases of many lengths, batched to 2^24 numbers."""
-    for n in SWEPT:
-        yield f"sweep {n}", ("F", ((1 << 24) // n, n), (1,))
+    for n in LENGTHS:
+        yield f"length {n}", ("F", ((1 << 24) // n, n), (1,))
 
 
 class Case:
@@ -105,7 +108,8 @@ class Case:
             x, found = (np.moveaxis(a, axis, 1) for a in (x, found))
             rows = np.unique(np.linspace(0, len(x) - 1, NUM_ROWS).astype(int))
             x, found = x[rows], found[rows]
-            exact = scipy.fft.fft(x.astype(wide), axis=1)
+            wide = np.complex128 if x.size > 1 << 19 and self.dtype == np.complex64 else wide
+            exact = scipy.fft.fft(x.astype(wide), axis=1, workers=-1)
         else:
             wide = np.complex128 if x.size > 1 << 22 else wide
             exact = scipy.fft.fftn(x.astype(wide), axes=self.axes, workers=-1)
@@ -195,13 +199,13 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--quick", action="store_true", help="a few cases only")
-    parser.add_argument("--sweep", action="store_true", help="many lengths as well")
+    parser.add_argument("--lengths", action="store_true", help="a sweep of 64 lengths, in place of the cases")
     parser.add_argument("pattern", nargs="?", default="", help="names of cases")
     options = parser.parse_args(arguments)
     backend, rng, is_right, ratios = open_backend(), np.random.default_rng(), True, []
     numbers = rng.standard_normal(NUM_RANDOM, np.float32)
     buffers = [backend.allocate(8 * NUM_RANDOM) for _ in range(2)]
-    cases = {**CASES, **(dict(sweep()) if options.sweep else {})}
+    cases = dict(sweep()) if options.lengths else CASES
     for name, (dtype, shape, axes) in cases.items():
         if not re.search(options.pattern, name) or (options.quick and not QUICK.search(name)):
             continue

@@ -8,15 +8,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, implements
-from oxinp._core.host.exchange import holds_arrays
+from oxinp._core.host.exchange import holds_arrays, is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
-from oxinp._core.manipulation.copy import astype
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
-from oxinp._core.memory.dtypes import BOOL
-from oxinp._core.ops import gather
-from oxinp._core.ops.index import getitem
+from oxinp._core.memory.dtypes import BOOL, INT64
+from oxinp._core.ops import creation, gather
+from oxinp._core.ops.index import getitem, setitem
 
 
 def _taken(value: Any) -> Any:
@@ -35,8 +36,10 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     if out is not None or mode != "raise":
         raise Unsupported("an output, or indices that are never out of bounds")
     array, index = _taken(a), _taken(indices)
+    given = None if is_array(indices) else np.asarray(indices)
     _check_placement(array, index)
-    return gather.take(ravel(array), index) if axis is None else gather.take(array, index, axis)
+    array, axis = (ravel(array), 0) if axis is None else (array, axis)
+    return gather.take(array, index, axis, given=given)
 
 
 @implements("compress")
@@ -69,6 +72,17 @@ def extract(condition: Any, arr: Any) -> Any:
 def nonzero(a: Any) -> Any:
     """See `numpy.nonzero`."""
     return gather.nonzero(_truth_of(a))
+
+
+@implements("argwhere")
+def argwhere(a: Any) -> Any:
+    """See `numpy.argwhere`."""
+    found = gather.nonzero(_truth_of(a))
+    count = found[0]._layout.size
+    result = creation.empty((len(found), count), INT64)
+    for number, indices in enumerate(found):
+        setitem(result, number, indices)
+    return own(view(result, lambda x: x.T))
 
 
 @implements("flatnonzero")

@@ -12,7 +12,7 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import check_writeable, is_hosted
+from oxinp._core.lazy.record import check_writeable, is_hosted, types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign
@@ -24,6 +24,8 @@ from oxinp._core.reduction.table import SUM
 
 
 def _checked(a: Any, b: Any) -> tuple[Any, Any]:
+    if type(a) is type(b) is types.ndarray:
+        return a, b
     if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)):
         raise Unsupported("a subclass to pass through")
     return as_ours(a), as_ours(b)

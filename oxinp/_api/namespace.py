@@ -21,7 +21,10 @@ from oxinp._api import (  # noqa: F401
     reductions,
     statistics,
 )
+from oxinp._api import placing as _placing  # noqa: F401
+from oxinp._api import quantiles as _quantiles  # noqa: F401
 from oxinp._api import searching as _searching  # noqa: F401
+from oxinp._api import sequences as _sequences  # noqa: F401
 from oxinp._api import sets as _sets  # noqa: F401
 from oxinp._api.fronts import host_function, refused
 from oxinp._api.submodule_rows import SUBMODULES

@@ -12,6 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy._core._multiarray_umath import _array_converter
 
 from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
@@ -24,14 +25,26 @@ _MAKE_ARRAYS = (
 )
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
-    "allclose angle append array_equal array_equiv asarray_chkfinite average block corrcoef cov cross diff fix "
-    "gradient imag iscomplex isclose isneginf isposinf isreal nan_to_num pad polyval real_if_close roll sinc "
-    "trapezoid tril triu unwrap"
+    "allclose angle append apply_over_axes array_equal array_equiv asarray_chkfinite average block corrcoef cov cross "
+    "delete diag_indices_from diff fix gradient histogram2d histogramdd imag insert iscomplex isclose isneginf "
+    "isposinf isreal ix_ nan_to_num pad polyadd polyder polyint polysub polyval put_along_axis real_if_close roll "
+    "setxor1d sinc sort_complex take_along_axis trapezoid tril tril_indices_from trim_zeros triu triu_indices_from "
+    "unwrap"
 )
 # ... and that of these may be larger.
-_GROWING = "cumulative_prod cumulative_sum fromfunction indices kron logspace meshgrid outer resize tensordot tile tri"
+_GROWING = (
+    "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
+    "kaiser kron logspace mask_indices meshgrid outer resize tensordot tile tri tril_indices triu_indices vander"
+)
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
+_replaced: dict[tuple[str, str], Any] = {}  # by a module's name and a function's
+
+
+def replace(module: ModuleType, name: str, function: Callable[..., Any]) -> None:
+    """Have a private function of NumPy's replaced in what is rebound: what does the work behind its own checks."""
+    getattr(module, name)  # there it is, or NumPy has changed
+    _replaced[module.__name__, name] = function
 
 
 class _Bound:
@@ -51,7 +64,22 @@ def _broadcast(*arrays: Any) -> Any:
     return np.broadcast(*map(StandIns().give, arrays))
 
 
-_CLASSES: dict[Any, Any] = {np.ndarray: ndarray, np.broadcast: _broadcast}
+class _Converter:
+    """What NumPy's private `_array_converter` does, of ours: arrays of arguments, and results of their kind."""
+
+    def __init__(self, *values: Any) -> None:
+        self._arrays = tuple([dispatch.functions[np.asanyarray](value) for value in values])
+
+    def as_arrays(self, subok: bool = True, pyscalars: str = "convert") -> tuple[Any, ...]:  # noqa: ARG002 - NumPy's
+        """Return the arrays."""
+        return self._arrays
+
+    def wrap(self, array: Any, /, to_scalar: Any = None) -> Any:  # noqa: ARG002 - NumPy's
+        """Return a result as it is."""
+        return array
+
+
+_CLASSES: dict[Any, Any] = {np.ndarray: ndarray, np.broadcast: _broadcast, _array_converter: _Converter}
 
 
 def _ours(value: Any) -> Any:
@@ -73,7 +101,8 @@ def _names_of(module: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, value in module.items():
             is_its_own = type(value) is FunctionType and value.__globals__ is module
-            made[name] = _with_globals(value, made) if is_its_own else _ours(value)
+            ours = _replaced.get((module["__name__"], name))
+            made[name] = ours or (_with_globals(value, made) if is_its_own else _ours(value))
         names = _bound.setdefault(id(module), made)  # whole: other threads use it from here on
     return names
 

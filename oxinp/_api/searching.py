@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api import indexing
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import holds_arrays, is_array
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import WEAK_TYPES
@@ -78,6 +80,39 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """See `numpy.argsort`."""
     return sorts.argsort(_sortable(a, kind, order, stable), axis)
+
+
+def _check_kth(kth: Any, array: Any, axis: Any) -> None:
+    """Let NumPy raise what is wrong with the numbers of elements that are to be in their places."""
+    size = array._layout.size if axis is None else array._layout.shape[normalize_axis_index(axis, array._layout.ndim)]
+    if not (isinstance(kth, int | np.integer) or (isinstance(kth, tuple | list) and kth)) and not is_array(kth):
+        raise Unsupported("what NumPy refuses")
+    numbers = np.asarray(fetch(kth) if is_array(kth) else kth)
+    if numbers.dtype.kind not in "iu" or numbers.ndim > 1 or ((numbers >= size) | (numbers < -size)).any():
+        raise Unsupported("what NumPy refuses")
+
+
+@implements("partition")
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """See `numpy.partition`: sorted elements are where they are asked for."""
+    array = _sortable(a, None, order, None)
+    _check_kind(kind)
+    _check_kth(kth, array, axis)
+    return sorts.sort(array, axis)
+
+
+@implements("argpartition")
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """See `numpy.argpartition`."""
+    array = _sortable(a, None, order, None)
+    _check_kind(kind)
+    _check_kth(kth, array, axis)
+    return sorts.argsort(array, axis)
+
+
+def _check_kind(kind: Any) -> None:
+    if kind != "introselect":
+        raise Unsupported("what NumPy refuses")
 
 
 @implements("lexsort")

@@ -203,7 +203,12 @@ ROWS: dict[str, CoverageRow] = {
         *_native("scipy.sparse", "sparray spmatrix issparse isspmatrix"),
         *_native("scipy.sparse", " ".join(f"isspmatrix_{name}" for name in _SPARSE_FORMATS)),
         *_composed("scipy.sparse", _SPARSE_COMPOSED),
+        *_composed("scipy.sparse.csgraph", "laplacian"),
+        *_native(
+            "scipy.sparse.csgraph", "bellman_ford breadth_first_order connected_components dijkstra shortest_path"
+        ),
         *_composed("scipy.sparse.linalg", _SOLVERS),
+        _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),

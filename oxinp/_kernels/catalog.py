@@ -18,9 +18,10 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
-from oxinp._kernels.index import gather, scatter
+from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
+from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -57,7 +58,7 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, search
+from oxinp._kernels.sort import count, histogram, network, onesweep, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -66,6 +67,7 @@ from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.math import exponential
@@ -271,6 +273,8 @@ ROWS = (
     (1 << 12, 1023),
     (100, 16384),
     (1, 4097),
+    (256, 65536),
+    (64, 65536),
     (1 << 24, 1 << 9),
 )
 
@@ -301,7 +305,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
             walk = rowwise.walk_of(reduce.choose(*given, sum_, kept, DEVICE))
             if walk is None:
                 continue
-            how = walk.batch, walk.is_short
+            *_, batch, is_short, join = walk
+            how = batch, is_short, join
             targets = [Output(5, x), Output(3, x), Output(4, Operand(type_, (1, 0)))]
             softmax = [
                 RowReduction(0, greatest, type_, *how),
@@ -311,8 +316,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
                 Instr(_over, type_, (3, 4)),
             ]
             if type_ is not f16:
-                yield shape, 1, (x,), softmax, targets[:1], walk
-                yield shape, 1, (x,), softmax, targets, walk
+                yield shape, 1, (x,), softmax, targets[:1], walk, DEVICE
+                yield shape, 1, (x,), softmax, targets, walk, DEVICE
             mean, variance = operators.mean(acc, is_masked=False), operators.moments(_variance, len(type_.parts))
             normalised = [
                 RowReduction(0, mean, type_, *how, parameters=(3,)),
@@ -323,7 +328,8 @@ def _row_problems() -> Iterator[tuple[Any, ...]]:
                 Instr(_scaled, type_, (9, 1, 2)),
             ]
             along = Operand(type_, (0, 1), 256)
-            yield shape, 1, (x, along, along, *(ScalarOperand(f64),) * 2), normalised, [Output(10, x)], walk
+            inputs = (x, along, along, *(ScalarOperand(f64),) * 2)
+            yield shape, 1, inputs, normalised, [Output(10, x)], walk, DEVICE
 
 
 def rowwise_specs() -> list[RowwiseSpec]:
@@ -422,6 +428,40 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
     return [*checks, *writes, *updates]
 
 
+def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
+    """Return Specs of updates in order, and of the sorts of their pairs."""
+    keys = [KeysSpec(index_type, key) for index_type in (i64, i32) for key in (u32, u64)]
+    segments = [
+        OrderedSpec(type_, key, _both, place, is_scalar, joins)
+        for type_ in (*TYPES, *OTHER_TYPES)
+        if type_ is not pred
+        for key in (u32, u64)
+        for place, is_scalar in ((None, False), (u32, False), (u32, True))
+        for joins in (False, True)
+        if not (is_scalar and type_.is_complex)
+    ]
+    pairs = [
+        sort.pairs_spec(length, key, value)
+        for length in (1 << 26, HUGE)
+        for key in (u32, u64)
+        for value in (u32, u64, None)
+    ]
+    return list(dict.fromkeys([*keys, *segments, *pairs]))
+
+
+def select_specs() -> list[SelectRanksSpec]:
+    """Return Specs of order statistics."""
+    types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
+    parts = (select.BEGIN, select.COUNT, select.PICK, select.ZEROS, select.FINISH)
+    return [
+        SelectRanksSpec(part, type_, num_ranks)
+        for part in parts
+        for type_ in types
+        for num_ranks in (1, 3, select.MAX_RANKS)
+        if part != select.ZEROS or type_.is_float
+    ]
+
+
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
 
 
@@ -510,12 +550,15 @@ FAMILIES: dict[type, Any] = {
     SelectSpec: gather,
     CheckSpec: scatter,
     WriteSpec: scatter,
+    KeysSpec: ordered,
+    OrderedSpec: ordered,
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
     SearchSpec: search,
+    SelectRanksSpec: select,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -542,6 +585,8 @@ def specs() -> list[Any]:
         *scan_specs(),
         *gather_specs(),
         *scatter_specs(),
+        *ordered_specs(),
+        *select_specs(),
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

@@ -7,6 +7,7 @@ choice that is decided here can be tuned, and answers are stored by their fields
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -92,6 +93,12 @@ class Unroll(NamedTuple):
     unroll: int
 
 
+@cache
+def _unrolls(most: int) -> tuple[Unroll, ...]:
+    """Every power of two up to `most`."""
+    return tuple([Unroll(1 << i) for i in range(most.bit_length())])
+
+
 def unrolled(
     spec: Any,
     family: str,
@@ -102,7 +109,7 @@ def unrolled(
     device: Device,
 ) -> Any:
     """Return a Spec with the `unroll`, a power of two up to `most`, that was measured to be best near this problem."""
-    answers = [Unroll(1 << i) for i in range(most.bit_length())]
+    answers = _unrolls(most)
     default = Unroll(spec.unroll)
     choice = Choice(
         family, key, layout, shape, Unroll, answers.__contains__, lambda: default, lambda: [default, *answers]

@@ -7,6 +7,7 @@ on the nest, never on the shape.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def shifted_alignment(operand: Operand, shift: int) -> int:
     return min(operand.alignment, offset & -offset) if offset else operand.alignment
 
 
+@lru_cache(1 << 12)
 def magic(divisor: int) -> tuple[int, int]:
     """Return ``(multiplier, shift)`` with ``n // divisor == (mulhi(n, multiplier) + n) >> shift`` for n < 2**31.
 

@@ -21,6 +21,9 @@ ALIGNMENT = 256
 
 Grid = tuple[int, int, int]
 
+Again = tuple["Kernel", Grid, tuple[int, ...]]
+"""A plan of one launch like one before: the kernel, the grid, and the parameters after outputs and inputs."""
+
 
 class Work(NamedTuple):
     """What a launch does, for those who profile.
@@ -67,8 +70,11 @@ class Argument(NamedTuple):
 
     def on(self, places: Mapping[str, Argument]) -> Argument:
         """Return the argument with its buffer at a place in another one."""
-        place = places.get(self.buffer)
-        return self if place is None else Argument(place.buffer, place.offset + self.offset, self.map)
+        name, offset, spec = self
+        place = places.get(name)
+        if place is None:
+            return self
+        return Argument(place.buffer, place.offset + offset, spec) if offset or spec is not None else place
 
 
 class Launch(NamedTuple):
@@ -83,7 +89,16 @@ class Launch(NamedTuple):
     def on(self, places: Mapping[str, Argument]) -> Launch:
         """Return the launch with buffers at places in others."""
         kernel, grid, arguments, constants, work = self
-        moved = tuple([argument.on(places) if argument.buffer in places else argument for argument in arguments])
+        moved = tuple(
+            [
+                x
+                if x[0] not in places
+                else places[x[0]]
+                if not x[1] and x[2] is None
+                else Argument(places[x[0]][0], places[x[0]][1] + x[1], x[2])
+                for x in arguments  # most are the places themselves
+            ]
+        )
         return Launch(kernel, grid, moved, constants, work)
 
 
@@ -146,6 +161,16 @@ class Plan(Frozen):
     is_guarded: bool = False
     then: Callable[[tuple[int, ...]], Plan] | None = None
 
+    def __init__(
+        self,
+        steps: tuple[Step, ...],
+        scratch_nbytes: int = 0,
+        is_guarded: bool = False,
+        then: Callable[[tuple[int, ...]], Plan] | None = None,
+    ) -> None:
+        # What `Frozen` does for any fields; plans are made all the time.
+        vars(self).update(steps=steps, scratch_nbytes=scratch_nbytes, is_guarded=is_guarded, then=then)
+
     @property
     def launch(self) -> Launch:
         """The launch of a plan that is a single one."""
@@ -200,6 +225,7 @@ __all__ = [
     "FLAGS",
     "NO_WORK",
     "SCRATCH",
+    "Again",
     "Argument",
     "Copy",
     "Fill",

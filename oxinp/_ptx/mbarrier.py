@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._ptx import isa
+from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.gpu_only import refuse, refuse_to_wait
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row
 from oxinp._ptx.memory import Pointer
@@ -54,7 +55,6 @@ isa.register(
         # No .release.cluster: that would flush the block's writes to global memory (seen as MEMBAR.ALL.GPU), for
         # readers that have written nothing.
         _row("mbarrier_arrive_remote", "mbarrier.arrive.shared::cluster.b64", "<- u32", "_, [{0}]"),
-        _row("mapa", "mapa.shared::cluster.u32", "u32 <- u32 u32", "{0}, {1}, {2}"),
         Row(
             "fence_mbarrier_init",
             "fence.mbarrier_init.release.cluster",
@@ -65,26 +65,8 @@ isa.register(
             ptx=(8, 0),
             kind=EFFECT,
         ),
-        Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), refuse, sm=90, ptx=(7, 8), kind=EFFECT),
-        Row(
-            "cluster_arrive_relaxed",
-            "barrier.cluster.arrive.relaxed",
-            "<-",
-            ((),),
-            refuse,
-            sm=90,
-            ptx=(8, 0),
-            kind=EFFECT,
-        ),
-        Row("cluster_wait", "barrier.cluster.wait.acquire", "<-", ((),), refuse_to_wait, sm=90, ptx=(7, 8), kind=WAIT),
     ]
 )
-
-
-def cluster_barrier(k: Builder, *, is_ordering: bool = True) -> None:
-    """Wait for all threads of the cluster; orders their memory accesses, for which writes have to be flushed."""
-    k.emit("cluster_arrive" if is_ordering else "cluster_arrive_relaxed", types=())
-    k.emit("cluster_wait", types=())
 
 
 class Pipeline:

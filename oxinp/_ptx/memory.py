@@ -45,6 +45,10 @@ ATOMICS: dict[str, tuple[Type, ...]] = {
     "cas": (u32, u64),
 }
 MAX_VECTOR_NBYTES = 16
+CLUSTER = "shared::cluster"
+"""The space of what lies in the shared memory of another block of the cluster."""
+RANK_BIT = 24
+"""Of an address there, as the emulator has it: above the bytes within a block, the other block's rank and 1."""
 
 
 class Access(Frozen):

@@ -72,12 +72,15 @@ class MapSpec:
     rounds_to_tf32: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.box) != len(self.shape) or len(self.strides_nbytes) != len(self.shape) - 1:
+        if not len(self.box) == len(self.shape) == len(self.strides_nbytes) + 1:
             raise ValueError(f"{self}: shape, box and strides do not belong together")
         row_nbytes = self.shape[-1] * self.type.nbytes
-        if any(nbytes % ALIGN for nbytes in (row_nbytes, *self.strides_nbytes)):
+        bits = row_nbytes
+        for nbytes in self.strides_nbytes:
+            bits |= nbytes
+        if bits % ALIGN:  # of which the lowest bits count
             raise ValueError(f"rows of {row_nbytes} bytes, strides {self.strides_nbytes}: multiples of {ALIGN} needed")
-        if not all(1 <= extent <= MAX_BOX_EXTENT for extent in self.box):
+        if not 1 <= min(self.box) <= max(self.box) <= MAX_BOX_EXTENT:
             raise ValueError(f"box {self.box} has an extent outside 1 to {MAX_BOX_EXTENT}")
         inner = self.box[-1] * self.type.nbytes
         if inner % ALIGN or (self.swizzle_nbytes and inner > self.swizzle_nbytes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +38,7 @@ class Type(Frozen, eq=False):
     register: str
     struct_code: str
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of one element in memory."""
         return self.dtype.itemsize
@@ -47,7 +48,7 @@ class Type(Frozen, eq=False):
         """Whether this is a floating-point type."""
         return self.kind == "f"
 
-    @property
+    @cached_property
     def is_complex(self) -> bool:
         """Whether this is a complex type."""
         return self.kind == "c"

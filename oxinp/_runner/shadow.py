@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage
@@ -142,5 +142,5 @@ def _copied(storage: Storage) -> Array:
     graph, leaves, _ = schedule.materialise(storage)
     memory = np.empty(graph.layout.nbytes, np.uint8)
     if memory.size:
-        device().download(memory, leaves[0].ptr)
+        device_of(leaves[0]).download(memory, leaves[0].ptr)
     return memory

@@ -162,6 +162,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def is_captured(self) -> bool:
+        """Whether what the calling thread queues is captured for a graph, and nothing can be read."""
+        ...
+
+    @property
     def flags(self) -> int:
         """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
         ...
@@ -188,7 +193,8 @@ class Backend(Protocol):
         Raises
         ------
         MemoryError
-            None is left, cached blocks given back and pending work done; says what is asked, held and free.
+            None is left, cached blocks given back, pending work done and idle arrays moved to the host; says what is
+            asked, held and free.
         """
         ...
 
@@ -280,6 +286,10 @@ class Backend(Protocol):
 
     def outlive(self, owner: object, /) -> None:
         """Keep what queued work may use until that is done; raises nothing, so that finalisers may call it."""
+        ...
+
+    def memory_kind(self, ptr: int, /) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
         ...
 
     def check_address(self, ptr: int, /) -> None:

@@ -14,7 +14,7 @@ __all__ = ["NO_WORK", "Stats", "after_launch", "stats", "watch"]
 NO_WORK = (0, 0)
 """Flops and bytes of what does no work that is counted."""
 
-_NUMBERS = ("launches", "h2d_bytes", "d2h_bytes", "compiled", "cache_hits")
+_NUMBERS = ("launches", "h2d_bytes", "d2h_bytes", "compiled", "cache_hits", "evicted_bytes")
 
 
 class Stats:
@@ -34,9 +34,11 @@ class Stats:
         Kernels compiled from PTX.
     cache_hits : int
         Kernels loaded from the cache on disk instead.
+    evicted_bytes : int
+        Bytes of arrays that were copied to the host because the device was out of memory.
     """
 
-    __slots__ = ("cache_hits", "compiled", "d2h_bytes", "fallbacks", "h2d_bytes", "launches")
+    __slots__ = ("cache_hits", "compiled", "d2h_bytes", "evicted_bytes", "fallbacks", "h2d_bytes", "launches")
 
     launches: int
     h2d_bytes: int
@@ -44,6 +46,7 @@ class Stats:
     fallbacks: dict[str, int]
     compiled: int
     cache_hits: int
+    evicted_bytes: int
 
     def __init__(self) -> None:
         self.fallbacks = {}
@@ -51,7 +54,7 @@ class Stats:
 
     def reset(self) -> None:
         """Set every count to zero, in place: this object and its dictionary stay the ones others hold."""
-        self.launches = self.h2d_bytes = self.d2h_bytes = self.compiled = self.cache_hits = 0
+        self.launches = self.h2d_bytes = self.d2h_bytes = self.compiled = self.cache_hits = self.evicted_bytes = 0
         self.fallbacks.clear()
 
     def count_fallback(self, name: str) -> None:
@@ -69,7 +72,8 @@ class Stats:
     def __repr__(self) -> str:
         return (
             f"Stats(launches={self.launches}, h2d_bytes={self.h2d_bytes}, d2h_bytes={self.d2h_bytes}, "
-            f"fallbacks={self.fallbacks}, compiled={self.compiled}, cache_hits={self.cache_hits})"
+            f"fallbacks={self.fallbacks}, compiled={self.compiled}, cache_hits={self.cache_hits}, "
+            f"evicted_bytes={self.evicted_bytes})"
         )
 
 
@@ -97,7 +101,7 @@ class WatchedStats(Stats):
 
     __slots__ = ()
 
-    h2d_bytes, d2h_bytes, compiled, cache_hits = map(_told, _NUMBERS[1:])
+    h2d_bytes, d2h_bytes, compiled, cache_hits, evicted_bytes = map(_told, _NUMBERS[1:])
 
     def count_fallback(self, name: str) -> None:
         """Count a call that NumPy did, by NumPy's name."""

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "open_backend"]
 
-_DEVICE_ORDINAL_ATTRIBUTE = 9
+_MEMORY_TYPE_ATTRIBUTE, _IS_MANAGED_ATTRIBUTE, _DEVICE_ORDINAL_ATTRIBUTE = 2, 8, 9
+_HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 _L2_PROMOTION_NBYTES = 128
@@ -187,6 +188,11 @@ class CudaBackend:
         """Handle of the stream that the calling thread's work goes to."""
         return timeline.current(self).handle if here.are_several else 0
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether what the calling thread queues is captured for a graph, and nothing can be read."""
+        return here.are_several and timeline.current(self).footprint is not None
+
     def timeline(self, stream: int) -> Timeline:
         """Return the timeline of a stream, given by its handle."""
         known = self._timelines.get(stream)
@@ -259,7 +265,8 @@ class CudaBackend:
             methods["allocate"] = self._allocate
 
     def _allocate(self, nbytes: int) -> Buffer:
-        return timeline.current(self).stock.allocate(nbytes)
+        made: Buffer = timeline.current(self).stock.allocate(nbytes)
+        return made
 
     def order(self, *accesses: tuple[int, bool]) -> int:
         """Let what the calling thread queues next wait for what others do with memory.
@@ -363,7 +370,7 @@ class CudaBackend:
 
     def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
-        if after_launch() is not None or kernel.cluster is not None or "launcher" in vars(self):
+        if after_launch() is not None or "launcher" in vars(self):
             return None
         shared = self._shared_launcher(kernel)
         return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
@@ -491,6 +498,15 @@ class CudaBackend:
         with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
             for stream in tuple(self._timelines) or (0,):
                 self.context.driver.cuStreamSynchronize(stream)
+
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        is_managed, kind = ctypes.c_int(), ctypes.c_int()
+        if not self._pointer_attribute(ctypes.byref(is_managed), _IS_MANAGED_ATTRIBUTE, ptr) and is_managed.value:
+            return "managed"
+        if not self._pointer_attribute(ctypes.byref(kind), _MEMORY_TYPE_ATTRIBUTE, ptr) and kind.value == _HOST_MEMORY:
+            return "pinned"
+        return "device"
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""

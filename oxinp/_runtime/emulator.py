@@ -115,8 +115,14 @@ class EmulatorBackend:
             MemoryError,
             make_free_list=lambda: _WatchedList(self.memory),
         )
+        self.pool.owner = self
         self._flags: Buffer | None = None
         self._reports: EmulatedReports | None = None
+
+    @property
+    def is_captured(self) -> bool:
+        """False: there are no graphs here."""
+        return False
 
     @property
     def flags(self) -> int:
@@ -126,6 +132,11 @@ class EmulatorBackend:
             with self._lock:
                 self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
         return self._flags.ptr
+
+    def memory_kind(self, ptr: int) -> str:
+        """Return what kind of memory lies at an address; see `Pages`."""
+        del ptr
+        return "device"
 
     @property
     def reports(self) -> EmulatedReports:

@@ -1,15 +1,16 @@
-"""Here: where the calling thread's work goes, once there is more than one stream or device to choose from."""
+"""Here: where the calling thread's work goes, once there is more than one stream or device to choose from.
+
+What is chosen is a `timeline.Timeline`; nothing here looks into it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from oxinp._runtime.timeline import Timeline
 
 __all__ = ["enter", "leave", "on", "thread"]
 
@@ -28,23 +29,23 @@ class _Thread(threading.local):
         What it had chosen outside the `with` blocks that it is in.
     """
 
-    timeline: Timeline  # of the class, until the thread chooses another one
+    timeline: Any  # a Timeline; of the class, until the thread chooses another one
 
     def __init__(self) -> None:
-        self.before: list[Timeline | None] = []
+        self.before: list[Any] = []
 
 
 thread = _Thread()
 
 
-def start(timeline: Timeline) -> None:
+def start(timeline: Any) -> None:
     """Let there be timelines: this one to begin with, in every thread."""
     global are_several
     _Thread.timeline = timeline
     are_several = True
 
 
-def enter(timeline: Timeline | None) -> None:
+def enter(timeline: Any) -> None:
     """Let the calling thread's work go to a timeline from now on, or where it goes already."""
     thread.before.append(vars(thread).get("timeline"))
     if timeline is not None:
@@ -61,7 +62,7 @@ def leave() -> None:
 
 
 @contextlib.contextmanager
-def on(timeline: Timeline) -> Iterator[None]:
+def on(timeline: Any) -> Iterator[None]:
     """Let the calling thread's work go to a timeline inside a `with` block."""
     enter(timeline)
     try:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 __all__ = [
     "addresses",
     "after_waiting",
+    "before_growth",
     "before_leaving",
     "before_leaving_stream",
     "before_out_of_memory",
     "before_synchronize",
     "in_forked_child",
+    "to_evict",
     "when_several",
     "while_starting",
 ]
@@ -56,15 +58,20 @@ while_starting: list[Callable[[], object]] = []
 before_synchronize: list[Callable[[], object]] = []
 """Called before a backend waits for the device: pending work is launched here."""
 
+before_leaving_stream: list[Callable[[], object]] = []
+"""Called before the calling thread's work goes to another stream, or something is queued behind what it has asked for:
+what is pending on its device is launched here.
+"""
+
 after_waiting: list[Callable[[], object]] = []
 """Called after a backend has waited for the device: what kernels have reported is raised here.
 
 What the host was to be given has arrived by then.
 """
 
-before_leaving_stream: list[Callable[[], object]] = []
-"""Called before the calling thread's work goes to another stream, or something is queued behind what it has asked for:
-what is pending on its device is launched here.
+before_growth: list[Callable[[int], object]] = []
+"""Called with a number of bytes before a pool takes more memory while arrays use more than that already: pending work
+that keeps more than so much is launched here. None is called again from inside.
 """
 
 before_out_of_memory: list[Callable[[], object]] = []
@@ -78,6 +85,11 @@ before_leaving: list[Callable[[], object]] = []
 """Called before another backend, or the host, takes the place of the one in use: arrays leave it here.
 
 What one raises is raised by the assignment to `config.backend`, which changes nothing then.
+"""
+
+to_evict: list[Callable[[Any, int], int]] = []
+"""Called with a backend and a number of bytes when none of its memory is left, caches and garbage given back: arrays
+make room for so much. Each returns how much it has made free; they are called again until that is enough, or nothing.
 """
 
 in_forked_child: list[Callable[[], object]] = []

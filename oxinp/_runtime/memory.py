@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
-    from oxinp._runtime.pool import Pool
-    from oxinp._runtime.timeline import Uses
+    from collections.abc import Iterable
 
-__all__ = ["Block", "Buffer", "MemoryStats", "class_nbytes", "format_nbytes"]
+__all__ = [
+    "FOOTPRINTS",
+    "Block",
+    "Buffer",
+    "Footprint",
+    "MemoryStats",
+    "Pages",
+    "Source",
+    "Uses",
+    "class_nbytes",
+    "format_nbytes",
+]
 
 
 class MemoryStats(Frozen):
@@ -44,6 +55,37 @@ class MemoryStats(Frozen):
     limit_nbytes: int | None = None
 
 
+class Source(Protocol):
+    """A pool, as what comes from it knows it: a `Pool`."""
+
+    used_nbytes: int
+    peak_nbytes: int
+    owner: Any
+
+    def find(self, nbytes: int, stock: Any, /) -> Block:
+        """Return a free block for a request that no free list has served."""
+        ...
+
+
+class Uses:
+    """Who used a block of memory last.
+
+    Attributes
+    ----------
+    writer, time : Timeline, int
+        The last to write to it, and when.
+    readers : dict of Timeline to int
+        Who has read it since, each at last when.
+    """
+
+    __slots__ = ("readers", "time", "writer")
+
+    def __init__(self, writer: Any, time: int) -> None:
+        self.writer = writer
+        self.time = time
+        self.readers: dict[Any, int] = {}
+
+
 class Block:
     """A piece of memory that serves one Buffer at a time, whole.
 
@@ -57,16 +99,39 @@ class Block:
         Whose counters it is in.
     uses : Uses or None
         Who used it last, where that is kept; it outlives the Buffer.
+    used : int
+        When a kernel used it last, where that is kept (`Pool.notes_uses`): a number that grows.
     """
 
-    __slots__ = ("home", "nbytes", "pool", "ptr", "uses")
+    __slots__ = ("home", "nbytes", "pool", "ptr", "used", "uses")
 
-    def __init__(self, ptr: int, nbytes: int, home: list[Block], pool: Pool) -> None:
+    def __init__(self, ptr: int, nbytes: int, home: list[Block], pool: Source) -> None:
         self.ptr = ptr
         self.nbytes = nbytes
         self.home = home
         self.pool = pool
         self.uses: Uses | None = None
+        self.used = 0
+
+
+class Pages(NamedTuple):
+    """A range of a Buffer's bytes, and where they lie.
+
+    Attributes
+    ----------
+    low, high : int
+        The first byte, and one past the last.
+    kind : str
+        "device" for memory of a device; "managed", which moves between devices and the host by itself; "pinned" for
+        the host's, which devices read over the bus.
+    backend : Backend
+        The device that holds them, or whose context they were made in.
+    """
+
+    low: int
+    high: int
+    kind: str
+    backend: Any
 
 
 class Buffer:
@@ -90,8 +155,13 @@ class Buffer:
 
     @property
     def backend(self) -> Any:
-        """The backend that its pool belongs to; None where nobody has to ask, for there is one."""
+        """The backend of the device that its first byte lies on."""
         return self._block.pool.owner
+
+    @property
+    def pages(self) -> tuple[Pages, ...]:
+        """Where its bytes lie, in order and without gaps."""
+        return (Pages(0, self.nbytes, "device", self.backend),)
 
     @property
     def buffer(self) -> Buffer:
@@ -106,6 +176,28 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"<Buffer of {self.nbytes} bytes at {self.ptr:#x}>"
+
+
+class Footprint:
+    """What a graph reads and writes, collected while it is captured, used by each of its launches."""
+
+    __slots__ = ("__weakref__", "_is_written")
+
+    def __init__(self) -> None:
+        self._is_written: dict[Any, bool] = {}
+        FOOTPRINTS.add(self)
+
+    def add(self, block: Any, *, writes: bool) -> None:
+        """Remember a block."""
+        self._is_written[block] = writes or self._is_written.get(block, False)
+
+    def items(self) -> Iterable[tuple[Any, bool]]:
+        """Return each block, and whether it is written to."""
+        return self._is_written.items()
+
+
+FOOTPRINTS: WeakSet[Footprint] = WeakSet()
+"""Of all graphs that there are: the memory in them stays where it is."""
 
 
 def class_nbytes(nbytes: int, num_steps: int = 8) -> int:

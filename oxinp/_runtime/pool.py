@@ -26,19 +26,21 @@ which finalisers never take.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from bisect import bisect_left, bisect_right, insort
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
+from oxinp._config import config
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
-from oxinp._runtime.memory import Block, MemoryStats, class_nbytes, format_nbytes
+from oxinp._runtime.memory import Block, MemoryStats, Uses, class_nbytes, format_nbytes
 from oxinp._runtime.stock import Stock
-from oxinp._runtime.timeline import Uses, settle
+from oxinp._runtime.timeline import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from oxinp._runtime.arena import Arena
     from oxinp._runtime.timeline import Timeline
@@ -85,6 +87,8 @@ class Pool:
         See `MemoryStats`.
     limit_nbytes : int or None
         The most to hold; None for as much as there is. What is held already stays.
+    notes_uses : bool
+        Programs note in `Block.used` which blocks they use; from the first time on that arrays had to be evicted.
     """
 
     __slots__ = (
@@ -93,6 +97,7 @@ class Pool:
         "_cut_nbytes",
         "_driver_allocate",
         "_driver_free",
+        "_flushing",
         "_guests",
         "_kept",
         "_lock",
@@ -105,9 +110,11 @@ class Pool:
         "_retired",
         "_starts",
         "_stocks",
+        "_total_nbytes",
         "allocate",
         "driver_allocations",
         "limit_nbytes",
+        "notes_uses",
         "owner",
         "peak_nbytes",
         "used_nbytes",
@@ -128,10 +135,12 @@ class Pool:
         self._out_of_memory = out_of_memory
         self._make_free_list = make_free_list
         self._make_arena = make_arena
+        self._total_nbytes = memory_info()[1]
         self._lock = free_in_children(Lock())  # of the arenas
         self._cut_nbytes = 0  # of all blocks, used and free
         self._num_blocks = 0
-        self._relieving: set[int] = set()  # threads that are inside the out-of-memory hooks
+        self._relieving: set[int] = set()  # threads inside the out-of-memory hooks; negative: inside `keeping_arrays`
+        self._flushing: set[int] = set()  # threads that are inside the hooks before growth
         self._blocks: dict[int, Block] = {}  # by address, used and free
         self._starts: list[int] | None = None  # their addresses in order, once somebody asks for a block by its middle
         self._stocks: dict[Hashable, Stock] = {}  # by stream
@@ -142,6 +151,7 @@ class Pool:
         self.peak_nbytes = 0
         self.driver_allocations = 0
         self.limit_nbytes: int | None = None
+        self.notes_uses = False
         self.owner: Any = None
         self.allocate = self.stock(0).allocate
 
@@ -235,10 +245,28 @@ class Pool:
                 return blocks.pop()
             except IndexError:
                 continue
+        most = config.pending_share * (self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes)
+        if self.used_nbytes + size > most and self._flush(int(most)):
+            with contextlib.suppress(IndexError):
+                return home.pop()
         ptr = None if arena is None else self._cut(arena, stock, size)
         if ptr is None:
             ptr = self._grow(size, arena)
         return self._enter(Block(ptr, size, home, self), stock.timeline)
+
+    def _flush(self, nbytes: int) -> bool:
+        """Have pending work done that keeps more than so much; False where this is a part of that."""
+        thread = get_ident()
+        if thread in self._flushing:
+            return False
+        self._flushing.add(thread)
+        try:
+            for hook in tuple(hooks.before_growth):
+                with contextlib.suppress(MemoryError):  # its work stays pending
+                    hook(nbytes)
+        finally:
+            self._flushing.discard(thread)
+        return True
 
     def _enter(self, block: Block, timeline: Timeline | None) -> Block:
         """Count a new block; what lay there before was used by its stream, or is waited for by it."""
@@ -287,16 +315,26 @@ class Pool:
                 self._num_blocks -= 1
 
     def _grow(self, nbytes: int, arena: Arena | None) -> int:
-        """Get memory from the driver, whatever it takes."""
+        """Get memory from the driver, whatever it takes: caches go first, then pending work, then arrays."""
         for relieve in (self.trim, self._run_hooks):
             try:
                 return self._ask_driver(nbytes, arena)
             except self._out_of_memory:
                 relieve()
-        try:
-            return self._ask_driver(nbytes, arena)
-        except self._out_of_memory as error:
-            raise MemoryError(self._describe_shortage(nbytes)) from error
+        while True:
+            try:
+                return self._ask_driver(nbytes, arena)
+            except self._out_of_memory as error:
+                if not self._evict(nbytes):
+                    raise MemoryError(self._describe_shortage(nbytes)) from error
+
+    def _evict(self, nbytes: int) -> bool:
+        """Have arrays moved to the host; whether that has made anything free."""
+        if self.owner is None or not self._relieving.isdisjoint((get_ident(), -get_ident())):
+            return False
+        freed = sum([evict(self.owner, nbytes) for evict in tuple(hooks.to_evict)])
+        self.trim()
+        return freed > 0
 
     def _ask_driver(self, nbytes: int, arena: Arena | None) -> int:
         if arena is None:
@@ -345,6 +383,16 @@ class Pool:
             self._relieving.discard(thread)
         gc.collect()  # arrays in reference cycles
         self.trim()
+
+    @contextlib.contextmanager
+    def keeping_arrays(self) -> Iterator[None]:
+        """Let the calling thread's requests fail inside a `with` block rather than have arrays evicted."""
+        thread = -get_ident()
+        self._relieving.add(thread)
+        try:
+            yield
+        finally:
+            self._relieving.discard(thread)
 
     def _describe_shortage(self, nbytes: int) -> str:
         now = self.stats()

@@ -117,7 +117,8 @@ def _decide() -> Backend | None:
         raise BackendUnavailable(FORKED)
     if here.are_several and config.backend in ON_GPU:
         # Each thread has its own; nothing is kept, for `current` would not know whose it is.
-        return here.thread.timeline.backend
+        own: Backend = here.thread.timeline.backend
+        return own
     with _lock:
         version, name = config.version, config.backend
         backend: Backend | None = None

@@ -8,8 +8,7 @@ from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from oxinp._runtime.arena import Arena
-    from oxinp._runtime.memory import Block
-    from oxinp._runtime.pool import Pool
+    from oxinp._runtime.memory import Block, Source
     from oxinp._runtime.timeline import Timeline
 
 __all__ = ["Stock"]
@@ -35,7 +34,7 @@ class Stock:
 
     __slots__ = ("arena", "by_request", "classes", "pool", "timeline")
 
-    def __init__(self, pool: Pool, arena: Arena | None) -> None:
+    def __init__(self, pool: Source, arena: Arena | None) -> None:
         self.pool = pool
         self.arena = arena
         self.by_request: dict[int, list[Block]] = {}

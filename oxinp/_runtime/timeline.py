@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from _driver import errors
@@ -29,20 +29,18 @@ from _driver.event import Event
 from oxinp._config import config
 from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.memory import Uses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from oxinp._runtime.cuda import CudaBackend
-    from oxinp._runtime.memory import Block
-    from oxinp._runtime.pool import Pool
+    from _driver.context import Context
+    from oxinp._runtime.memory import Block, Footprint
 
 __all__ = [
     "POOLS",
-    "Footprint",
     "OtherDevice",
     "Timeline",
-    "Uses",
     "current",
     "every_turn",
     "in_turn",
@@ -56,12 +54,37 @@ _SEPARATION = free_in_children(threading.RLock())
 
 _Result = TypeVar("_Result")
 
-POOLS: WeakSet[Pool] = WeakSet()
+POOLS: WeakSet[Any] = WeakSet()
 """Of all devices: any of them may have memory that a kernel uses."""
 
 
 _MAX_READERS = 8
 """Readers of a block that are remembered before those that are closed are forgotten."""
+
+
+class Device(Protocol):
+    """A GPU with several streams, as they know it: a `CudaBackend`."""
+
+    context: Context
+    device: Any
+    pool: Any
+    turn: Any
+
+    def timeline(self, stream: int, /) -> Timeline:
+        """Return the timeline of a stream, given by its handle."""
+        ...
+
+    def timelines(self) -> list[Timeline]:
+        """Return those of all streams that array work went to."""
+        ...
+
+    def reach(self, other: Any, /) -> bool:
+        """Let kernels here use the memory of another device's arrays; False where the two cannot."""
+        ...
+
+    def tell_apart(self) -> None:
+        """Let each thread's memory come from its own stream."""
+        ...
 
 
 class OtherDevice(Exception):
@@ -78,7 +101,7 @@ def every_turn() -> Iterator[None]:
         yield
 
 
-def in_turn(backend: CudaBackend, queue: Callable[[], _Result]) -> _Result:
+def in_turn(backend: Device, queue: Callable[[], _Result]) -> _Result:
     """Return ``queue()``, called in the turn of a device, or in those of all if it raises `OtherDevice`.
 
     What it does before it raises must do no harm when it is done again.
@@ -91,25 +114,6 @@ def in_turn(backend: CudaBackend, queue: Callable[[], _Result]) -> _Result:
             return queue()
 
 
-class Uses:
-    """Who used a block of memory last.
-
-    Attributes
-    ----------
-    writer, time : Timeline, int
-        The last to write to it, and when.
-    readers : dict of Timeline to int
-        Who has read it since, each at last when.
-    """
-
-    __slots__ = ("readers", "time", "writer")
-
-    def __init__(self, writer: Timeline, time: int) -> None:
-        self.writer = writer
-        self.time = time
-        self.readers: dict[Timeline, int] = {}
-
-
 class _Elsewhere:
     """All memory that is no pool's, in the place of its blocks."""
 
@@ -119,29 +123,12 @@ class _Elsewhere:
 _elsewhere = _Elsewhere()
 
 
-class Footprint:
-    """What a graph reads and writes, collected while it is captured, used by each of its launches."""
-
-    __slots__ = ("_is_written",)
-
-    def __init__(self) -> None:
-        self._is_written: dict[Any, bool] = {}
-
-    def add(self, block: Any, *, writes: bool) -> None:
-        """Remember a block."""
-        self._is_written[block] = writes or self._is_written.get(block, False)
-
-    def items(self) -> Iterable[tuple[Any, bool]]:
-        """Return each block, and whether it is written to."""
-        return self._is_written.items()
-
-
 class Timeline:
     """A stream whose work is numbered.
 
     Parameters
     ----------
-    backend : CudaBackend
+    backend : Device
     handle : int
         Of the stream, which lives as long as this is not closed.
 
@@ -159,7 +146,7 @@ class Timeline:
 
     __slots__ = ("_event", "_marked", "_seen", "backend", "footprint", "handle", "is_closed", "now", "stock")
 
-    def __init__(self, backend: CudaBackend, handle: int) -> None:
+    def __init__(self, backend: Device, handle: int) -> None:
         self.backend = backend
         self.handle = handle
         self.now = 0
@@ -271,7 +258,7 @@ class Timeline:
         return _elsewhere
 
 
-def _claim(backend: CudaBackend) -> None:
+def _claim(backend: Device) -> None:
     """Raise unless the turn of a device is held."""
     if not backend.turn._is_owned():
         raise OtherDevice
@@ -291,21 +278,22 @@ def settle(uses: Uses, timeline: Timeline | None) -> None:
             user.backend.context.driver.cuStreamSynchronize(user.handle)
 
 
-def current(backend: CudaBackend) -> Timeline:
+def current(backend: Device) -> Timeline:
     """Return where the calling thread's work for a device goes."""
-    timeline = here.thread.timeline
+    timeline: Timeline = here.thread.timeline
     return timeline if timeline.backend is backend else backend.timeline(0)
 
 
-def latest(backend: CudaBackend) -> Timeline:
+def latest(backend: Device) -> Timeline:
     """Return what the calling thread chose last of a device, around where it is now; else the default stream."""
+    timeline: Timeline | None
     for timeline in (here.thread.timeline, *reversed(here.thread.before)):
         if timeline is not None and timeline.backend is backend:
             return timeline
     return backend.timeline(0)
 
 
-def separate(backend: CudaBackend) -> None:
+def separate(backend: Device) -> None:
     """Let there be timelines from now on, the default stream's of a device to begin with; once and for all."""
     with _SEPARATION:
         if here.are_several:

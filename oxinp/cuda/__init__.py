@@ -60,7 +60,8 @@ def stats() -> counters.Stats:
     Stats
         A snapshot with the attributes `launches` (kernels), `h2d_bytes` and `d2h_bytes` (copied to the device and
         back), `fallbacks` (a dict: how often NumPy did the work on the host, by its own function names), `compiled`
-        (kernels compiled) and `cache_hits` (kernels found compiled on disk).
+        (kernels compiled), `cache_hits` (kernels found compiled on disk) and `evicted_bytes` (of arrays that were
+        copied to the host because the device was out of memory).
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from _driver import errors
 from _driver.event import Event as DriverEvent
@@ -13,9 +13,17 @@ from oxinp.cuda import current
 if TYPE_CHECKING:
     from typing import Self
 
-    from oxinp.cuda.stream import Stream
 
 __all__ = ["Event"]
+
+
+class Queue(Protocol):
+    """A stream, as its marks know it: a `Stream`."""
+
+    @property
+    def handle(self) -> int:
+        """The CUstream."""
+        ...
 
 
 class _Moment:
@@ -68,7 +76,7 @@ class Event:
         self._shared = _open(None) if is_shared else None
         self._mark: DriverEvent | _Moment | None = self._shared
 
-    def record(self, stream: Stream | None = None) -> Self:
+    def record(self, stream: Queue | None = None) -> Self:
         """Launch everything that is pending, and mark the present end of a stream; does not wait for it.
 
         Parameters
@@ -90,7 +98,7 @@ class Event:
             mark.record(backend.stream if stream is None else stream.handle)
         return self
 
-    def delay(self, stream: Stream) -> None:
+    def delay(self, stream: Queue) -> None:
         """Let what is queued on a stream from now on wait for the mark; does not wait here."""
         if isinstance(self._mark, DriverEvent):
             self._mark.driver.cuStreamWaitEvent(stream.handle, self._mark.handle, 0)

@@ -11,6 +11,7 @@ from _driver import graph as driver_graph
 from _driver.stream import Stream as DriverStream
 from oxinp._runtime import here, timeline
 from oxinp._runtime.counters import stats
+from oxinp._runtime.memory import Footprint
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._runtime.cuda import CudaBackend
-    from oxinp._runtime.timeline import Footprint
 
 __all__ = ["Graph"]
 
@@ -170,7 +170,7 @@ class Graph:
         timeline.separate(backend)
         stream = DriverStream(backend.context)
         line = backend.timeline(stream.handle)
-        self._footprint = line.footprint = timeline.Footprint()
+        self._footprint = line.footprint = Footprint()
         launches = stats.launches
         try:
             # Relaxed: the pool may have to grow meanwhile, and kernels to be loaded.

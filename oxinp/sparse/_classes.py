@@ -6,6 +6,7 @@ line here.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -74,13 +75,14 @@ def _method(name: str, theirs: Any) -> Callable[..., Any]:
     return method
 
 
-def _property(name: str, theirs: Any) -> property:
+def _property(name: str) -> property:
     """Return the property of a name: computed as a method of the table, or read off SciPy's object."""
     row = METHODS.get(name, MethodRow())
-    if row.compute is not None:
-        return property(_method(name, theirs))
 
     def read(self: Any) -> Any:
+        if row.compute is not None and self.format in row.formats and not is_small(self):
+            with contextlib.suppress(Unsupported):
+                return row.compute(self)
         return delegate(self, "__getattribute__", (name,), {}, writes=row.writes)
 
     def write(self: Any, value: Any) -> None:
@@ -306,7 +308,7 @@ def _body(theirs: Any, format_: str) -> dict[str, Any]:
             continue
         found = inspect.getattr_static(theirs, name)
         if isinstance(found, property):
-            body[name] = _property(name, theirs)
+            body[name] = _property(name)
         elif callable(found) or isinstance(found, staticmethod | classmethod):
             body[name] = _method(name, theirs)
     body.update({name: _part(name) for name in FORMATS[format_]})

@@ -6,12 +6,14 @@ what SciPy is to compute after all.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
@@ -19,10 +21,10 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
 from oxinp._core.ops import creation, gather
 from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.table import ALL, SUM
+from oxinp._core.reduction.table import ALL, MAX, MIN, SUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp.sparse import _rows
-from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, rebuilt, sibling, sparray
+from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, delegate, is_ours, rebuilt, sibling, sparray
 from oxinp.sparse._rows import Rows, Shape
 
 
@@ -64,14 +66,12 @@ def _major(self: Sparse) -> tuple[Rows, Shape]:
     return Rows(indptr, indices, data, width), found
 
 
-def _of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
+def of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
     """Return a matrix, or its transpose, in rows, and the length of the longest; conversions are kept."""
     if self.format in COMPRESSED and (self.format == "csc") == is_transposed:
         rows, found = _major(self)
         return rows, found.longest
-    name = f"rows {is_transposed}"
-    if self.format == "csr":
-        _major(self)  # which checks
+    name = "converted" if self.format in COMPRESSED else f"rows {is_transposed}"
     made: tuple[Rows, int] = self._cached(
         name, tuple(self._parts), lambda: _converted(self, is_transposed=is_transposed)
     )
@@ -86,7 +86,7 @@ def _converted(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int]:
         places = (column, row, shape[::-1]) if is_transposed else (row, column, shape)
         rows = _rows.from_coordinates(*places[:2], self._parts["data"], places[2])
     else:
-        return _of_rows(self.tocsr(), is_transposed=is_transposed)
+        return of_rows(self.tocsr(), is_transposed=is_transposed)
     return rows, _rows.survey(rows.indptr, rows.indices, rows.num_columns).longest
 
 
@@ -117,6 +117,14 @@ def _canonical(self: Sparse) -> Rows:
         return rows
     made: Rows = self._cached("canonical", tuple(self._parts), lambda: _rows.canonical(rows))
     return made
+
+
+def canonical_rows(self: Sparse) -> Rows:
+    """Return the rows of a matrix in canonical format."""
+    if self.format == "csr":
+        return _canonical(self)
+    rows, _ = of_rows(self)  # whose columns ascend
+    return rows if _major(self)[1].is_canonical else _rows.canonical(rows)
 
 
 def _build(self: Sparse, format_: str, rows: Rows, shape: tuple[int, ...], *, is_canonical: bool = True) -> Any:
@@ -151,7 +159,7 @@ def matmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[0] != self.shape[1]:
         _let_raise(self, operator.matmul, other.shape)
         raise Unsupported("a product of more dimensions")
-    rows, longest = _of_rows(self)
+    rows, longest = of_rows(self)
     return _times(rows, longest, other)
 
 
@@ -161,7 +169,7 @@ def rmatmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
         _let_raise(self, operator.matmul, other.shape, flip=True)
         raise Unsupported("a product of more dimensions")
-    rows, longest = _of_rows(self, is_transposed=True)
+    rows, longest = of_rows(self, is_transposed=True)
     if other.ndim == 1:
         return _times(rows, longest, other)
     return copy(_times(rows, longest, other.T).T)
@@ -225,10 +233,29 @@ _MULTIPLIED = combine("multiply")
 
 
 def multiply(self: Sparse, other: Any) -> Any:
-    """``self.multiply(other)``, by a number or by what is sparse as well."""
-    if not _is_number(other):
+    """``self.multiply(other)``: by a number, by what is sparse as well, by a dense matrix, row or column."""
+    if _is_number(other):
+        return _with_data(self, self._parts["data"] * other)
+    if is_ours(as_ours(other)):
         return _MULTIPLIED(self, other)
-    return _with_data(self, self._parts["data"] * other)
+    return _multiplied_by_dense(self, _dense(other))
+
+
+def _multiplied_by_dense(self: Sparse, other: Any) -> Any:
+    """Multiply elements by those of a dense array at their places; what SciPy gives is in COO."""
+    shape = (1, *other.shape)[-2:]
+    if shape == (1, 1) or any(n not in (1, extent) for n, extent in zip(shape, self.shape, strict=True)):
+        raise Unsupported("a shape that broadcasts the matrix, or that SciPy refuses")
+    made = to_coo(self)
+    row, column = made._parts["coords"]
+    if shape[0] == 1:
+        places = column
+    elif shape[1] == 1:
+        places = row
+    else:
+        places = astype(row, INT64) * np.int64(shape[1]) + column
+    made._parts["data"] = made._parts["data"] * _rows.taken(other.ravel(), places)
+    return made
 
 
 def divide(self: Sparse, other: Any) -> Any:
@@ -369,7 +396,7 @@ def to_array(self: Sparse, order: Any = None, out: Any = None) -> Any:
     if out is not None or order not in (None, "C", "F"):
         raise Unsupported("an output")
     if self.format == "coo":
-        rows, is_columns = _of_rows(self)[0], False
+        rows, is_columns = of_rows(self)[0], False
     else:
         rows, is_columns = _canonical(self), self.format == "csc"
     made = _rows.to_dense(rows, is_fortran=is_columns != (order == "F"))
@@ -386,6 +413,7 @@ def transpose(self: Sparse, axes: Any = None, copy: bool = False) -> Any:
     else:
         made = sibling(self, "csc" if self.format == "csr" else "csr", dict(self._parts), self.shape[::-1])
         made._flags.update(self._flags)
+        made._known = self._known  # of the same arrays
     return copied(made) if copy else made
 
 
@@ -428,6 +456,27 @@ def sorted_indices(self: Sparse) -> Any:
     return made
 
 
+def set_diagonal(self: Sparse, values: Any, k: int = 0) -> None:
+    """``self.setdiag(values, k)`` of COO: what is there goes, the diagonal comes last."""
+    row, column, (num_rows, num_columns) = _coordinates(self)
+    if not (_is_number(values) or (is_array(values) and values.ndim == 1 and values.size)):
+        raise Unsupported("what SciPy converts")
+    size = min(num_rows + min(k, 0), num_columns - max(k, 0), *([values.size] if is_array(values) else []))
+    if size <= 0:
+        raise Unsupported("no such diagonal, which SciPy refuses")
+    data = self._parts["data"]
+    keep = (column - row != k) | ((column if k < 0 else row) >= size)
+    concatenate = dispatch.functions[np.concatenate]
+    first = max(0, -k), max(0, k)
+    along = values[:size] if is_array(values) else creation.full((size,), values, data.dtype)
+    coords = [
+        concatenate([gather.select(index, keep), creation.arange(start, start + size, 1, index.dtype)])
+        for index, start in zip((row, column), first, strict=True)
+    ]
+    self._parts.update(data=concatenate([gather.select(data, keep), astype(along, data.dtype)]), coords=tuple(coords))
+    self._flags.clear()
+
+
 def drop_zeros(self: Sparse) -> None:
     """``self.eliminate_zeros()``."""
     _replace(self, _rows.without_zeros(_major(self)[0]), is_canonical=False)
@@ -460,28 +509,67 @@ def total(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) ->
         return reduce(SUM, data)
     if axis not in (0, 1, -1, -2) or not isinstance(self, sparray):
         raise Unsupported("what SciPy gives as a matrix, or refuses")
-    return _rows.sums(*_of_rows(self, is_transposed=axis in (0, -2)))
+    return _rows.sums(*of_rows(self, is_transposed=axis in (0, -2)))
+
+
+def mean(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """``self.mean(axis)``."""
+    found = total(self, axis, dtype, out)
+    extents = self.shape if axis is None else self.shape[axis : axis + 1 or None]
+    return found * self.dtype.type(1.0 / math.prod(extents))
+
+
+def extremum(name: str) -> Callable[..., Any]:
+    """Return the method ``max`` or ``min`` over all elements, those that are not stored among them."""
+    row = {"max": MAX, "min": MIN}[name]
+
+    def method(self: Sparse, axis: Any = None, out: Any = None, *, explicit: bool = False) -> Any:
+        if axis is not None or out is not None:
+            raise Unsupported("extrema along an axis")
+        add_duplicates(self)
+        data = self._parts["data"]
+        found = data.dtype.type(reduce(row, data))
+        if explicit or data.size == math.prod(self.shape):
+            return found
+        return (np.maximum if name == "max" else np.minimum)(data.dtype.type(0), found)
+
+    return method
 
 
 def get_item(self: Sparse, key: Any) -> Any:
-    """``self[key]`` for rows of CSR and columns of CSC: slices, and arrays of integers or truth values."""
+    """``self[key]``: rows of CSR and columns of CSC by slices and arrays, single ones, slices of the other axis."""
     if type(key) is not tuple:
         key = (key, slice(None))
     if len(key) != 2:
         raise Unsupported("another number of indices")
     major, minor = key if self.format == "csr" else key[::-1]
-    if minor != slice(None) if isinstance(minor, slice) else True:
-        raise Unsupported("a selection of both")
     rows, found = _major(self)
-    extent = rows.num_rows
-    if isinstance(major, slice):
-        start, stop, step = major.indices(extent)
-        if step != 1 or stop <= start:
-            raise Unsupported("another step, or nothing")
-        made = _rows.slice_rows(rows, start, stop)
-    else:
-        made = _rows.pick_rows(rows, _numbers_of(major, extent))
-    return _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+    if isinstance(major, int | np.integer):  # one row is small enough for SciPy
+        number = operator.index(major) + (rows.num_rows if major < 0 else 0)
+        if not 0 <= number < rows.num_rows:
+            raise Unsupported("an index that SciPy refuses")
+        made = _rows.slice_rows(rows, number, number + 1)
+        one = _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+        return delegate(one, "__getitem__", ((0, minor) if self.format == "csr" else (minor, 0),), {}, writes=False)
+    if isinstance(minor, slice) and minor == slice(None):
+        made = _selected(rows, major)
+        return _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+    if isinstance(minor, slice) and isinstance(major, slice) and major == slice(None):
+        made = _selected(of_rows(self, is_transposed=self.format == "csr")[0], minor)
+        if made.indices.size:
+            made = _rows.transposed(made)
+            return _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+    raise Unsupported("a selection of both")
+
+
+def _selected(rows: Rows, key: Any) -> Rows:
+    """Return the rows that a slice or an array of integers or truth values selects."""
+    if not isinstance(key, slice):
+        return _rows.pick_rows(rows, _numbers_of(key, rows.num_rows))
+    start, stop, step = key.indices(rows.num_rows)
+    if step != 1 or stop <= start:
+        raise Unsupported("another step, or nothing")
+    return _rows.slice_rows(rows, start, stop)
 
 
 def _numbers_of(key: Any, extent: int) -> Any:
@@ -537,6 +625,9 @@ METHODS: dict[str, MethodRow] = {
     "conjugate": MethodRow(conjugated, WITH_DATA),
     "diagonal": MethodRow(diagonal),
     "power": MethodRow(power),
+    "mean": MethodRow(mean),
+    "max": MethodRow(extremum("max"), WITH_COO),
+    "min": MethodRow(extremum("min"), WITH_COO),
     "trace": MethodRow(lambda self, offset=0: diagonal(self, offset).sum()),
     "sum": MethodRow(total),
     "count_nonzero": MethodRow(count_nonzero, WITH_COO, writes=True),
@@ -558,6 +649,7 @@ METHODS: dict[str, MethodRow] = {
 
 # What other formats do otherwise: format -> method -> row.
 OTHERS: dict[str, dict[str, MethodRow]] = {
+    "coo": {"setdiag": MethodRow(set_diagonal, ("coo",), writes=True)},
     "dia": {
         "tocoo": MethodRow(dia_to_coo, ("dia",)),
         "tocsr": MethodRow(dia_to_compressed("csr"), ("dia",)),
@@ -565,4 +657,4 @@ OTHERS: dict[str, dict[str, MethodRow]] = {
     },
 }
 
-__all__ = ["METHODS", "OTHERS", "MethodRow"]
+__all__ = ["METHODS", "OTHERS", "MethodRow", "canonical_rows", "of_rows"]

@@ -40,17 +40,17 @@ def is_ours(value):
 
 def test_counts_by_numpys_name():
     x = oxinp.arange(5.0)
-    oxinp.sort_complex(x)
-    np.sort_complex(x)
-    x.argsort()
-    oxinp.i0(x)
+    oxinp.polymul(x, x)
+    np.polymul(x, x)
+    x.byteswap()
+    oxinp.roots(x)
     oxinp.linalg.eigvals(oxinp.eye(2))
     oxinp.subtract.accumulate(x)
     oxinp.add.reduceat(x, [0, 2])
     assert counters.fallbacks == {
-        "sort_complex": 2,
-        "ndarray.argsort": 1,
-        "i0": 1,
+        "polymul": 2,
+        "ndarray.byteswap": 1,
+        "roots": 1,
         "linalg.eigvals": 1,
         "subtract.accumulate": 1,
         "add.reduceat": 1,
@@ -58,10 +58,10 @@ def test_counts_by_numpys_name():
 
 
 def test_counts_what_makes_arrays():
-    oxinp.geomspace(1, 2, 3)
+    oxinp.fromiter(range(3), int)
     oxinp.random.default_rng(1).gamma(2.0, size=3)
     _ = oxinp.r_[0:3]
-    assert counters.fallbacks == {"geomspace": 1, "random.Generator.gamma": 1, "r_": 1}
+    assert counters.fallbacks == {"fromiter": 1, "random.Generator.gamma": 1, "r_": 1}
 
 
 @pytest.mark.usefixtures("on_device")
@@ -98,13 +98,13 @@ def test_warns_once_per_line_of_the_users():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(3):
-            oxinp.sort_complex(x)
-        x.argsort(), np.exp(x)
+            oxinp.polymul(x, x)
+        x.byteswap(), np.exp(x)
     assert [Path(one.filename).name for one in told] == ["test_fallback.py", "test_fallback.py"]
     assert told[1].lineno == told[0].lineno + 1
     assert told[0].category is oxinp.FallbackWarning
-    assert str(told[0].message) == "numpy.sort_complex ran on the host: it has no kernel"
-    assert counters.fallbacks["sort_complex"] == 3
+    assert str(told[0].message) == "numpy.polymul ran on the host: it has no kernel"
+    assert counters.fallbacks["polymul"] == 3
 
 
 @pytest.mark.usefixtures("warned")
@@ -118,9 +118,9 @@ def test_warns_of_the_users_line_through_numpys_own_code():
 def test_error_names_the_function_and_the_setting(config):
     x = oxinp.arange(3.0)
     config.fallback = "error"
-    for refused in (lambda: oxinp.sort_complex(x), x.argsort, lambda: np.sort_complex(x)):
+    for refused in (lambda: oxinp.polymul(x, x), x.byteswap, lambda: np.polymul(x, x)):
         with pytest.raises(
-            oxinp.FallbackError, match=r"numpy\.(ndarray\.argsort|sort_complex) .*config\.fallback = 'error'"
+            oxinp.FallbackError, match=r"numpy\.(ndarray\.byteswap|polymul) .*config\.fallback = 'error'"
         ):
             refused()
     with pytest.raises(oxinp.FallbackError):
@@ -132,7 +132,7 @@ def test_error_leaves_the_arguments_alone(config):
     x, out = oxinp.arange(3.0), oxinp.zeros(3)
     config.fallback = "error"
     for refused in (
-        x.sort,
+        lambda: x.byteswap(inplace=True),
         lambda: oxinp.subtract.accumulate(x, out=out),
         lambda: oxinp.put(x, 0, 9),
         lambda: oxinp.add.at(x, 0, 9),
@@ -237,9 +237,9 @@ def test_what_may_be_written_but_is_not_stays_on_the_device():
 @pytest.mark.usefixtures("on_device")
 def test_a_second_fallback_moves_nothing():
     x = oxinp.arange(1000.0)
-    oxinp.sort_complex(x)
+    oxinp.histogram_bin_edges(x)
     before = counters.d2h_bytes
-    oxinp.argpartition(x, 1)
+    oxinp.histogram_bin_edges(x, 5)
     assert counters.d2h_bytes == before
 
 

@@ -57,4 +57,5 @@ def kernels(monkeypatch):
         return make(kernel, *rest)
 
     monkeypatch.setattr(backend, "launcher", launcher)
+    oxinp.config.renew()  # for kernels that are loaded
     return texts

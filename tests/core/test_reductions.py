@@ -416,6 +416,24 @@ def test_extrema_of_negated_elements(config, dtype):
             assert_same(choose(negate(others), choose(last, ours)), numpys(negate(y), numpys(z, x)), where=name)
 
 
+@pytest.mark.parametrize(
+    "view",
+    [lambda m: m.T, lambda m: m.reshape(3, 4), lambda m: m.ravel()[:4], lambda m: m.T[::-1]],
+    ids=["transposed", "reshaped", "flat", "reversed"],
+)
+def test_a_view_of_a_result_that_waits(twin, config, view):
+    config.offload_threshold = 0
+
+    def body(n):
+        x, z = n.asarray(numpy.arange(60.0).reshape(4, 3, 5)), n.ones((5, 4))
+        z[1:4] = view(x.sum(-1))
+        y = n.asarray(numpy.array(3.0))
+        z[0, :1] = y.sum().ravel()
+        return z
+
+    twin(body)
+
+
 @pytest.mark.parametrize("code", "?bHIq")
 @pytest.mark.parametrize("name", reduction_table.BY_UFUNC)
 def test_reduce_of_ufuncs(name, code, stats):

@@ -6,13 +6,18 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import rowwise
-from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy import row_programs, rowwise
 from tests.comparator import assert_same
 
-pytestmark = pytest.mark.usefixtures("on_device")
+pytestmark = pytest.mark.usefixtures("on_device", "at_once")
 
 SIGNIFICANT = 1e-5
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Let new sizes of a known structure have a program when they are first met."""
+    monkeypatch.setattr(rowwise, "is_patient", False)
 
 
 def softmax(n, x):
@@ -272,21 +277,48 @@ def test_a_loop_over_its_own_result(twin):
     twin(body)
 
 
+def test_layers_upon_layers(monkeypatch, launches):
+    x = np.asarray(drawn((40, 64)))
+
+    def body(count):
+        y = x
+        for _ in range(count):
+            y = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-5) * 1.5 + y
+        return y
+
+    results = []
+    assert launches(lambda: results.append(body(5)) or results[0]) == 1
+    assert bits(results[0]) == bits(one_after_the_other(monkeypatch, lambda: body(5)))
+    assert launches(lambda: body(12)) <= 4
+
+
 def test_no_memory_for_all_at_once(monkeypatch, twin, launches):
     failures = []
-    run_all = Executable.run_all
 
-    def failing(self, leaves):
-        if self._kernel is not None and self._kernel.name == "rowwise":
-            failures.append(self)
+    class Full:
+        def run_all(self, leaves):
+            failures.append(leaves)
             raise MemoryError
-        return run_all(self, leaves)
 
-    monkeypatch.setattr(Executable, "run_all", failing)
+    monkeypatch.setattr(row_programs.RowProgram, "executable", lambda *_: Full())
     twin(lambda n: softmax(n, n.asarray(numpy.zeros((20, 64), "f4"))))
     assert failures
     x = np.asarray(drawn((20, 64)))
     assert launches(lambda: softmax(np, x)) == 3
+
+
+def test_new_sizes_have_a_program_when_they_are_met_again(monkeypatch, launches):
+    monkeypatch.setattr(rowwise, "is_patient", True)
+
+    def body(n, x):
+        return (x - x.min(-1, keepdims=True)) / (x + 3).max(-1, keepdims=True)
+
+    taken, results = [], []
+    for length in (50, 60, 60, 60, 50, 70):
+        x = np.asarray(drawn((20, length)))
+        taken.append(launches(lambda x=x: results.append(body(np, x)) or results[-1]))
+        assert_same(results[-1], body(numpy, drawn((20, length))))
+    assert taken == [1, 3, 1, 1, 1, 3]
 
 
 def test_explained():

@@ -7,6 +7,8 @@ import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.handle import fetch_storage
 from tests.cuda_interface.evaluated import evaluated
 from tests.patience import PATIENCE
 
@@ -147,6 +149,14 @@ def test_a_write_waits_for_a_reader_that_another_device_is_about_to_run(devices,
     assert address + 8 in np.frombuffer(written.params[:8], np.uint64)
 
 
+def test_many_pending_arrays_are_computed_together(devices):
+    with cuda.Device(devices[1].ordinal):
+        x = evaluated(oxinp.ones(1000) + 1)
+        arrays = [x + number for number in range(schedule.MAX_ALIVE + 50)]
+        oxinp.evaluate(arrays[3])
+        assert not any(y._storage.value[0].nodes for y in arrays)
+
+
 def test_an_array_of_the_host_goes_to_two_devices_at_once(devices):
     first, second = devices
     first.hold("cuMemcpyHtoDAsync_v2")
@@ -239,3 +249,21 @@ def test_threads_that_share_arrays_of_two_devices_never_hang(devices, repeat):
         thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "they hang"
     assert not devices[0].errors + devices[1].errors
+
+
+def test_transfers_go_by_the_device_that_holds_the_array(devices, library, config):
+    _, second = devices
+    with cuda.Device(1):
+        x = evaluated(oxinp.ones(1000) + 1)
+        y = evaluated(oxinp.ones(1000) + 1)
+    library.calls.clear()
+    np.asarray(x)
+    x.tolist()
+    assert library.made_in["cuMemcpyDtoH_v2"] == second.context
+    assert "cuStreamWaitEvent" not in library.names()  # only the stream that the work is on
+    with config.override(offload_threshold=float("inf")):
+        fetch_storage(y._storage)
+        y[:5] = 7.0
+    oxinp.evaluate(y + 1)  # runs on the first device, and lies where it did
+    assert library.made_in["cuMemcpyHtoDAsync_v2"] == second.context
+    assert y._storage.value[1][0].backend.device.ordinal == 1

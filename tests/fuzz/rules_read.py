@@ -155,7 +155,7 @@ def row_wise(scope: Scope) -> None:
         if not record.is_exact(x.value):
             break
         forms = ("np.{name}({x}, axis=-1, keepdims=True)", "({x}).{name}(-1)[..., None]")
-        code = draw.choice(forms).format(name=name, x=x.code)
+        code = forms[x.value.ndim > 1 and draw.chance(50)].format(name=name, x=x.code)
         reduced = _named(scope, operands.Operand(code, scope.evaluate(code), (*x.exact, record)))
         row = draw.weighted(expressions.OPERATIONS, expressions.OPERATION_WEIGHTS)
         sides = [x, reduced] if draw.chance(70) else [reduced, x]

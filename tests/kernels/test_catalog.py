@@ -24,6 +24,7 @@ from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
@@ -57,6 +58,8 @@ def spills_of(spec):
         isinstance(spec, TransformSpec) and (spec.twiddle or spec.real or spec.is_staged)
     ):
         return 16  # likewise roots of unity that are computed, of doubles above all
+    if isinstance(spec, RowwiseSpec):
+        return 16  # ptxas has one more block per multiprocessor instead
     return 8 if spec == CrtSpec(15, is_complex=True, has_pairs=True) else 0
 
 

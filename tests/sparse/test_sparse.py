@@ -41,6 +41,19 @@ def test_they_are_made_of_our_arrays(name):
     assert_same(parts.toarray(), np.array([[0, 1.0, 0, 0], [0, 0, 0, 2]]))
 
 
+def test_views_and_formats():
+    a, expected = sparse.csr_array(DENSE), scipy.sparse.csr_array(DENSE)
+    assert_same(a.T.toarray(), DENSE.T)
+    assert a.T.format == "csc"
+    a.T.data[:] = expected.data[:] = 2
+    assert_same(a.toarray(), expected.toarray())
+    for format_ in ("csc", "coo", "bsr", "dia", "lil", "dok"):
+        assert_same(a.asformat(format_).tocsr().toarray(), expected.toarray())
+        assert_same(a.asformat(format_).real.imag.toarray(), np.zeros((4, 4)))
+    with pytest.raises(ValueError, match="Format no is unknown"):
+        a.asformat("no")
+
+
 def test_parts_are_our_arrays_and_alias():
     data, indices = oxinp.array([1.0, 2.0]), oxinp.array([0, 1], oxinp.int32)
     made = sparse.csr_array((data, indices, oxinp.array([0, 1, 2], oxinp.int32)))

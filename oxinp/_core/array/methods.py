@@ -22,6 +22,7 @@ from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import is_pinned, is_shared, make_storage
 from oxinp._core.ops import creation
 from oxinp._core.subclass import make
@@ -120,6 +121,11 @@ def _set_imag(self: Any, value: Any) -> None:
 def _clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """Return the elements, between limits; see `numpy.ndarray.clip`."""
     return dispatch.functions[np.clip](self, min, max, out, **kwargs)
+
+
+def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """Return the elements that a condition chooses along an axis; see `numpy.ndarray.compress`."""
+    return dispatch.functions[np.compress](condition, self, axis, out)
 
 
 def _flat(self: Any) -> Any:
@@ -266,6 +272,24 @@ def _refused(row: MethodRow) -> Any:
     return property(absent)
 
 
+def in_place(name: str) -> Callable[..., Any]:
+    """Return the method that gives an array the elements that NumPy's function of that name returns."""
+    numpys = getattr(np.ndarray, name)
+    function = getattr(np, name)
+
+    def method_of(self: Any, *args: Any, **kwargs: Any) -> None:
+        is_open = self._view is None or self._view[1]
+        axis = kwargs.get("axis", args[name == "partition"] if len(args) > (name == "partition") else -1)
+        if type(self) is types.ndarray and is_open and axis is not None and self._layout.dtype in DEVICE_TYPES:
+            result = dispatch.functions[function](self, *args, **kwargs)
+            if type(result) is types.ndarray:
+                self[...] = result
+                return
+        call(numpys, (self, *args), kwargs, name=f"ndarray.{name}", mutates=(0,))
+
+    return _as_numpys(method_of, name)
+
+
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
@@ -283,6 +307,8 @@ def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
 
 _ADDRESS = "NumPy would read through it what is on the host only now and then; numpy.asarray(x) copies"
 
+_FUNCTIONS = "argpartition argsort choose dot nonzero repeat round searchsorted take trace"
+
 ROWS: tuple[MethodRow, ...] = (
     *_own("T mT base dtype flags itemsize nbytes ndim real shape size strides"),
     *_own("__array__ __array_function__ __array_priority__ __array_ufunc__ __bool__ __complex__ __contains__ __copy__"),
@@ -292,13 +318,14 @@ ROWS: tuple[MethodRow, ...] = (
     *_own("__imatmul__ __matmul__ __rmatmul__"),
     *_own(" ".join(special for row in UFUNCS for special in row.operators)),
     *_own("all any argmax argmin cumprod cumsum max mean min prod std sum var"),
-    # `out` is the second or third argument after self.
-    *_host("choose", 2),
-    *_host("compress", 3),
-    *_host("argsort argpartition dump dumps searchsorted tobytes tofile"),
-    *_host("sort partition put setfield", 0),
+    _made("compress", FUNCTION, _compress),
+    *_host("dump dumps tobytes tofile"),
+    *_host("setfield", 0),
+    MethodRow("put", FUNCTION),
+    _made("sort", FUNCTION, in_place("sort")),
+    _made("partition", FUNCTION, in_place("partition")),
     MethodRow("byteswap", HOST, ((0, "inplace", True),)),
-    *[MethodRow(name, FUNCTION) for name in ("dot", "nonzero", "repeat", "round", "take", "trace")],
+    *[MethodRow(name, FUNCTION) for name in _FUNCTIONS.split()],
     _made("clip", FUNCTION, _clip),
     _made("imag", VIEW, property(_imag, _set_imag)),
     _made("flat", HOST, property(_flat, _set_flat)),

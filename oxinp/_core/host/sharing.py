@@ -5,6 +5,7 @@ The host side of a storage is lent by pinning it, its device side by marking it 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -23,7 +24,7 @@ from oxinp._core.lazy.handle import (
     is_dense,
     seen_at,
 )
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.lazy.views import NumpyArray
 from oxinp._core.memory.layout import Layout
@@ -40,6 +41,7 @@ from oxinp._core.memory.storage import (
     pinned,
 )
 from oxinp._runtime import here, hooks
+from oxinp._runtime.memory import Pages
 
 _new = object.__new__
 _BYTE = np.dtype("V1")
@@ -165,6 +167,11 @@ class ForeignBuffer:
         self.backend.outlive(self.owner)
 
     @property
+    def pages(self) -> tuple[Pages, ...]:
+        """Where its bytes lie, as `Buffer.pages`; of memory whose end only others know, to the end."""
+        return (Pages(0, sys.maxsize - self.ptr, self.backend.memory_kind(self.ptr), self.backend),)
+
+    @property
     def buffer(self) -> ForeignBuffer:
         """Itself, as a Buffer of ours."""
         return self
@@ -282,6 +289,13 @@ hooks.addresses.append(_address)
 
 def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
     """Copy bytes of a host copy of a shared storage to where others see them."""
-    assert storage.value is not None
     if high > low:
-        attempt(device().upload, storage.value[1][0].ptr + low, host_bytes(host)[low:high])
+        attempt(_write_back, storage, host, low, high)
+
+
+def _write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
+    if here.are_several:
+        claim(storage)
+    assert storage.value is not None
+    buffer = storage.value[1][0]
+    device_of(buffer).upload(buffer.ptr + low, host_bytes(host)[low:high])

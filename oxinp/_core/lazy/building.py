@@ -22,6 +22,7 @@ from oxinp._runtime.backend import FIRST_LOCK, LOCKS
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
+    from oxinp._runtime.backend import Backend
 
 Result = TypeVar("Result")
 
@@ -105,6 +106,12 @@ def claim(storage: Storage) -> None:
         backend = value[1][0].backend
         lock = FIRST_LOCK if backend is None else backend.lock
     if not lock._is_owned():
+        raise Elsewhere
+
+
+def claim_device(backend: Backend) -> None:
+    """End the attempt unless the lock of a device is held."""
+    if not backend.lock._is_owned():
         raise Elsewhere
 
 

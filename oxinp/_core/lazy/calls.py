@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
@@ -34,14 +35,17 @@ _OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
 class AtWork(threading.local):
-    """What the calling thread computes now, or writes to; kept while somebody watches (`schedule.watch`).
+    """What the calling thread computes now, or writes to; its storage is kept while somebody watches.
 
     Attributes
     ----------
     storage : Storage, Call or None
+    flushes_many : bool
+        It computes what is pending, which is so much that nothing is looked for on the way to something else.
     """
 
     storage: Any = None
+    flushes_many = False
 
 
 at_work = AtWork()
@@ -85,6 +89,9 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
+        leaves, bound = self.leaves, self.bound
+        if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
+            bound.plan_ahead(leaves)
         attempt(self._run)
 
     def _run(self) -> None:

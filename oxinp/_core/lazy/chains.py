@@ -13,7 +13,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
@@ -25,7 +25,7 @@ from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
-    from oxinp._kernels.plan import Plan
+    from oxinp._kernels.plan import Again, Plan
     from oxinp._ptx.types import Type
     from oxinp._runtime.memory import Buffer
 
@@ -73,22 +73,16 @@ def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> N
 
 
 def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:
-    plan, is_line = _planned(graph, outputs)
+    plan = _planned(graph, outputs)
     made = Executable(plan, [layout.nbytes for _, layout in outputs], kinds_of(graph))
     made.leaf = leaf(outputs[0][1])
-    if is_line and made.is_single:
-        graph.structure.plans[_key_of(outputs), keyed(plan.launch.kernel)] = made
+    load(plan)
     return made
 
 
-def _key_of(outputs: tuple[tuple[int, Layout], ...]) -> tuple[tuple[int, Any], ...]:
-    """What planners are kept by, of a structure."""
-    return tuple([(number, layout.dtype) for number, layout in outputs])
-
-
-def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> tuple[Plan, bool]:
-    """Return the plan of a graph, and whether it is of operands that are one loop over their elements."""
-    structure, key = graph.structure, _key_of(outputs)
+def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Plan:
+    structure = graph.structure
+    key = tuple([(number, layout.dtype) for number, layout in outputs])
     planner = structure.plans.get(key)
     if planner is None:
         module = importlib.import_module(ELEMENTWISE)
@@ -99,15 +93,17 @@ def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> tuple[Pla
         )
     layouts = [layout for _, layout in outputs]
     layouts += [entry for entry in graph.leaves if type(entry) is Layout]
-    line = _line_of(layouts)
+    line = line_of(layouts)
     if line is not None:
-        return planner.plan_line(*line, device().capability), True
-    return planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability), False
+        plan: Plan = planner.plan_line(*line, device().capability)
+    else:
+        plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
+    return plan
 
 
 ELEMENTWISE_CALL = Op(
     "chain",
-    lambda bound, _: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),))[0],
+    lambda bound, _: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
     infer=lambda layouts, _: layouts,
     takes_chains=True,
     takes_views=True,
@@ -125,7 +121,7 @@ class _Once:
 ONCE: Any = _Once()
 
 
-def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = None, ptr: int = 0) -> Any:
+def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = None, ptr: int | None = None) -> Any:
     """Run a graph that is new, whose structure has run on operands that lie alike; None where that is not so.
 
     Of sizes that are never met again nothing is kept: the launch that the plan would have comes of a few integers.
@@ -144,26 +140,43 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
         The new Buffer; True where there is a target.
     """
     layout = graph.layout if target is None else target
-    structure = graph.structure
-    own = ((graph.result, layout.dtype),)
-    planner = structure.plans.get(own)
-    if planner is None:
-        return None
-    line = _line_of([layout, *[entry for entry in graph.leaves if type(entry) is Layout]])
-    launch = None if line is None else planner.plan_again(*line)
+    launch = _launch_of(graph, layout)
     if launch is None:
         return None
-    kernel, grid, constants = launch
-    like: Executable | None = structure.plans.get((own, keyed(kernel)))
-    if like is None or like.version != config.version or (anywhere := like.launch_anywhere()) is None:
-        return None
+    has_parts = graph.structure.has_parts
     if target is None:
         graph.program = ONCE
-        buffer = like.allocate(layout.nbytes)
-        anywhere(grid, buffer.ptr, *like.arguments(leaves), *constants)
-        return buffer
-    anywhere(grid, ptr, *like.arguments(leaves), *constants)
-    return True
+        return run_again(launch, layout.nbytes, leaves, has_parts=has_parts)
+    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
+
+
+def _launch_of(graph: Graph, layout: Layout) -> Again | None:
+    """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
+    planner = graph.structure.plans.get(((graph.result, layout.dtype),))
+    if planner is None:
+        return None
+    layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
+    line = line_of(layouts)
+    launch: Again | None
+    if line is not None:
+        launch = planner.plan_again(*line)
+    elif all(each.is_aligned for each in layouts):
+        launch = planner.plan_known(graph.shape, [operand(each) for each in layouts], device().capability)
+    else:
+        launch = None
+    return launch
+
+
+def prepare(graph: Graph, target: Layout) -> None:
+    """Build what is missing to run a graph into a layout."""
+    form = target.form
+    program = None if graph.programs is None else graph.programs.get(form)
+    if program is None:
+        launch = _launch_of(graph, form)
+        if launch is not None and anywhere(launch[0]) is not None:
+            return
+    if program is None or program.version != config.version:
+        find(graph, target=target)
 
 
 def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> None:
@@ -185,8 +198,10 @@ def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) ->
         program.run_into(ptr, leaves)
 
 
-def _line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
     """Size, strides and alignments of operands that are one loop over their elements; None where they are not."""
+    if not layouts:
+        return None
     size = layouts[0].size
     steps = []
     for layout in layouts:

@@ -7,23 +7,26 @@ of its outputs and of its workspace, so that running it is an allocation and a l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Read, inputs, outputs
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Argument
+    from oxinp._kernels.plan import Again, Argument
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.memory import Buffer
 
 MAX_KEPT = 256
 """Tensor maps of an argument, and resolved calls, that are kept: memory comes back to the same few addresses."""
+
+_CLOCK = count(1)
 
 
 class Executable:
@@ -50,9 +53,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_anywhere",
         "_following",
-        "_kernel",
         "_rest",
         "allocate",
         "arguments",
@@ -67,7 +68,6 @@ class Executable:
         "steps",
         "then",
         "version",
-        "widths",
     )
 
     leaf: Any  # the leaf graph of the first output, for `schedule`
@@ -80,15 +80,13 @@ class Executable:
         self.sizes = tuple(sizes)
         self.nbytes = self.sizes[0] if self.sizes else 0
         self.scratch_nbytes = plan.scratch_nbytes
-        self.widths = widths = [2 if kind is not None and kind.kind == "c" else 1 for kind in kinds]
+        widths = [2 if kind is not None and kind.kind == "c" else 1 for kind in kinds]
         self.arguments: Callable[[tuple[Any, ...]], list[Any]] = _with_parts if 2 in widths else _addresses
         natural = (*outputs(len(self.sizes)), *inputs(len(widths)))
         launch = plan.steps[0] if len(plan.steps) == 1 else None
         self.is_single = not plan.steps or (type(launch) is Launch and launch.arguments == natural)
         self.arrays_only = self.is_single and all(kind is None for kind in kinds)
         self.steps: list[_Step] = []
-        self._kernel = launch.kernel if self.is_single and type(launch) is Launch else None
-        self._anywhere: Callable[..., None] | None = None
         self._following: Plan | None = None  # what was planned last for words that were read, and its steps
         self._rest: list[_Step] = []
         self.flags = 0
@@ -101,17 +99,22 @@ class Executable:
                 self.flags = backend.flags
         elif type(launch) is Launch:
             self._launch_briefly(launch, len(self.sizes) + sum(widths))
+        self.launch = self._noted(self.launch)
 
-    def launch_anywhere(self) -> Callable[..., None] | None:
-        """Return ``launch(grid, *parameters)`` for other plans of this one's kernel, whose constants come last.
+    def _noted(self, launch: Any) -> Any:
+        """Return a launch that notes which memory it uses, where that is wanted."""
+        pool = device().pool
+        if not pool.notes_uses:
+            return launch
 
-        None where there is more than one launch, or each is watched.
-        """
-        if self._anywhere is None and self._kernel is not None:
-            self._anywhere = device().relauncher(self._kernel, len(self.sizes) + sum(self.widths))
-            if self._anywhere is None:
-                self._kernel = None
-        return self._anywhere
+        def launch_and_note(*values: Any) -> None:
+            now = next(_CLOCK)
+            for value in values:
+                if type(value) is int and (block := pool.block_at(value)) is not None:
+                    block.used = now
+            launch(*values)
+
+        return launch_and_note
 
     def _launch_briefly(self, launch: Launch, count: int) -> None:
         """Launch by what is made fastest, and from the second time on by what launches fastest."""
@@ -125,7 +128,7 @@ class Executable:
                 brief(*parameters)
                 is_first = False
             else:
-                self.launch = backend.launcher(*shape)
+                self.launch = self._noted(backend.launcher(*shape))
                 self.launch(*parameters)
 
         self.launch = settle
@@ -179,6 +182,127 @@ class Executable:
         values = (*values[:count], 0 if scratch is None else scratch.ptr, self.flags, *values[count:])
         for step in self.steps:
             step(values)
+
+
+_ANYWHERE: dict[Any, tuple[int, Any, Callable[[int], Buffer]]] = {}
+"""Kernels -> the version of the settings, what launches them with any grid and parameters, and what allocates."""
+
+MAX_KERNELS = 1 << 12
+_OUTPUTS = tuple([argument.buffer for argument in outputs(64)])
+_INPUTS = tuple([argument.buffer for argument in inputs(64)])
+
+
+def load(plan: Plan) -> None:
+    """Make the kernels of a plan ready for plans like it, see `anywhere`."""
+    for step in plan.steps:
+        if type(step) is Launch and anywhere(step.kernel) is None:
+            if len(_ANYWHERE) >= MAX_KERNELS:
+                _ANYWHERE.clear()
+            num_varying = len(step.kernel.params) - len(step.constants)
+            backend = device()
+            launch = None if backend.pool.notes_uses else backend.relauncher(step.kernel, num_varying)
+            _ANYWHERE[keyed(step.kernel)] = config.version, launch, backend.allocate
+
+
+def anywhere(kernel: Any) -> Any:
+    """Return ``launch(grid, *parameters)`` of a kernel; None where it is not loaded, or launches are watched."""
+    found = _ANYWHERE.get(keyed(kernel))
+    return None if found is None or found[0] != config.version else found[1]
+
+
+def run_again(
+    again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None, *, has_parts: bool = False
+) -> Any:
+    """Run what `run_once` runs, of one launch whose parameters are as they come, with one output.
+
+    Parameters
+    ----------
+    again : Again
+    nbytes : int
+        Of the output.
+    leaves : tuple
+    ptr : int, optional
+        Address of the output, if it is there.
+    has_parts : bool
+        There are complex scalars.
+
+    Returns
+    -------
+    Buffer, bool or None
+        The output; True where it was there. None where the kernel is not loaded, or launches are watched.
+    """
+    kernel, grid, constants = again
+    version, launch, allocate = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    if launch is None or version != config.version:
+        return None
+    parameters = _with_parts(leaves) if has_parts else [getattr(entry, "ptr", entry) for entry in leaves]
+    if ptr is not None:
+        launch(grid, ptr, *parameters, *constants)
+        return True
+    buffer: Buffer = allocate(nbytes)
+    launch(grid, buffer.ptr, *parameters, *constants)
+    return buffer
+
+
+_NOWHERE: tuple[int, Any, Any] = (-1, None, None)
+
+
+def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
+    """Run a plan that may never run again: nothing is compiled, and nothing is kept.
+
+    Parameters
+    ----------
+    plan : Plan
+    sizes : sequence of int
+        Bytes of every output.
+    leaves : tuple
+        Arrays and scalars that are one parameter.
+    ptr : int, optional
+        Address of the only output, if it is there.
+
+    Returns
+    -------
+    list of Buffer or None
+        The outputs that are new. None where an `Executable` is needed: a kernel is not loaded, or there are other steps
+        than launches.
+    """
+    launches = []
+    for step in plan.steps:
+        launch = anywhere(step.kernel) if type(step) is Launch else None
+        if launch is None:
+            return None
+        launches.append(launch)
+    backend = device()
+    values: dict[str, Any] = {}
+    made: list[Buffer] = []
+    if ptr is None:
+        for name, nbytes in zip(_OUTPUTS, sizes, strict=False):
+            buffer = backend.allocate(nbytes)
+            made.append(buffer)
+            values[name] = buffer.ptr
+    else:
+        values["out0"] = ptr
+    for name, entry in zip(_INPUTS, leaves, strict=False):
+        values[name] = getattr(entry, "ptr", entry)
+    scratch = None
+    if plan.scratch_nbytes:
+        scratch = backend.allocate(plan.scratch_nbytes)  # held while the steps are queued
+        values["scratch"] = scratch.ptr
+    for step, launch in zip(plan.steps, launches, strict=True):
+        _, grid, arguments, constants, _ = step  # type: ignore[misc]
+        parameters = [_value_of(argument, values) for argument in arguments]
+        launch(grid, *parameters, *constants)
+    return made
+
+
+def _value_of(argument: Argument, values: dict[str, Any]) -> Any:
+    name, offset, spec = argument
+    if name == "flags":
+        return device().flags + offset
+    value = values[name]
+    if offset:
+        value += offset
+    return value if spec is None else device().tensor_map(spec, value)
 
 
 def _skip(*_: Any) -> None:

@@ -67,13 +67,15 @@ class Structure:
         Number of the value that is the result.
     dtype : numpy.dtype
         Of the result.
+    has_parts : bool
+        A scalar is complex, which is two parameters of a kernel.
     plans : dict
         What planners keep of it, by the use it is put to.
     interior : dict
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     """
 
-    __slots__ = ("are_arrays", "dtype", "interior", "kinds", "nodes", "plans", "result")
+    __slots__ = ("are_arrays", "dtype", "has_parts", "interior", "kinds", "nodes", "plans", "result")
 
     def __init__(
         self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
@@ -84,6 +86,9 @@ class Structure:
         self.result = result
         own = result - len(kinds)
         self.dtype = nodes[own].dtype if own >= 0 else np.dtype(kinds[result])
+        self.has_parts = any(
+            not is_array and np.dtype(kind).kind == "c" for kind, is_array in zip(kinds, are_arrays, strict=True)
+        )
         self.plans: dict[Any, Any] = {}
         self.interior: dict[Any, int | None] = {}
 
@@ -428,7 +433,7 @@ def renew(
     place : int, optional
         Which leaf of the first graph is the only one of the second.
     """
-    record: Record | None = table.recall(key)
+    record: Record | None = table.recall(key) if table.old else None
     if record is not None:
         return record
     first, last = graphs[0], graphs[-1]
@@ -438,14 +443,14 @@ def renew(
             return None
         positions = (tuple(range(len(first.leaves))), (place,))
     wanted = None if target is None else target.dtype
-    structures = tuple([g.structure for g in graphs])
+    structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
     join: Join | None = operation.joins.get((structures, positions, wanted))
     if join is None or join.structure is None or join.reason:
         return None
     shape = first.shape or last.shape
     if target is not None and target.shape != shape:
         return None
-    nbytes = 0
+    widest = 0
     is_dense = True
     leaves: tuple[Any, ...] = ()
     for g in graphs:
@@ -453,8 +458,11 @@ def renew(
         if g.is_scalar:
             leaves += (join.structure.kinds[len(leaves)],)
             continue
-        nbytes = max(nbytes, layout.nbytes)
-        is_dense = is_dense and layout.is_contiguous
+        itemsize = layout.dtype.itemsize
+        if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
+            widest = itemsize
+        if not layout.is_contiguous:
+            is_dense = False
         if not (g.nodes or layout.is_aligned):
             return None
         if layout.shape == shape:
@@ -474,7 +482,7 @@ def renew(
             layout = Layout.of(dtype, shape)
     else:
         layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
-    nbytes = max(nbytes, layout.nbytes)
+    nbytes = layout.size * max(widest, layout.dtype.itemsize)
     record = Record(Graph(join.structure, layout, leaves if place is None else first.leaves), operation.weight * nbytes)
     record.convert, record.scalars = join.convert, join.scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked

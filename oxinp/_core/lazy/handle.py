@@ -7,19 +7,19 @@ that is the same array. What is made on the host has no layout until somebody as
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._core.lazy import explain, schedule
-from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
+from oxinp._core.lazy.eviction import storages
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import (
@@ -119,7 +119,7 @@ def _upload(storage: Storage) -> Value:
         if stale.buffer is None:
             stale.buffer = backend.allocate(host.nbytes)
         if high > low:
-            backend.upload(stale.buffer.ptr + low, host_bytes(host)[low:high])
+            device_of(stale.buffer).upload(stale.buffer.ptr + low, host_bytes(host)[low:high])
     except BaseException:
         with SIDES:
             stale.low, stale.high, stale.is_uploading = min(stale.low, low), max(stale.high, high), False
@@ -156,10 +156,14 @@ def _computed(storage: Storage) -> Value:
 
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
-    storage = handle._storage
     layout = handle._layout
-    value = storage.value
-    if value is not None and value[0].nodes and value[0].layout is not layout:
+    value = handle._storage.value
+    if value is not None:
+        graph = value[0]
+        if graph.layout is layout:
+            return value
+        if not graph.nodes:
+            return read(layout, value)
         viewed = fused_view(value, layout)
         if viewed is not None:
             return viewed
@@ -214,7 +218,7 @@ def _await(storage: Storage) -> None:
     """Wait for what a storage holds before the lock is taken: other threads have streams to queue on meanwhile."""
     value = attempt(_written, storage)
     if value is not None:
-        device().wait_until_written(value[1][0].ptr)
+        device_of(value[1][0]).wait_until_written(value[1][0].ptr)
 
 
 def _written(storage: Storage) -> Value | None:
@@ -247,7 +251,7 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
         if explain.REPORTS:
             explain.note("copy", f"{layout.nbytes} B to the host", "read there")
         if layout.nbytes:
-            device().download(host, leaves[0].ptr)
+            device_of(leaves[0]).download(host, leaves[0].ptr)
         held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
         if mask & SHARED:
             return held
@@ -275,17 +279,18 @@ def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
         schedule.materialise(storage)
         graph, leaves, _ = expression(handle)
         layout = graph.layout
-    ptr = leaves[0].ptr
+    entry = leaves[0]
+    if here.are_several:  # nobody writes to it before it has been read
+        claim_device(device_of(entry))
     if not layout.is_contiguous:
         if not layout.is_aligned or layout.dtype not in DEVICE_TYPES:
             return host_view(handle).copy()
-        _, gathered = schedule.evaluate((leaf(layout), leaves, 0))
-        ptr = gathered.ptr
+        _, entry = schedule.evaluate((leaf(layout), leaves, 0))
     host = np.empty(layout.shape, layout.dtype)
     if explain.REPORTS:
         explain.note("copy", f"{host.nbytes} B to the host", "read there")
     if host.nbytes:
-        device().download(host, ptr)
+        device_of(entry).download(host, entry.ptr)
     return host.reshape(handle._layout.shape)
 
 
@@ -380,7 +385,7 @@ def leave_device() -> None:
     reaches it as long as no other device takes the place of this one.
     """
     schedule.flush_all()
-    for storage in [found for found in gc.get_objects() if type(found) is Storage]:
+    for storage in storages():
         if is_shared(storage) or _is_elsewhere(storage):
             continue
         attempt(_leave, storage)

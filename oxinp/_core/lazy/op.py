@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.executor import Executable, load, run_again, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Plan
+    from oxinp._kernels.plan import Again, Plan
     from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
@@ -69,6 +69,9 @@ class Op(Frozen, eq=False):
         ``host(*arrays, *parameters)``: NumPy's or SciPy's function, of NumPy's arrays.
     cost : callable
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
+    plan_again : callable or None
+        ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` says of it, if that takes arithmetic alone
+        because an operation of this kind has been planned for other sizes; else None.
     takes_chains : bool
         Operands may be chains of elementwise operations, which run in the operation's own kernel; else they are
         computed before.
@@ -104,6 +107,7 @@ class Op(Frozen, eq=False):
     infer: Callable[[tuple[Layout, ...], Any], tuple[Layout, ...]] | None = None
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
+    plan_again: Callable[[BoundOp, Any], Plan | Again | None] | None = None
     takes_chains: bool = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
@@ -134,20 +138,23 @@ class BoundOp:
         Of the operation: axes, flags.
     """
 
-    __slots__ = ("executables", "fused", "graphs", "kinds", "layouts", "op", "parameters")
+    __slots__ = ("executables", "fused", "graphs", "has_run", "layouts", "op", "parameters", "planned")
 
     def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
         self.op = op
         self.graphs = graphs
         self.layouts = layouts
         self.parameters = parameters
-        self.kinds = [kind for graph in graphs for kind in kinds_of(graph)]
-        self.executables: dict[Any, Executable] = {}
-        self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] = {}
+        self.has_run = False
+        self.planned: tuple[Any, int, Plan] | None = None
+        self.executables: dict[Any, Executable] | None = None
+        self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
 
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""
         key = keyed(variant)
+        if self.executables is None:
+            self.executables = {}
         found = self.executables.get(key)
         if found is None or found.version != config.version:
             missing(lambda: self._build(key, variant))
@@ -155,8 +162,55 @@ class BoundOp:
         return found
 
     def _build(self, key: Any, variant: Hashable) -> None:
-        plan = self.op.plan(self, variant)
-        self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], self.kinds)
+        assert self.executables is not None
+        plan = self._planned_for(variant) or self.op.plan(self, variant)
+        self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], _kinds(self.graphs))
+        load(plan)
+
+    def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
+        """Plan what has not run, for these leaves: before the lock is taken."""
+        op = self.op
+        if self.executables is None and not self.has_run and op.plan_again is None:
+            variant = None if op.variant is None else op.variant(self, leaves)
+            self.planned = keyed(variant), config.version, op.plan(self, variant)
+
+    def _planned_for(self, variant: Hashable) -> Plan | None:
+        """Return what was planned ahead, if it was that."""
+        if self.planned is None:
+            return None
+        key, version, plan = self.planned
+        self.planned = None
+        return plan if key == keyed(variant) and version == config.version else None
+
+    def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
+        """Run it if it has not run, and others of its kind have; None where there is more to do than arithmetic.
+
+        Parameters
+        ----------
+        variant : hashable
+        leaves : tuple
+        ptr : int, optional
+            Address of the only result, if it is not to be new.
+        """
+        again = self.op.plan_again
+        if self.has_run or (again is None and self.planned is None):
+            return None
+        for graph in self.graphs:
+            if graph.structure.has_parts:
+                return None
+        plan: Any = self._planned_for(variant) if again is None else again(self, variant)
+        if plan is None:
+            return None
+        made: list[Buffer] | None
+        if isinstance(plan, tuple):
+            buffer = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
+            made = None if buffer is None else [buffer] if ptr is None else []
+        else:
+            made = run_once(plan, [layout.nbytes for layout in self.layouts], leaves, ptr)
+            if made is None and again is None:
+                self.planned = keyed(variant), config.version, plan  # for what is compiled of it
+        self.has_run = made is not None
+        return made
 
     def describe(self) -> str:
         """Say in a few words what it computes."""
@@ -167,17 +221,25 @@ class BoundOp:
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """Enqueue it, into a new Buffer for every result."""
         op = self.op
-        executable = self.executable(None if op.variant is None else op.variant(self, leaves))
+        variant = None if op.variant is None else op.variant(self, leaves)
         try:
-            return executable.run_all(leaves)
-        except MemoryError:
+            if self.executables is None and (made := self.run_first(variant, leaves)) is not None:
+                return made
+            executable = self.executable(variant)
             if not (op.has_spare and executable.scratch_nbytes):
+                return executable.run_all(leaves)
+            with device().pool.keeping_arrays():  # the other way costs less than their eviction
+                return executable.run_all(leaves)
+        except MemoryError:
+            if not op.has_spare:
                 raise
             return self.executable(SPARE).run_all(leaves)
 
     def fused_with(self, graph: Graph, place: int) -> Executable | None:
         """Return what runs it and a graph of its first result in one; None where no kernel does both."""
         key = keyed((graph, place))
+        if self.fused is None:
+            self.fused = {}
         version, found = self.fused.get(key, (-1, None))
         if version != config.version:
             missing(lambda: self._build_fused(key, graph, place))
@@ -186,11 +248,12 @@ class BoundOp:
 
     def _build_fused(self, key: Any, graph: Graph, place: int) -> None:
         assert self.op.fuse is not None
+        assert self.fused is not None
         made = None
         plan = self.op.fuse(self, graph, place)
         if plan is not None:
             kinds = kinds_of(graph)
-            made = Executable(plan, (graph.layout.nbytes,), [*self.kinds, *kinds[:place], *kinds[place + 1 :]])
+            made = Executable(plan, (graph.layout.nbytes,), [*_kinds(self.graphs), *kinds[:place], *kinds[place + 1 :]])
         if len(self.fused) >= MAX_FUSED:
             self.fused.clear()
         self.fused[key] = config.version, made
@@ -203,6 +266,11 @@ MAX_FUSED = 64
 def kinds_of(graph: Graph) -> list[Any]:
     """Return for every leaf of a graph None if it is an array, else the dtype of the scalar."""
     return [None if isinstance(entry, Layout) else entry for entry in graph.leaves]
+
+
+def _kinds(graphs: tuple[Graph, ...]) -> list[Any]:
+    """Return the same for every leaf of several graphs."""
+    return [kind for graph in graphs for kind in kinds_of(graph)]
 
 
 _BOUND = new_table()

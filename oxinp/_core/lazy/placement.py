@@ -1,5 +1,8 @@
 """Placement: host or device. A pure function of what an operation costs and of where its operands are valid.
 
+Nothing of it is the calling thread's: what there is lies where its Buffer does (`device_of`). A thread has a say only
+in where new work goes, which is the device that it is on (`device`).
+
 Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
 there if its cost, the bytes of its largest operand or result times its row's weight, is below
 `config.offload_threshold`; any other operation runs on the device. Loops over single elements of a device array fetch
@@ -35,6 +38,12 @@ def device() -> Backend:
     """Return the backend, where something is already known to be there, even if new work goes to the host by now."""
     backend = _runtime.latest()
     assert backend is not None, "nothing can be on a device before there is one"
+    return backend
+
+
+def device_of(entry: Any) -> Backend:
+    """Return the backend of the device that a Buffer, or what is read from one, lies on: transfers go to that."""
+    backend: Backend = entry.buffer.backend
     return backend
 
 

@@ -365,9 +365,14 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
     if is_pinned(storage):
         return _computed(out, value)
     if out._view is None:
-        with SIDES:
-            if here.are_several:
-                claim(storage)
+        if storage.value is None or here.are_several:
+            with SIDES:
+                if here.are_several:
+                    claim(storage)
+                storage.value = value
+                storage.host = None
+                storage.stale = None
+        else:  # its device's lock is held
             storage.value = value
             storage.host = None
             storage.stale = None
@@ -401,7 +406,7 @@ def _computed(out: Any, value: Value) -> np.ndarray[Any, Any] | None:
     graph, buffer = schedule.evaluate(value)
     layout = graph.layout
     computed = np.empty(layout.nbytes, np.uint8)
-    placement.device().download(computed, buffer.ptr)
+    placement.device_of(buffer).download(computed, buffer.ptr)
     return np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 

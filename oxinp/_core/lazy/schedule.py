@@ -128,12 +128,11 @@ def _compute(storage: Storage, value: Value) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     graph, leaves, _ = value
     wanted = None
+    references = PENDING[:]
     if here.are_several:
-        # This storage stays in the list until the launch has returned: whoever writes to what it reads, on another
-        # device, has to find it.
-        others = [other for other in _pending() if other is not storage and _is_own(other)]
+        pending = [] if at_work.flushes_many else _pending()
+        others = [other for other in pending if other is not storage and _is_own(other)]
     else:
-        references = PENDING[:]
         others = [
             other
             for reference in references
@@ -142,15 +141,21 @@ def _compute(storage: Storage, value: Value) -> Value:
             and (held := other.value) is not None
             and held[0].nodes
         ]
-        # This storage goes from the list before the launch, during which it may grow or be flushed.
+    if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+        PENDING.append(ref(storage))  # it may have gone from the list already
+        flush_device()
+        now = storage.value or value
+        if not now[0].nodes:
+            return now
+        others = []  # of several devices, a thread's flush leaves to it what it is about to compute
+    # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there are
+    # several devices: whoever writes to what it reads, on another device, has to find it until the launch has returned.
+    if not here.are_several:
         if others:
             PENDING[: len(references)] = map(ref, others)
         else:
             del PENDING[: len(references)]
     if others:
-        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
-            flush_device()
-            return storage.value or value
         wanted = _wanted_interior(value, others)
     try:
         if CALLS:
@@ -162,22 +167,22 @@ def _compute(storage: Storage, value: Value) -> Value:
         if wanted:
             return _run_with_interior(storage, value, wanted)
         program = graph.program
+        buffer = chains.run_first(graph, leaves) if program is None else None
+        if buffer is None:
+            if program is None or program.version != config.version:
+                program = chains.find(graph)
+            if program.arrays_only:  # `Executable.run`, spelled out
+                buffer = program.allocate(program.nbytes)
+                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            else:
+                buffer = program.run(leaves)
         if REPORTS:
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-        if program is None and (buffer := chains.run_first(graph, leaves)) is not None:
-            storage.value = done = (leaf(graph.layout), (buffer,), next_mask())
-            return done
-        if program is None or program.version != config.version:
-            program = chains.find(graph)
-        if program.arrays_only:  # `Executable.run`, spelled out
-            buffer = program.allocate(program.nbytes)
-            program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
-        else:
-            buffer = program.run(leaves)
     except BaseException:
         PENDING.append(ref(storage))
         raise
-    storage.value = done = (program.leaf, (buffer,), next_mask())
+    layout = graph.layout
+    storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 
 
@@ -291,16 +296,17 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
 def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
     graph, leaves, _ = value
     key = tuple(sorted(wanted))
-    interior = tuple([(number, wanted[number].value[0].layout) for number in key])  # type: ignore[index]
+    values: list[Any] = [wanted[number].value for number in key]
+    interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
     program = chains.find(graph, interior)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     first, *rest = program.run_all(leaves)
     result = storage.value = (program.leaf, (first,), next_mask())
-    for number, buffer in zip(key, rest, strict=True):
+    for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
         other = wanted[number]
-        assert other.value is not None
-        other.value = on_device(other.value[0].layout, buffer)
+        if other.value is before:  # else it was computed to free memory for this, and may even have left the device
+            other.value = on_device(layout, buffer)
     return result
 
 
@@ -342,11 +348,16 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
             claim(source)
     if room >= 0:  # nobody watches
         _write(storage, layout, value, source)
-        return
+    else:
+        _watched(storage, depth, _write, storage, layout, value, source)
+
+
+def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
+    """Call what writes to a storage, and let those who watch know."""
     make_room(storage, depth)
     outer, at_work.storage = at_work.storage, storage
     try:
-        _write(storage, layout, value, source)
+        body(*args)
     finally:
         at_work.storage = outer
 
@@ -355,29 +366,29 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     assert storage.value is not None
     _, (buffer,), own_mask = storage.value
     graph, leaves, mask = value
-    if not graph.nodes and _write_result(storage, layout, leaves[0], source):
+    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
         return
     reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
-    direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
+    direct = not reads_target or is_direct(graph, leaves, buffer, layout)
     flush_readers(storage.value, source if direct else None)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
-        chains.find(leaf(between), target=layout)  # first, for what is missing has all of this done again
+        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
         if source is not None and source is not storage:
             graph, leaves, _ = materialise(source)
         else:
             graph, copied = evaluate(value)
             leaves = (copied,)
-    if REPORTS:
-        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    if REPORTS:  # now, for what was missing has all of this done again
+        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     _note_written(storage)
     if direct and reads_target and source is not None and source is not storage:
         _read_back(source, storage, layout)
 
 
 def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
-    """Have an operation write into part of a storage on the device, from operands that do not lie there, in an attempt.
+    """Have an operation write into part of a storage on the device, in an attempt, from operands that lie elsewhere.
 
     Parameters
     ----------
@@ -392,24 +403,28 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
     """
     if here.are_several:
         claim(storage)
-    if room < 0:
-        make_room(storage, depth)
-    outer, at_work.storage = at_work.storage, storage
-    try:
-        assert storage.value is not None
-        (buffer,) = storage.value[1]
-        executable = bound.executable()
-        flush_readers(storage.value)
-        if REPORTS:
-            note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-        executable.run_into(buffer.ptr + layout.offset, leaves)
-        _note_written(storage)
-    finally:
-        at_work.storage = outer
+    if room >= 0:
+        _write_by(storage, layout, bound, leaves)
+    else:
+        _watched(storage, depth, _write_by, storage, layout, bound, leaves)
 
 
-def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage | None) -> bool:
-    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot."""
+def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
+    assert storage.value is not None
+    (buffer,) = storage.value[1]
+    executable = bound.executable()
+    flush_readers(storage.value)
+    if REPORTS:
+        note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+    executable.run_into(buffer.ptr + layout.offset, leaves)
+    _note_written(storage)
+
+
+def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
+    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
+
+    `seen` is how the result is read: as it is, or as a view of it.
+    """
     if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
         return False
     bound = call.bound
@@ -418,6 +433,7 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     if (
         not bound.op.gives_views
         or len(bound.layouts) != 1
+        or not seen.same(bound.layouts[0])
         or not layout.is_injective
         or not _is_apart(bound, call.leaves, buffer, layout)
         or (source is None and entry.is_held())
@@ -428,10 +444,11 @@ def _write_result(storage: Storage, layout: Layout, entry: Any, source: Storage 
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
-    executable = bound.executable(layout.form)
+    ptr = buffer.ptr + layout.offset
+    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+        bound.executable(layout.form).run_into(ptr, leaves)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
     _note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
@@ -466,7 +483,7 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
     return False
 
 
-def _is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
     start, form = buffer.ptr + layout.offset, layout.form
     for entry, where in zip(leaves, graph.leaves, strict=True):
@@ -516,18 +533,34 @@ def flush_device() -> None:
     attempt(_flush, _own_pending if here.are_several else _pending)
 
 
+def flush_large(nbytes: int) -> None:
+    """Do as `flush_device` if what is pending there keeps more than so many bytes for what it reads."""
+    buffers = {id(buffer): buffer for storage in _pending() if _is_own(storage) for buffer in _kept(storage)}
+    if sum([buffer.nbytes for buffer in buffers.values()]) > nbytes:
+        flush_device()
+
+
+def _kept(storage: Storage) -> list[Any]:
+    """Return the Buffers that a pending value reads."""
+    value = storage.value
+    found = [getattr(entry, "buffer", None) for entry in (() if value is None else value[1])]
+    return [buffer for buffer in found if not (type(buffer) is Pending and buffer.call) and hasattr(buffer, "nbytes")]
+
+
 def _flush(find: Callable[[], list[Storage]]) -> None:
     pending = find()
     run_calls(lambda call: _is_shared(call, pending))  # once, before those
-    are_many = len(pending) > MAX_TOGETHER and not here.are_several
-    if are_many:
+    are_many = len(pending) > MAX_TOGETHER
+    outer, at_work.flushes_many = at_work.flushes_many, are_many
+    if are_many and not here.are_several:  # else other devices' threads still have to find it
         del PENDING[: len(pending)]
     try:
         for storage in reversed(pending):
             if storage.value is not None:
                 materialise(storage)
     finally:
-        if are_many:
+        at_work.flushes_many = outer
+        if are_many and not here.are_several:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
     run_calls()
 
@@ -579,14 +612,17 @@ def _pending() -> list[Storage]:
     with _SHORTENING:
         count = len(PENDING)
         alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+        if not alive:
+            del PENDING[:count]
+            return alive
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
         PENDING[:count] = map(ref, pending.values())
     return list(pending.values())
 
 
 def _own_pending() -> list[Storage]:
-    """Return what is pending on the device that the calling thread's work goes to."""
-    return [storage for storage in _pending() if _is_own(storage)]
+    """Return what is pending on the device that the calling thread's work goes to, but for what it computes now."""
+    return [storage for storage in _pending() if _is_own(storage) and storage is not at_work.storage]
 
 
 def _is_own(storage: Storage) -> bool:
@@ -598,5 +634,6 @@ make_room: Record = prune  # called where `room` is exceeded
 
 hooks.when_several.append(run_calls)
 hooks.before_synchronize.append(flush_all)
+hooks.before_growth.append(flush_large)
 hooks.before_leaving_stream.append(flush_device)
 hooks.before_out_of_memory.append(flush_device)

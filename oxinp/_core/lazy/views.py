@@ -21,10 +21,11 @@ def view_at(
 ) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
     seen = base._view
-    if seen is None and type(base) is types.ndarray:  # `_begin`, spelled out
-        view: Any = _new(types.ndarray)
+    kind = types.ndarray
+    if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
+        view: Any = _new(kind)
         view._storage = base._storage
-        view._view = (base, writeable)
+        view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
         view._layout = layout
         view._cache = cache
         return view

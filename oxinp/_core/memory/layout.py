@@ -15,8 +15,9 @@ import numpy as np
 
 from oxinp._core.memory.recent import Recent
 
-_INTERNED = Recent(1 << 15)
-_CONTIGUOUS = Recent(1 << 15)
+_ROOM = 1 << 15
+_INTERNED = Recent(_ROOM)
+_CONTIGUOUS = Recent(_ROOM)
 _new = object.__new__
 
 
@@ -71,7 +72,9 @@ class Layout:
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
         """Return the C-contiguous layout of `shape` at offset 0."""
         key = (dtype, dtype.num, shape)  # uint64 is two dtypes of C's that are equal, of different scalar types
-        layout: Layout | None = _CONTIGUOUS.get(key) or _CONTIGUOUS.recall(key)
+        layout: Layout | None = _CONTIGUOUS.get(key)
+        if layout is None and _CONTIGUOUS.old:
+            layout = _CONTIGUOUS.recall(key)
         if layout is None:
             layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
@@ -82,10 +85,13 @@ class Layout:
     def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """Return the layout with these strides and this offset, in bytes."""
         key = (dtype, dtype.num, shape, strides, offset)
-        layout: Layout | None = _INTERNED.get(key) or _INTERNED.recall(key)
+        layout: Layout | None = _INTERNED.get(key)
+        if layout is None and _INTERNED.old:
+            layout = _INTERNED.recall(key)
         if layout is None:
-            layout = _make(dtype, shape, strides, offset)
-            _INTERNED.remember(key, layout)
+            if len(_INTERNED) >= _ROOM:
+                _INTERNED.age()
+            layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
         return layout
 
     def same(self, other: Layout) -> bool:
@@ -195,7 +201,7 @@ class Layout:
     def element_strides(self) -> tuple[int, ...]:
         """Strides counted in elements, of an aligned layout."""
         itemsize = self.dtype.itemsize
-        return tuple(step // itemsize for step in self.strides)
+        return tuple([step // itemsize for step in self.strides])
 
     @property
     def is_injective(self) -> bool:
@@ -228,8 +234,11 @@ class Layout:
         if extent is None:
             low = high = 0
             if self.size:
-                ends = [step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True)]
-                low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+                for step, n in zip(self.strides, self.shape, strict=True):
+                    if step < 0:
+                        low += step * (n - 1)
+                    else:
+                        high += step * (n - 1)
                 high += self.dtype.itemsize
             extent = self._extent = low, high
         return extent
@@ -358,8 +367,10 @@ def _are_off(strides: tuple[int, ...], itemsize: int) -> bool:
 
 
 def _is_injective(layout: Layout) -> bool:
-    if not layout.size:
+    if layout.size < 2:
         return True
+    if layout.ndim == 1:
+        return abs(layout.strides[0]) >= layout.dtype.itemsize
     reach = layout.dtype.itemsize
     for step, n in sorted((abs(step), n) for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1):
         if step < reach:

@@ -12,14 +12,16 @@ from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, updates
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._core.ops.sort import check_placement
+from oxinp._core.ops.sort import check_placement, searchsorted
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import MAX, MIN
+from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
 MAX_BINS = 1 << 31
@@ -53,8 +55,10 @@ def _check(array: Handle) -> None:
     check_placement(array)
 
 
-def bincount(array: Handle, min_length: int) -> Any:
-    """Return how often each number is there; see `numpy.bincount`. Waits for the greatest one.
+def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> Any:
+    """Return how often each number is there, or the sums of its weights in their order; see `numpy.bincount`.
+
+    Waits for the greatest number.
 
     Raises
     ------
@@ -69,6 +73,10 @@ def bincount(array: Handle, min_length: int) -> Any:
     greatest = int(reduce(MAX, unsigned))
     if greatest > np.iinfo(dtype).max or greatest >= MAX_BINS:
         raise Unsupported("negative numbers, which NumPy refuses, or too many bins")
+    if weights is not None:
+        if weights._layout.shape != array._layout.shape or not np.can_cast(weights._layout.dtype, FLOAT64):
+            raise Unsupported("what NumPy refuses")
+        return updates.sums(array, astype(weights, FLOAT64, copy_wanted=False), max(greatest + 1, min_length))
     return perform_on_device(COUNT, (array,), (max(greatest + 1, min_length), False))
 
 
@@ -94,16 +102,38 @@ def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any
     return np.histogram_bin_edges(seen, bins, limits), is_uniform
 
 
+def weighted_histogram(array: Handle, edges: np.ndarray[Any, Any], weights: Handle) -> Any:
+    """Return the sums of the weights of elements between edges, with the last one; see `numpy.histogram`."""
+    _check(array)
+    compared, source = _compared(array._layout.dtype, edges), weights._layout.dtype
+    if weights._layout.shape != array._layout.shape or not np.can_cast(source, FLOAT64):
+        raise Unsupported("weights that do not fit, or are no real numbers")
+    compute, count = OBJECTS, edges.size - 1
+    elements, wide = ravel(astype(array, compared, copy_wanted=False)), edges.astype(compared)
+    found = searchsorted(creation.asarray(wide), elements, is_right=True)
+    found = compute["minimum"](compute["subtract"](found, 1), count - 1)
+    is_in = compute["logical_and"](
+        compute["greater_equal"](elements, wide[0]), compute["less_equal"](elements, wide[-1])
+    )
+    where = importlib.import_module("oxinp._core.ufunc.objects").where
+    total = updates.sums(where(is_in, found, count), ravel(astype(weights, FLOAT64, copy_wanted=False)), count + 1)
+    return astype(view(total, lambda x: x[:-1]), source)
+
+
+def _compared(dtype: np.dtype[Any], edges: np.ndarray[Any, Any]) -> np.dtype[Any]:
+    """Return the dtype that elements and edges are compared in."""
+    joint = np.result_type(edges.dtype, dtype)
+    if joint.kind in "iu" and edges.size and float(np.abs(edges).max()) <= MAX_EXACT:
+        joint = FLOAT64  # whatever an element is rounded to, it stays on its side of such edges
+    if joint not in (FLOAT16, FLOAT32, FLOAT64) or not 1 < edges.size <= MAX_BINS:
+        raise Unsupported("edges that are no floats of the device's, or no bins")
+    return FLOAT32 if joint in (FLOAT16, FLOAT32) else FLOAT64
+
+
 def histogram(array: Handle, edges: np.ndarray[Any, Any], *, is_uniform: bool) -> Any:
     """Return how many elements are between edges, with the last one; see `numpy.histogram`."""
     _check(array)
-    dtype = np.result_type(edges.dtype, array._layout.dtype)
-    compared = FLOAT32 if dtype in (FLOAT16, FLOAT32) else FLOAT64
-    if dtype.kind in "iu" and edges.size and float(np.abs(edges).max()) <= MAX_EXACT:
-        dtype = FLOAT64  # whatever an element is rounded to, it stays on its side of such edges
-    if dtype not in (FLOAT16, FLOAT32, FLOAT64) or not 1 < edges.size <= MAX_BINS:
-        raise Unsupported("edges that are no floats of the device's, or no bins")
-    wide = edges.astype(compared)
+    wide = edges.astype(_compared(array._layout.dtype, edges))
     is_uniform = is_uniform and _is_estimated(wide)
     given = creation.asarray(wide)
     return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, is_uniform))

@@ -258,7 +258,10 @@ def _with_values(key: Any) -> Any:
 def _as_view_key(key: Any) -> tuple[Any, ...]:
     """Return a basic key as a tuple that selects a view, also where the key selects one element."""
     parts = key if type(key) is tuple else (key,)
-    return parts if any(part is ... for part in parts) else (*parts, ...)
+    for part in parts:
+        if part is ...:
+            return parts
+    return (*parts, ...)
 
 
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:

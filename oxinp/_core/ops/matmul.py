@@ -85,7 +85,10 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
     computed, and mirrored.
     """
-    return _product_of(a._layout, b._layout, dtype).run(a, b)
+    left, right = a._layout, b._layout
+    if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
+        return contract(a, b, -1)  # as `Product` decides, without one
+    return _product_of(left, right, dtype).run(a, b)
 
 
 def cost(left: Layout, right: Layout) -> float:
@@ -95,10 +98,11 @@ def cost(left: Layout, right: Layout) -> float:
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
     key = keyed((left, right, dtype))
-    product: Product | None = _PRODUCTS.get(key) or _PRODUCTS.recall(key)
+    product: Product | None = _PRODUCTS.get(key) or (_PRODUCTS.recall(key) if _PRODUCTS.old else None)
     if product is None or product.version != config.version:
         product = Product(left, right, dtype)
-        remember(_PRODUCTS, key, product)
+        if _PRODUCTS.has_met(key):
+            remember(_PRODUCTS, key, product)
     return product
 
 
@@ -126,7 +130,8 @@ class Product:
         self.dtype = dtype or _result_dtype(left.dtype, left.dtype.num, right.dtype, right.dtype.num)
         self.operands: tuple[Matrices, Matrices] | None = None
         shape, depth = _shape_of(left, right)
-        self.layout = Layout.of(self.dtype, shape)
+        is_square = len(shape) == 2 and shape == left.shape and left.dtype is self.dtype
+        self.layout = left.dense if is_square else Layout.of(self.dtype, shape)
         self.bound = BoundOp(MATMUL, (leaf(left), leaf(right)), (self.layout,), self)
         self.is_own_transpose = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
         self.run: Any
@@ -190,11 +195,13 @@ class Product:
     def _matrices(self) -> tuple[Matrices, Matrices]:
         if self.operands is None:
             batch, make = self.layout.shape[:-2], _planner().Matrices
-            left, right = [
-                make(_type_of(x.dtype), x.broadcast((*batch, *x.shape[-2:])).element_strides, x.alignment)
-                for x in (self.left, self.right)
-            ]
-            self.operands = left, right
+            left, right = self.left, self.right
+            if batch:
+                left, right = (x.broadcast((*batch, *x.shape[-2:])) for x in (left, right))
+            self.operands = (
+                make(_type_of(left.dtype), left.element_strides, left.alignment),
+                make(_type_of(right.dtype), right.element_strides, right.alignment),
+            )
         return self.operands
 
     def planned(self, epilogue: Epilogue | None = None) -> Plan | None:
@@ -313,14 +320,16 @@ _PRODUCTS: Any = new_table()
 
 def _is_transpose(left: Layout, right: Layout) -> bool:
     """Whether the right layout is that of the left one's transpose."""
-    shape, strides = left.shape, left.element_strides
-    return (*shape[:-2], *shape[:-3:-1]) == right.shape and ((*strides[:-2], *strides[:-3:-1]) == right.element_strides)
+    shape, strides = left.shape, left.strides
+    if shape[-1:] != right.shape[-2:-1] or strides[-1:] != right.strides[-2:-1]:
+        return False
+    return (*shape[:-2], *shape[:-3:-1]) == right.shape and (*strides[:-2], *strides[:-3:-1]) == right.strides
 
 
 def _is_readable(layout: Layout) -> bool:
     """Whether kernels read matrices that lie like this: one axis has stride 1, or a single element."""
-    shape, strides = layout.shape, layout.element_strides
-    return layout.is_aligned and (strides[-1] == 1 or strides[-2] == 1 or shape[-1] == 1 or shape[-2] == 1)
+    shape, strides, itemsize = layout.shape, layout.strides, layout.dtype.itemsize
+    return layout.is_aligned and (itemsize in strides[-2:] or 1 in shape[-2:])
 
 
 def _loops(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
@@ -344,6 +353,7 @@ def _type_of(dtype: np.dtype[Any]) -> Type:
     return u8 if type_ is pred else type_
 
 
+@cache
 def _planner() -> Any:
     """Return the module that plans products, imported for the first one: it is a fifth of the package."""
     return importlib.import_module("oxinp._kernels.gemm.select")
@@ -382,14 +392,19 @@ def vecmat(a: Handle, b: Handle) -> Any:
     return contract(_at(_conjugate(a), (..., slice(None), None)), b, -2)
 
 
+_MULTIPLY = UFUNC_OBJECTS["multiply"]
+
+
 def contract(a: Handle, b: Handle, axis: int) -> Any:
     """Return the sum of ``a * b``, broadcast, over an axis; half-precision sums are rounded once."""
-    dtype = np.result_type(a._layout.dtype, b._layout.dtype)
+    one, other = a._layout.dtype, b._layout.dtype
+    dtype = one if one is other else np.result_type(one, other)
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
-    x, y = (astype(each, wide, copy_wanted=False) for each in (a, b))
-    total = reduce(SUM, UFUNC_OBJECTS["multiply"](x, y), axis, wide)
+    x = a if one is wide else astype(a, wide, copy_wanted=False)
+    y = b if other is wide else astype(b, wide, copy_wanted=False)
+    total = reduce(SUM, _MULTIPLY(x, y), axis, wide)
     return total if wide == dtype else astype(total, dtype)[()]
 
 

@@ -107,8 +107,10 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
         element[:] = np.asarray(value) if isinstance(value, np.generic) else value
         given = scalar_bits(element)
     else:
-        given = _broadcast(value, selected)
+        given = broadcast(value, selected)
     if not math.prod(selected.shape):
+        if selected.error is not None:
+            raise Unsupported("indices that NumPy may refuse")
         return
     if not layout.is_injective:
         raise Unsupported("elements that overlap")
@@ -132,7 +134,7 @@ def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
     return dtype, int(element.view(dtype)[0])
 
 
-def _broadcast(value: Handle, selected: Selection) -> Handle:
+def broadcast(value: Handle, selected: Selection) -> Handle:
     """Return values, cast and with the shape of what is selected."""
     layout = selected.array._layout
     value = drop_leading_ones(value, len(selected.shape))
@@ -155,14 +157,19 @@ def _broadcast(value: Handle, selected: Selection) -> Handle:
 
 def write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
     """Have an operation write to the elements of a view; its first parameter is their form."""
+    attempt(_write, op, target, operands, parameters)
+
+
+def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
     storage, layout = target._storage, target._layout
     if storage.value is None:
         device_value(storage)
     if is_pinned(storage) or storage.value is None:
         raise Unsupported("elements that stay on the host")
-    schedule.materialise(storage)
+    value = schedule.materialise(storage)
     bound, leaves, _ = bound_to(op, operands, (layout.form, *parameters))
     schedule.write_by(storage, layout, bound, leaves, depth=6)
+    del value  # which kept the storage where it is, whatever the operands took to compute
 
 
-__all__ = ["SCATTER", "assign", "merged_stride", "scalar_bits", "write"]
+__all__ = ["SCATTER", "assign", "broadcast", "merged_stride", "scalar_bits", "write"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 from functools import cache
@@ -13,7 +12,6 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -28,14 +26,14 @@ from oxinp._core.lazy.expr import (
     structure_of,
 )
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
-from oxinp._core.lazy.op import BoundOp, Op, RowWalk
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
+from oxinp._core.reduction import planning
+from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import ReductionRow, with_initial
-from oxinp._kernels.plan import Plan
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -44,54 +42,19 @@ NO_INITIAL = np._NoValue
 _BOUND = new_table()
 
 
-class Reduced(NamedTuple):
-    """What is reduced of a chain: the value and the mask among its numbers, over which axes, and how."""
-
-    op: ReduceOp
-    axes: tuple[int, ...]
-    mask: int | None
-
-
-def _plan(bound: BoundOp, target: Layout | None) -> Plan:
-    """Plan the chain and the reduction after it, into a layout if one is given."""
-    planner, problem = _problem(bound, target)
-    plan: Plan = planner.plan(*problem)
-    return plan
-
-
-def _rows(bound: BoundOp) -> RowWalk | None:
-    """Return how the reduction runs along the last axes; None where it does not, or is cut to pieces."""
-    wanted: Reduced = bound.parameters
-    planner, problem = _problem(bound, None)
-    if 0 in problem[0] or len(wanted.axes) == 0:
-        return None
-    walk = importlib.import_module("oxinp._kernels.rowwise.plan").walk_of(planner.passes(*problem))
-    return None if walk is None else RowWalk(wanted.op, wanted.axes, wanted.mask, walk)
-
-
-def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
-    """Return the planner of the chain and the reduction after it, and what it is asked for."""
-    wanted: Reduced = bound.parameters
-    (graph,) = bound.graphs
-    target = bound.layouts[0] if target is None else target
-    output = operand(target)
-    if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
-        kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
-        output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
-    structure = graph.structure
-    key = ("reduction", wanted.op, wanted.mask, target.dtype)
-    planner = structure.plans.get(key)
-    if planner is None:
-        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
-        own = instructions(structure), structure.result, wanted.op, output.type, wanted.mask
-        planner = structure.plans[key] = module.Reduction(input_types(structure), *own)
-    return planner, (graph.shape, wanted.axes, arrays(graph), output, device().capability)
-
-
 @cache
 def _operation(row: ReductionRow) -> Op:
     """Return the operation of a row."""
-    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, rows=_rows, gives_views=True)
+    return Op(
+        row.name,
+        planning.plan,
+        host=row.numpy,
+        plan_again=planning.plan_again,
+        takes_chains=True,
+        takes_views=True,
+        rows=planning.row_walk,
+        gives_views=True,
+    )
 
 
 def reduce(
@@ -141,9 +104,10 @@ def reduce(
         check_writeable(out)
     layout = array._layout
     dtype = None if dtype is None else np.dtype(dtype)
-    others = [x for x in (out, where, mean) if isinstance(x, Handle)]
-    hosted = array._storage.host is not None and all(x._storage.host is not None for x in others)
     has_kernel = layout.dtype in DEVICE_TYPES
+    hosted = array._storage.host is not None and all(
+        x._storage.host is not None for x in (out, where, mean) if isinstance(x, Handle)
+    )
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
         if explain.REPORTS:
             explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
@@ -156,7 +120,7 @@ def reduce(
             raise Unsupported("a mean that is given")
         row = row.about
     value, is_masked = _elements(array, where, mean)
-    source = value[0].dtype
+    source = value[0].layout.dtype
     dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
     starts = initial is not NO_INITIAL
     bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
@@ -167,7 +131,10 @@ def reduce(
             f"not {result.shape}"
         )
     count = math.prod([shape[a] for a in axes])
-    leaves = (*value[1], *_parameters(row, bound.parameters.op, count, ddof, dtypes.accumulated, initial))
+    op = bound.parameters.op
+    leaves = value[1]
+    if op.num_parameters:
+        leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
         frame = user_frame()
         line = frame.f_code.co_filename, frame.f_lineno
@@ -208,10 +175,15 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     return out
 
 
+_ALL_AXES = [tuple(range(ndim)) for ndim in range(MAX_NDIM + 1)]
+
+
 def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return the reduced axes, in ascending order."""
     if axis is None or (not ndim and axis in (0, -1)):  # NumPy lets scalars have an axis
-        return tuple(range(ndim))
+        return _ALL_AXES[ndim] if ndim <= MAX_NDIM else tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis if axis >= 0 else axis + ndim,)
     if row.takes_one_axis and isinstance(axis, tuple):
         raise Unsupported("NumPy takes one axis here, and says so")
     return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
@@ -337,10 +309,11 @@ class _Wanted(NamedTuple):
 
 
 def _bound(wanted: _Wanted) -> BoundOp:
-    bound: BoundOp | None = _BOUND.get(wanted) or _BOUND.recall(wanted)
+    bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
-        remember(_BOUND, wanted, bound)
+        if _BOUND.has_met(wanted):
+            remember(_BOUND, wanted, bound)
     return bound
 
 
@@ -362,15 +335,18 @@ def _bind(wanted: _Wanted) -> BoundOp:
     lifted: _Lifted | None = chain.structure.plans.get(key)
     if lifted is None:
         lifted = chain.structure.plans[key] = _lift(wanted)
-    kept = [axis for axis in range(len(shape)) if keepdims or axis not in axes]
-    along = tuple([1 if a in axes else shape[a] for a in kept])
-    if source.is_contiguous:
+    kept = (
+        [] if len(axes) == len(shape) and not keepdims else [a for a in range(len(shape)) if keepdims or a not in axes]
+    )
+    along = tuple([1 if a in axes else shape[a] for a in kept]) if kept else ()
+    if source.is_contiguous or len(along) < 2:
         layout = Layout.of(dtypes.result, along)
     else:
         strides = tuple([source.strides[a] for a in kept])
         layout = result_layout(dtypes.result, along, [Layout.at(dtypes.result, along, strides, 0)])
     parameters = lifted.structure.kinds[len(chain.leaves) :]
-    graph = Graph(lifted.structure, Layout.of(dtypes.accumulated, shape), (*chain.leaves, *parameters))
+    whole = source.dense if source.dtype is dtypes.accumulated else Layout.of(dtypes.accumulated, shape)
+    graph = Graph(lifted.structure, whole, (*chain.leaves, *parameters))
     return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,13 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
+        if b is not None and type(a) is types.ndarray and not SUBCLASSES:
+            try:
+                importlib.import_module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
+            except Unsupported:
+                pass
+            else:
+                return
         args = (a, indices) if b is None else (a, indices, b)
         call(self._row.numpy.at, args, {}, name=f"{self.counted_name}.at", mutates=(0,))
 

@@ -37,6 +37,7 @@ from oxinp._core.ufunc.table import UfuncRow
 _new = object.__new__
 _pending = schedule.PENDING
 _NumpyArray = np.ndarray
+_WEAK = {kind: scalar(kind) for kind in (int, float)}
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
@@ -163,7 +164,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 y = cache[1] if cache is not None and cache[0] is y else host_view(b)
                 count = x.size * y.size
                 limit = config.offload_threshold
-                if count * reach < limit or _bound(x, y) * row.weight < limit:
+                if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
                     result = compute(x, y)
                     if type(result) is not _NumpyArray:
                         return result
@@ -188,7 +189,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     graph = value[0]
                     record = pairs.get((graph, kind))
                     if record is None:
-                        record = renew(operation, pairs, (graph, kind), (graph, scalar(kind)))
+                        record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
                     if record is not None and record.graph is not None:
                         try:
                             converted = record.convert[1](b)
@@ -220,7 +221,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     graph = value[0]
                     record = pairs.get((kind, graph))
                     if record is None:
-                        record = renew(operation, pairs, (kind, graph), (scalar(kind), graph))
+                        record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
                     if record is not None and record.graph is not None:
                         try:
                             converted = record.convert[0](b)
@@ -283,6 +284,11 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             u = expression(a)
             v = expression(b)
             layout = a._layout
+            if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
+                # What reads elements that are written is computed before, so that the result goes straight there.
+                buffer = getattr(u[1][0], "buffer", None)
+                if not (buffer is None or schedule.is_direct(v[0], v[1], buffer, layout)):
+                    v = schedule.materialise(b._storage)
             if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
                 target = layout if a._view is None else layout.dense
                 key = (u[0], v[0], None, target)

@@ -107,12 +107,12 @@ class Chain(Frozen):
         """Whether the input behind the problem's own is the flat index."""
         return any(instr.wants_index for instr in self.instrs)
 
-    @property
+    @cached_property
     def words(self) -> int:
         """Registers that one element of each input takes between its load and its use."""
         return sum(spec.words for spec in self.inputs)
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[str, str]:
         """The inputs and the outputs in words: how each moves, and the bytes of its elements."""
         read = sorted(f"{spec.kind}{spec.type.nbytes}" for spec in self.inputs if spec.kind not in {SCALAR, INDEX})
@@ -335,7 +335,9 @@ class Splitter:
     @staticmethod
     def constants(shape: Sequence[int], index_bits: int) -> tuple[int, ...]:
         """Values of its parameters."""
-        return tuple(c for n in shape[1:] for c in Divisor.constants(n, index_bits))
+        if len(shape) < 2:
+            return ()
+        return tuple([c for n in shape[1:] for c in Divisor.constants(n, index_bits)])
 
     def split(self, number: Value) -> list[Value]:
         """Loop indices, outermost first."""

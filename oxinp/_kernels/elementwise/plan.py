@@ -38,12 +38,9 @@ from oxinp._ptx.types import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.plan import Grid
+    from oxinp._kernels.plan import Again
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
-
-Again = tuple["Kernel", "Grid", tuple[int, ...]]
-"""A launch that is like one before: the kernel, the grid and the constants."""
 
 MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4
@@ -82,59 +79,98 @@ class Elementwise(Planner):
         super().__init__(inputs, instrs, outputs)
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
         self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
-        self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[int, ...]]] = {}
+        self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
 
     def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
         if 0 in shape:
             return Plan(())
+        family, spec, nest, nbytes = self._chosen(shape, operands, device)
+        grid, constants = family.geometry(spec, nest)
+        return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
+
+    def plan_known(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Again | None:
+        """Return the launch of `plan` if its kernel has been made for other sizes: it takes arithmetic alone."""
+        if 0 in shape:
+            return None
+        family, spec, nest, _ = self._chosen(shape, operands, device)
+        kernel = self.known_kernel(family, spec)
+        return None if kernel is None else (kernel, *family.geometry(spec, nest))
+
+    def _chosen(
+        self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device
+    ) -> tuple[Any, LinearSpec | TileSpec, Nest, int]:
+        """The family's module, the Spec that is run, the nest, and the bytes that are touched."""
         family, spec, nest = self.choose(shape, operands)
         nbytes = touched_nbytes(shape, operands)
         if nbytes >= MIN_TUNED_NBYTES:
             spec = _measured(spec, nest, device)
-        grid, constants = family.geometry(spec, nest)
-        return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
+        return family, spec, nest, nbytes
 
     def plan_line(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device) -> Plan:
         """Return the plan for operands of one dimension of `size` elements, the outputs' strides first."""
         types = [*[type_ for _, type_ in self.outputs], *self.types]
+        again = self.plan_again(size, steps, alignments)
+        if again is not None:
+            kernel, grid, constants = again
+            touched = [type_.nbytes * (size if step else 1) for type_, step in zip(types, steps, strict=True)]
+            return Plan((Launch(kernel, grid, self.arguments, constants, Work(0, sum(touched))),))
         operands = list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
         plan = self.plan((size,), operands, device)
         if self._is_like_others(size, steps):
             _, chosen, _ = self.choose((size,), operands)
             assert isinstance(chosen, LinearSpec)
-            kinds = _kinds(steps)
             if len(self._lines) >= MAX_KEPT:
                 self._lines.clear()
-            strided = tuple([i for i, kind in enumerate(kinds) if kind > 1])
-            self._lines[kinds, alignments] = chosen, plan.launch.kernel, strided
+            _, _, key = self._line(size, steps, alignments)
+            self._lines[key] = chosen, plan.launch.kernel, chosen.chain.moves
         return plan
 
     def plan_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]) -> Again | None:
         """Return the launch of `plan_line` for operands that move like others before; None where that has to be asked.
 
         It holds for the sizes and strides of `_is_like_others`, among which a kernel depends on nothing but which
-        strides are 0 and 1, and on alignments.
+        strides are 0 and 1 in the direction of the first, and on alignments there.
         """
         if not self._is_like_others(size, steps):
             return None
-        found = self._lines.get((_kinds(steps), alignments))
+        steps, last, key = self._line(size, steps, alignments)
+        found = self._lines.get(key)
         if found is None:
             return None
-        spec, kernel, strided = found
+        spec, kernel, moves = found
         grid, constants = linear.flat_geometry(spec, size)
-        if strided:
-            constants = (*[steps[i] for i in strided], *constants)
+        if last or 2 in key[0]:
+            values: list[int] = []
+            for (loops, is_shifted), step in zip(moves, steps, strict=True):
+                if loops:
+                    values.append(step)
+                if is_shifted:
+                    values.append(-step * last)
+            constants = (*values, *constants)
         return kernel, grid, constants
 
+    def _line(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], int, tuple[tuple[int, ...], tuple[int, ...], bool]]:
+        """Strides in the direction of the first, the number of the element that this begins at, and what is alike."""
+        last = 0
+        if steps[0] < 0:  # as `collapse` reverses a loop
+            last = size - 1
+            types = [*[type_ for _, type_ in self.outputs], *self.types]
+            offsets = [step * last * type_.nbytes for step, type_ in zip(steps, types, strict=True)]
+            alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
+            steps = tuple([-step for step in steps])
+        return steps, last, (_kinds(steps), alignments, last > 0)
+
     def _is_like_others(self, size: int, steps: tuple[int, ...]) -> bool:
-        """Whether a problem of one dimension is a single forward loop, with 32-bit indices and no measured Spec."""
+        """Whether a problem of one dimension is a single loop, with 32-bit indices and no measured Spec."""
         return (
             1 < size < MAX_INDEX_32
-            and steps[0] > 0
+            and steps[0] != 0
             and size * self.nbytes < MIN_TUNED_NBYTES
             and not self.wants_index
-            and (max(steps) - min(steps)) * size < MAX_INDEX_32
+            and max(*steps, -min(steps)) * (size - 1) < MAX_INDEX_32
         )
 
     def _choose_in_line(self, nest: Nest, operands: Sequence[Operand]) -> LinearSpec:
@@ -344,6 +380,8 @@ def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of C order, in elements."""
+    if len(shape) == 2:  # spelled out, for matrices are reduced all the time
+        return shape[1], 1
     strides = []
     step = 1
     for n in reversed(shape):

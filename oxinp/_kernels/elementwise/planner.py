@@ -88,5 +88,9 @@ class Planner:
             kernel = self._kernels[spec] = family.make(spec)
         return kernel
 
+    def known_kernel(self, family: Any, spec: Any) -> Kernel | None:  # noqa: ARG002 - as `kernel`
+        """Return the kernel of a Spec if it has been built."""
+        return self._kernels.get(spec)
+
 
 __all__ = ["MAX_KEPT", "Planner", "operand_spec"]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.nest import collapse
+from oxinp._kernels.nest import Nest, collapse
 from oxinp._kernels.plan import ALIGNMENT
 from oxinp._ptx.tma import ALIGN
 from oxinp._ptx.types import f16
@@ -14,7 +14,6 @@ from oxinp._ptx.types import f16
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.nest import Nest
     from oxinp._ptx.types import Type
 
 
@@ -188,14 +187,21 @@ def sources(
 ) -> tuple[tuple[Source, Source], Nest]:
     """Return A and B as TMA sees them, and the nest of the batch: strides of C, A, B and `others` along its loops."""
     *batch, m, n = shape
+    first, second = both_majors((m, n), depth, a, b)
+    if not batch:
+        count = 3 + len(others)
+        pair = _matrix("in0", a, first, m, depth), _matrix("in1", b, second, n, depth)
+        return pair, Nest((1,), ((1,),) * count, (0,) * count)
     nest = collapse(batch, [x[:-2] for x in (contiguous(shape), a.strides, b.strides, *others)])
-    left, right = (
-        _source(buffer, x, major, (extent, depth), nest.shape, moves)
-        for buffer, x, extent, major, moves in zip(
-            ("in0", "in1"), (a, b), (m, n), both_majors((m, n), depth, a, b), nest.strides[1:3], strict=True
-        )
-    )
+    left = _source("in0", a, first, (m, depth), nest.shape, nest.strides[1])
+    right = _source("in1", b, second, (n, depth), nest.shape, nest.strides[2])
     return (left, right), nest
+
+
+def _matrix(buffer: str, x: Matrices, major: tuple[str, int], extent: int, depth: int) -> Source:
+    """One operand without batch loops."""
+    lines, run = (extent, depth) if major[0] == "k" else (depth, extent)
+    return Source(buffer, x.type, major[0], lines, run, major[1], 0, 1, x.alignment)
 
 
 def is_regular(moves: tuple[int, ...], batch: tuple[int, ...]) -> bool:
@@ -243,9 +249,12 @@ def _major(extents: tuple[int, int], strides: Sequence[int]) -> tuple[str, int]:
 def widest_copy(matrices: Matrices, strides: Sequence[int]) -> int:
     """Return the bytes of the widest cp.async that alignment and strides allow; 0: elements go through registers."""
     itemsize = matrices.type.nbytes
+    steps = 0
+    for stride in strides:
+        steps |= stride * itemsize
     for nbytes in (16, 8, 4):
         if nbytes < itemsize:
             break
-        if matrices.alignment % nbytes == 0 and not any(stride * itemsize % nbytes for stride in strides):
+        if not (matrices.alignment % nbytes or steps % nbytes):  # powers of two: the lowest bits are all that counts
             return nbytes
     return 0

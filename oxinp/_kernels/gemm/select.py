@@ -24,9 +24,8 @@ from oxinp._kernels.gemm.multistage.cost import (
     MAX_SPLIT_K,
     MIN_SPLIT_DEPTH,
     MeasuredTile,
-    is_meant,
+    expected,
     measured_tiles,
-    seconds,
     split_counts,
 )
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
@@ -100,9 +99,12 @@ def plan(
     variant = variant or _PLAIN
     c_strides = variant.c_strides or contiguous(shape)
     arrays = [x.strides for x in variant.epilogue.arrays] if variant.epilogue is not None else []
-    nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
-    loops = [] if len(nest.shape) == 1 and nest.shape[0] == 1 else list(nest.shape)
-    steps = nest.strides if loops else ((),) * len(nest.strides)
+    loops: list[int] = []
+    steps: tuple[tuple[int, ...], ...] = ((),) * (3 + len(arrays))
+    if batch:
+        nest = collapse(batch, [x[:-2] for x in (c_strides, a.strides, b.strides, *arrays)])
+        if nest.shape != (1,):
+            loops, steps = list(nest.shape), nest.strides
     (a_major, a_stride), (b_major, b_stride) = both_majors((m, n), depth, a, b)
     copies = [
         widest_copy(x, (stride, *moves)) for x, stride, moves in ((a, a_stride, steps[1]), (b, b_stride, steps[2]))
@@ -281,12 +283,14 @@ class Emulation(NamedTuple):
     is_emulated: bool
 
 
+_EMULATED, _NATIVE = Emulation(is_emulated=True), Emulation(is_emulated=False)
+
+
 def _is_emulated(
     type: Type, majors: tuple[str, str], shape: tuple[int, int, int], device: Device, *, is_expected: bool
 ) -> bool:
     """Whether emulation was measured to be faster near this problem; `is_expected` where nothing was measured."""
-    ways = (Emulation(is_emulated=True), Emulation(is_emulated=False))
-    default = Emulation(is_expected)
+    ways, default = (_EMULATED, _NATIVE), _EMULATED if is_expected else _NATIVE
     choice = Choice(
         "matmul/emulation", (type.name,), majors, shape, Emulation, ways.__contains__, lambda: default, lambda: ways
     )
@@ -300,8 +304,8 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    tiles = _legal_tiles(spec, _limits(device))
-    tile = min(tiles, key=lambda t: (t.max_side > 0, seconds(problem, t, (1,), spec, device)))
+    ways = expected(problem, _legal_tiles(spec, _limits(device)), (1,), spec, device, are_meant=False)
+    _, _, tile = min([(tile.max_side > 0, time, tile) for time, tile, _ in ways], key=itemgetter(0, 1))
     spec = _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
 
@@ -314,7 +318,10 @@ class _Limits(NamedTuple):
 
 
 def _limits(device: Device) -> _Limits:
-    return _Limits(device.cc, device.max_shared_nbytes)
+    return _known_limits(device.cc, device.max_shared_nbytes)
+
+
+_known_limits = cache(_Limits)
 
 
 def multistage_spec(
@@ -385,12 +392,7 @@ def _config(
         )
 
     def ways() -> list[tuple[float, MeasuredTile, int]]:
-        return [
-            (time, tile, split_k)
-            for tile in _legal_tiles(spec, _limits(device))
-            if is_meant(tile, problem, device)
-            for time, split_k in zip(seconds(problem, tile, counts, spec, device), counts, strict=True)
-        ]
+        return expected(problem, _legal_tiles(spec, _limits(device)), counts, spec, device)
 
     def best() -> TileConfig:
         _, tile, split_k = min(ways(), key=itemgetter(0))

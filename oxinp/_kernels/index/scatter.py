@@ -205,7 +205,7 @@ def _write(spec: WriteSpec) -> Kernel:
     flag = k.pointer("flag", u32, "r") if spec.is_checked else None
     claims = k.pointer("claims", spec.claim, "r") if spec.claim is not None else None
     index = k.pointer("index", spec.index_type, "r")
-    value = k.scalar("value", spec.type) if spec.is_scalar else None
+    value = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
     values = k.pointer("values", spec.type, "r") if value is None else None
     loops = BoundLoops(k, spec.loops, 2)
     extent = k.scalar("extent", i64)

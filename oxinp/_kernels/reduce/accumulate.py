@@ -46,7 +46,10 @@ class Running:
 
     def take(self, elements: Sequence[Element]) -> None:
         """Combine elements, at once or in a tree, then their accumulator with the running one."""
-        gathered = gather(self.k, self.op, elements)
+        self.join(gather(self.k, self.op, elements))
+
+    def join(self, gathered: Value) -> None:
+        """Combine an accumulator with the running one."""
         self._value.set(self.op.combine(self.k, self._value.get(), gathered))
 
     def total(self) -> Value:

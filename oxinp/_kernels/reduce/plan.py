@@ -17,7 +17,7 @@ from oxinp._kernels.elementwise.plan import (
     vector_width,
 )
 from oxinp._kernels.elementwise.planner import Planner, operand_spec
-from oxinp._kernels.nest import Nest, collapse
+from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
@@ -28,12 +28,12 @@ from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._ptx.types import i32, pred, u64
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Grid
+    from oxinp._kernels.plan import Again, Grid
     from oxinp._kernels.problem import ReduceOp
-    from oxinp._ptx import Builder
+    from oxinp._ptx import Builder, Kernel
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -61,6 +61,7 @@ class ReducePass(NamedTuple):
     constants: tuple[int, ...]
     num_chunks: int
     chunk_length: int
+    chunk: int = 0  # units
 
 
 class Walk(NamedTuple):
@@ -92,7 +93,7 @@ class Reduction(Planner):
         The inputs are the partial results of another reduction, which are few.
     """
 
-    __slots__ = ("_joining", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
+    __slots__ = ("_joining", "_nbytes", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class Reduction(Planner):
         super().__init__(inputs, instrs)
         self.value, self.op, self.type, self.mask, self.is_joining = value, op, type, mask, is_joining
         self.taken = inputs_of(len(self.inputs))
+        self._nbytes = sum([type_.nbytes for type_ in self.types])
         self._joining: Reduction | None = None
         self._walks: dict[Any, Walk] = {}
 
@@ -126,15 +128,69 @@ class Reduction(Planner):
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
     ) -> Plan:
         """Return the plan for input arrays of a shape, reduced over some axes into an output; see `plan`."""
-        kept_shape = without(shape, axes)
-        if 0 in kept_shape:
-            return Plan(())
         if 0 in shape:
-            return self._fill(kept_shape, output, device)
+            kept_shape = without(shape, axes)
+            return Plan(()) if 0 in kept_shape else self._fill(kept_shape, output, device)
+        return self._planned(shape, axes, arrays, output, device, Planner.kernel) or Plan(())
+
+    def plan_again(
+        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
+    ) -> Plan | None:
+        """Return what `plan` does if its kernels have been made for other sizes, so that it takes arithmetic alone."""
+        return None if 0 in shape else self._planned(shape, axes, arrays, output, device, Planner.known_kernel)
+
+    def line_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int) -> Again | None:
+        """Return the launch of the plan for arrays of one dimension, reduced to one element; None if there are two.
+
+        It is what `_rows` returns for a single row, as far as its kernel has been made: with 32-bit indices and no
+        measured Spec.
+        """
+        if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32 or not steps:
+            return None
+        farthest = max(*steps, -min(steps)) * (size - 1)
+        if farthest >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
+            return None
+        last = 0
+        if min(steps) < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
+            last = size - 1
+            offsets = [step * last * type_.nbytes for step, type_ in zip(steps, self.types, strict=True)]
+            alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
+            steps = tuple([-step for step in steps])
+        walk = self._walks.get((tuple([step if 0 <= step <= 1 else 2 for step in steps]), last != 0, False, alignments))
+        if walk is None:
+            return None
+        chain, vector, _ = walk
+        num_units = size // vector
+        group, count, at_once, chunk = self._group_rows(1, num_units, walk.unroll, num_sms)
+        if chunk < num_units:
+            return None
+        spec = self._spec(RowsSpec, chain, 1, 1, group, vector, count, at_once)
+        kernel = self._kernels.get(spec)
+        if kernel is None:
+            return None
+        values: list[int] = []
+        for (loops, is_shifted), step in zip(chain.moves, steps, strict=True):
+            values += [step if loop else 1 for loop in loops]
+            if is_shifted:
+                values.append(-step * last)
+        return kernel, (1, 1, 1), (*values, 1, 0, 1, num_units, size - num_units * vector)
+
+    def _planned(
+        self,
+        shape: tuple[int, ...],
+        axes: tuple[int, ...],
+        arrays: Sequence[Operand],
+        output: Operand,
+        device: Device,
+        kernel_of: Callable[[Reduction, Any, Any], Kernel | None],
+    ) -> Plan | None:
+        kept_shape = without(shape, axes)
         passes = self.passes(shape, axes, arrays, output, device)
         first = passes[0]
         nbytes = touched_nbytes(shape, arrays)
-        kernel = self.kernel(first.family, first.spec)
+        kernel = kernel_of(self, first.family, first.spec)
+        if kernel is None:
+            return None
         written = touched_nbytes(kept_shape, (output,))
         if len(passes) == 1:
             work = Work(0, nbytes + written)
@@ -142,7 +198,9 @@ class Reduction(Planner):
         joining, second = self.joining, passes[1]
         scratch_nbytes = first.num_chunks * first.chunk_length * self.op.acc.nbytes
         works = Work(0, nbytes + scratch_nbytes), Work(0, scratch_nbytes + written)
-        joined = joining.kernel(second.family, second.spec)
+        joined = kernel_of(joining, second.family, second.spec)
+        if joined is None:
+            return None
         return Plan(
             (
                 Launch(kernel, first.grid, (OUT, SCRATCH, *self.taken), first.constants, works[0]),
@@ -154,7 +212,7 @@ class Reduction(Planner):
     def passes(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
     ) -> list[ReducePass]:
-        """Return what `choose` does, with the sizes that were measured to be best."""
+        """Return the passes of `plan`: those of `choose`, with the sizes that were measured to be best."""
         first, *rest = self.choose(shape, axes, arrays, output, device.num_sms)
         if touched_nbytes(shape, arrays) >= MIN_TUNED_NBYTES:
             first = _measured(first, math.prod(without(shape, axes)), math.prod(shape), device)
@@ -188,13 +246,20 @@ class Reduction(Planner):
     def _pass(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
     ) -> ReducePass:
+        has_line = arrays and not (self.wants_index or self.op.wants_index)
+        if has_line and axes == (0,) and len(shape) == 1 < shape[0]:
+            return self._rows(*self._line(shape[0], tuple([x.strides[0] for x in arrays]), arrays), num_sms)
         dense = contiguous_strides(shape)
         for x in arrays:
             if x.strides != dense:
                 break
         else:
             parts = kept_and_reduced(shape, axes)
-            if parts is not None and output.strides == contiguous_strides(without(shape, axes)):
+            if parts is not None and has_line and parts[0] == 1 < parts[1]:
+                return self._rows(*self._line(parts[1], (1,) * len(arrays), arrays), num_sms)
+            kept_shape = without(shape, axes)
+            is_vector = len(kept_shape) == 1
+            if parts is not None and output.strides == ((1,) if is_vector else contiguous_strides(kept_shape)):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
                     return self._columns(*found, num_sms) if parts[2] else self._rows(*found, num_sms)
@@ -205,6 +270,31 @@ class Reduction(Planner):
         kept = loops.kept
         loops = ReduceLoops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
         return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms)
+
+    def _line(self, size: int, steps: tuple[int, ...], arrays: Sequence[Operand]) -> tuple[ReduceLoops, Walk]:
+        """The loops of arrays of one dimension that are reduced to one element, and how threads go through them."""
+        # As `_collapse` returns them: the loop goes the way of the first array that moves.
+        count = len(steps)
+        shifts = (0,) * count
+        alignments = tuple([x.alignment for x in arrays])
+        if min(steps) < 0 and next(step for step in steps if step) < 0:
+            shifts = tuple([step * (size - 1) for step in steps])
+            steps = tuple([-step for step in steps])
+            alignments = tuple([shifted_alignment(x, shift) for x, shift in zip(arrays, shifts, strict=True)])
+        kept = Nest((1,), ((1,),) * (count + 2), (0,) * (count + 2))
+        loops = ReduceLoops(kept, Nest((size,), tuple([(step,) for step in steps]), shifts))
+        is_long = size >= MAX_INDEX_32 or max(*steps, -min(steps)) * (size - 1) >= MAX_INDEX_32
+        key = (tuple([step if 0 <= step <= 1 else 2 for step in steps]), any(shifts), is_long, alignments)
+        walk = self._walks.get(key)
+        if walk is None:
+            walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=False))
+        return loops, walk
+
+    def _keep_walk(self, key: Any, walk: Walk) -> Walk:
+        if len(self._walks) >= MAX_KEPT:
+            self._walks.clear()
+        self._walks[key] = walk
+        return walk
 
     def _contiguous(
         self, num_kept: int, length: int, is_first: bool, arrays: Sequence[Operand]
@@ -229,9 +319,7 @@ class Reduction(Planner):
         key = (is_first, pitch % MAX_VECTOR, is_long, *[x.alignment for x in arrays])
         walk = self._walks.get(key)
         if walk is None:
-            if len(self._walks) >= MAX_KEPT:
-                self._walks.clear()
-            walk = self._walks[key] = self._walk(loops, arrays, kept_innermost=is_first)
+            walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=is_first))
         return loops, walk
 
     def _collapse(
@@ -266,7 +354,7 @@ class Reduction(Planner):
     def _rows(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
         """The pass whose lanes go along the reduced loops."""
         (kept, reduced), (chain, vector, _) = loops, walk
-        num_rows, length = kept.size, reduced.size
+        num_rows, length = math.prod(kept.shape), math.prod(reduced.shape)
         num_units = length // vector
         group, count, at_once, chunk = self._group_rows(num_rows, num_units, walk.unroll, num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
@@ -279,12 +367,12 @@ class Reduction(Planner):
             num_units,
             length - num_units * vector,
             *((chunk, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
-            *Splitter.constants(kept.shape, bits),
-            *Splitter.constants((*outer, inner // vector), bits),
+            *(Splitter.constants(kept.shape, bits) if len(kept.shape) > 1 else ()),
+            *(Splitter.constants((*outer, inner // vector), bits) if outer else ()),
         )
         per_block = max(1, at_once) * spec.block // group
         num_blocks = -(-num_rows // per_block) * num_chunks
-        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows)
+        return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows, chunk)
 
     def _group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
         """Threads per row, units that a thread loads before it uses the first, rows at once, units of a chunk."""
@@ -309,7 +397,7 @@ class Reduction(Planner):
     def _columns(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
         """The pass whose lanes go along the last kept loop."""
         (kept, reduced), (chain, vector, count) = loops, walk
-        num_rows, num_kept = reduced.size, kept.size
+        num_rows, num_kept = math.prod(reduced.shape), math.prod(kept.shape)
         *outer, num_columns = kept.shape
         down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
         num_tiles = -(-num_columns // (columns.WARP * vector * (columns.NUM_WARPS // down)))
@@ -324,8 +412,8 @@ class Reduction(Planner):
             num_rows,
             *Divisor.constants(num_tiles, bits),
             *((chunk, num_kept, *Divisor.constants(num_chunks, bits)) if num_chunks > 1 else ()),
-            *Splitter.constants(tuple(outer) or (1,), bits),
-            *Splitter.constants(reduced.shape, bits),
+            *(Splitter.constants(outer, bits) if len(outer) > 1 else ()),
+            *(Splitter.constants(reduced.shape, bits) if len(reduced.shape) > 1 else ()),
         )
         return ReducePass(columns, spec, (num_blocks * num_chunks, 1, 1), constants, num_chunks, num_kept)
 

@@ -6,6 +6,8 @@ a thread every `group`-th of its units. Algorithm: where the units of a thread f
 once, and what later passes need of them stays there; else every pass reads them again, and computes again what it needs
 of them. Within a pass a thread combines the elements of its units as the kernels of `reduce.rows` do, in the same
 batches and the same trees, so that results have the same bits; every thread then has the result of the group's first.
+A row that is too long for the registers of a block may be shared by a cluster of blocks (see `sharing`), which leave
+accumulators for each other in shared memory.
 Bytes per element: those of the operands once, or, where the units do not fit, those of the inputs once per pass, from
 the second on out of the L2 cache as far as it holds the rows that are computed at a time.
 """
@@ -14,14 +16,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.chain import OUTER, STRIDED, UNIT, BoundChain, Chain, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS, Element, Instr
 from oxinp._kernels.reduce.accumulate import Running
 from oxinp._kernels.reduce.rows import BLOCK, WARP
+from oxinp._kernels.rowwise import sharing
 from oxinp._kernels.rowwise.program import Item, Program, RowReduction
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
+from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.warp import shuffle
@@ -51,6 +55,10 @@ class RowwiseSpec(Frozen):
         Units per thread, a multiple of all batches, kept in registers; 0 where every pass reads them again.
     is_full : bool
         Every thread has that many.
+    cluster : int
+        Blocks that share a row, each with `units` per thread.
+    sharing : str
+        How, see `sharing`; empty for one block.
     rest : int
         Elements behind the last full unit that a thread may have.
     """
@@ -62,11 +70,13 @@ class RowwiseSpec(Frozen):
     units: int
     is_full: bool
     rest: int
+    cluster: int = 1
+    sharing: str = ""
 
     @property
     def block(self) -> int:
         """Threads per block."""
-        return max(self.group, BLOCK)
+        return BLOCK if self.sharing == sharing.THREADS else max(self.group, BLOCK)
 
     @property
     def program(self) -> Program:
@@ -102,7 +112,10 @@ class _Rowwise:
     def __init__(self, spec: RowwiseSpec) -> None:
         self.spec = spec
         self.program = spec.program
-        self.k = k = Builder("rowwise", block=spec.block)
+        is_shared = spec.cluster > 1
+        shape: dict[str, Any] = {"cluster": spec.cluster, "target": "sm_90"} if is_shared else {}
+        self.k = k = Builder("rowwise", block=spec.block, **shape)
+        self.rank = k.cast(k.special("cluster_ctarank"), spec.chain.index_type) if is_shared else None
         self.type = spec.chain.index_type
         self.bound = BoundChain(k, spec.chain)
         self.num_rows, self.num_units = (k.scalar(name, self.type) for name in ("num_rows", "num_units"))
@@ -118,7 +131,11 @@ class _Rowwise:
             self.has_row: Value | None = row < self.num_rows
             row = k.min(row, self.num_rows - 1)
         else:
-            row, self.thread, self.has_row = k.cast(k.ctaid, self.type), k.cast(k.tid, self.type), None
+            row = k.cast(k.ctaid / spec.cluster if spec.cluster > 1 else k.ctaid, self.type)
+            self.thread, self.has_row = k.cast(k.tid, self.type), None
+            if spec.sharing == sharing.THREADS:
+                assert self.rank is not None
+                self.thread = self.thread + self.rank * spec.block
         self.row = locate(self.bound.origin(), range(spec.chain.ndim - 1), self.kept.split(row))
         for number, spot in enumerate(self.row.inputs):
             if self.program.is_uniform[number]:
@@ -129,6 +146,8 @@ class _Rowwise:
             for level in range(self.program.num_passes):
                 self.compute_again(level)
         self.store_uniform()
+        if self.rank is not None:
+            cluster_barrier(k)  # other blocks may still read from this one
         return k.build()
 
     # -- passes
@@ -136,18 +155,25 @@ class _Rowwise:
     def compute_held(self) -> None:
         """Compute all passes on units that stay in registers."""
         spec = self.spec
-        last = max([item.batch for item in spec.items if isinstance(item, RowReduction)])
-        units = [*self.units(self.thread, spec.units, 0 if spec.is_full else last), *self.rest()]
+        first, last = self.thread, max([item.batch for item in spec.items if isinstance(item, RowReduction)])
+        if spec.sharing in {sharing.BATCHES, sharing.CHUNKS}:
+            assert self.rank is not None
+            first, last = first + self.rank * (spec.units * spec.group), spec.units  # the last blocks may lack any
+        units = [*self.units(first, spec.units, 0 if spec.is_full else last), *self.rest()]
         for level, reductions in enumerate(self.program.reductions):
             known = set(units[0].values)
             needed = self.program.needed(level, known)
             self.prepare(needed)
-            runnings = [Running(self.k, item.op) for _, item in reductions]
-            if reductions:
+            runnings = [] if spec.sharing == sharing.BATCHES else [Running(self.k, item.op) for _, item in reductions]
+            if reductions and spec.sharing == sharing.BATCHES:
+                self.load_and_evaluate(needed, units)
+                runnings = self.taken_batches(level, units)
+                self.store_units(level, units)
+            elif reductions:
                 self.compute(level, needed, units, runnings)
             else:
-                for first in range(0, len(units), UNITS_STORED):
-                    self.compute(level, needed, units[first : first + UNITS_STORED], [])
+                for start in range(0, len(units), UNITS_STORED):
+                    self.compute(level, needed, units[start : start + UNITS_STORED], [])
             self.finish(level, runnings)
 
     def compute_again(self, level: int) -> None:
@@ -177,7 +203,14 @@ class _Rowwise:
         self.finish(level, runnings)
 
     def compute(self, level: int, needed: list[int], units: list[_Unit], runnings: list[Running]) -> None:
-        """Compute what a pass needs of several units, all loaded before the first is used."""
+        """Compute what a pass needs of several units."""
+        self.load_and_evaluate(needed, units)
+        for (_, item), running in zip(self.program.reductions[level], runnings, strict=True):
+            self.take(item, units, running)
+        self.store_units(level, units)
+
+    def load_and_evaluate(self, needed: list[int], units: list[_Unit]) -> None:
+        """Compute values of several units, all loaded before the first is used."""
         program = self.program
         for unit in units:
             for number in needed:
@@ -187,27 +220,18 @@ class _Rowwise:
             for number in needed:
                 if number >= program.num_inputs and not program.is_uniform[number]:
                     unit.values[number] = self.evaluated(number, unit)
-        for (_, item), running in zip(program.reductions[level], runnings, strict=True):
-            self.take(item, units, running)
-        for i in program.stores[level]:
+
+    def store_units(self, level: int, units: list[_Unit]) -> None:
+        """Store what a pass stores of several units."""
+        for i in self.program.stores[level]:
             number, _ = self.spec.chain.outputs[i]
             for unit in units:
                 self.store(unit, i, self.elements(number, unit))
 
     def take(self, item: RowReduction, units: list[_Unit], running: Running) -> None:
         """Combine the elements of units with a running accumulator, batch by batch, those behind them one by one."""
-        full = [unit for unit in units if unit.width == self.spec.vector]
-        batches = [full[first : first + item.batch] for first in range(0, len(full), item.batch)]
-        batches += [[unit] for unit in units[len(full) :]]
-        for batch in batches:
-            elements = []
-            for unit in batch:
-                counts: Sequence[Value | None] = (unit.is_valid,) * unit.width
-                if item.mask is not None:
-                    flags = self.elements(item.mask, unit)
-                    counts = flags if unit.is_valid is None else [flag & unit.is_valid for flag in flags]
-                values = self.elements(item.value, unit)
-                elements += [Element(value, None, count) for value, count in zip(values, counts, strict=True)]
+        for batch in self.batches(item, units):
+            elements = self.elements_of(item, batch)
             is_unit = batch[0].width == self.spec.vector
             if (item.is_short and is_unit) or batch[0].is_valid is None:
                 running.take(elements)
@@ -215,23 +239,68 @@ class _Rowwise:
                 with self.k.when(batch[0].is_valid):
                     running.take(elements)
 
+    def batches(self, item: RowReduction, units: list[_Unit]) -> list[list[_Unit]]:
+        """Divide units into the batches of a reduction; each element behind them is one."""
+        full = [unit for unit in units if unit.width == self.spec.vector]
+        batches = [full[first : first + item.batch] for first in range(0, len(full), item.batch)]
+        return [*batches, *[[unit] for unit in units[len(full) :]]]
+
+    def elements_of(self, item: RowReduction, batch: list[_Unit]) -> list[Element]:
+        """The elements of a batch that a reduction takes."""
+        elements = []
+        for unit in batch:
+            counts: Sequence[Value | None] = (unit.is_valid,) * unit.width
+            if item.mask is not None:
+                flags = self.elements(item.mask, unit)
+                counts = flags if unit.is_valid is None else [flag & unit.is_valid for flag in flags]
+            values = self.elements(item.value, unit)
+            elements += [Element(value, None, count) for value, count in zip(values, counts, strict=True)]
+        return elements
+
+    def taken_batches(self, level: int, units: list[_Unit]) -> list[Running]:
+        """Combine the batches of units with those that other blocks of the cluster have."""
+        spec = self.spec
+        items = [item for _, item in self.program.reductions[level]]
+        batches = [[self.elements_of(item, batch) for batch in self.batches(item, units)] for item in items]
+
+        def is_there(rank: int, i: int, item: RowReduction) -> Value | None:
+            number = self.thread + (rank * spec.units + i * item.batch) * spec.group
+            return None if spec.is_full else number < self.num_units
+
+        return sharing.join_batches(self.k, items, batches, spec.cluster, is_there)
+
     def finish(self, level: int, runnings: list[Running]) -> None:
-        """Combine the accumulators of a group to the results of reductions, which every thread gets."""
-        k, group = self.k, self.spec.group
-        for (number, item), running in zip(self.program.reductions[level], runnings, strict=True):
-            op = item.op
-
-            def combine(a: Value, b: Value, op: object = op) -> Value:
-                value: Value = op.combine(k, a, b)  # type: ignore[attr-defined]
-                return value
-
-            total = running.total()
-            total = warp_reduce(k, total, combine, group) if group <= WARP else block_reduce(k, total, combine)
-            if group > 1:  # not every operator gives the same bits in either order
-                total = shuffle(k, "idx", total, 0, min(group, WARP))
+        """Combine the accumulators of a row's threads to the results of reductions, which every thread gets."""
+        k = self.k
+        items = [item for _, item in self.program.reductions[level]]
+        totals = self.joined(items, [running.total() for running in runnings]) if items else []
+        for (number, item), total in zip(self.program.reductions[level], totals, strict=True):
+            op, value = item.op, total
             if op.finish is not None:
-                total = op.finish(k, total, *[self.uniform[parameter] for parameter in item.parameters])
-            self.uniform[number] = k.cast(total, item.type)
+                value = op.finish(k, value, *[self.uniform[parameter] for parameter in item.parameters])
+            self.uniform[number] = k.cast(value, item.type)
+
+    def joined(self, items: list[RowReduction], totals: list[Value]) -> list[Value]:
+        """Combine the accumulators of a row's threads; every thread has the same bits."""
+        k, spec = self.k, self.spec
+        if spec.sharing == sharing.CHUNKS:
+            return sharing.join_chunks(k, items, totals, spec.cluster)
+        if spec.sharing == sharing.THREADS:
+            found = sharing.join_threads(k, items, totals, spec.cluster)
+        else:
+            found = []
+            for item, total in zip(items, totals, strict=True):
+
+                def combine(a: Value, b: Value, item: RowReduction = item) -> Value:
+                    value: Value = item.op.combine(k, a, b)
+                    return value
+
+                is_warp = spec.group <= WARP
+                found.append(warp_reduce(k, total, combine, spec.group) if is_warp else block_reduce(k, total, combine))
+        if spec.group == 1:
+            return found
+        # Not every operator gives the same bits in either order: those of the first thread are stored elsewhere.
+        return [shuffle(k, "idx", total, 0, min(spec.group, WARP)) for total in found]
 
     # -- values
 
@@ -318,5 +387,7 @@ class _Rowwise:
             if operand.kind == OUTER:
                 value = self.uniform_value(number)
                 is_first = self.thread == 0
+                if self.rank is not None:
+                    is_first = is_first & (self.rank == 0)
                 with self.k.when(is_first if self.has_row is None else is_first & self.has_row):
                     spot.store([value])

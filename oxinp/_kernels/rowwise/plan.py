@@ -19,45 +19,66 @@ from oxinp._kernels.elementwise.plan import index_bits
 from oxinp._kernels.nest import Nest, collapse
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import Operand, touched_nbytes
+from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import BLOCK, WARP, RowsSpec
 from oxinp._kernels.rowwise import kernel
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.rowwise.program import RowReduction
+from oxinp._kernels.rowwise.sharing import BATCHES, CHUNKS, THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._kernels.choice import Limits
     from oxinp._kernels.plan import Grid
     from oxinp._kernels.problem import Output, ScalarOperand
     from oxinp._kernels.reduce.plan import ReducePass
     from oxinp._kernels.rowwise.program import Item
 
 MAX_ACCESS = 16  # bytes
+CLUSTERS = (2, 4, 8)  # blocks
+MAX_LEFT = 40 << 10  # bytes of shared memory for the accumulators that blocks of a cluster leave for each other
 MAX_HELD_BY_LARGE_BLOCK = 16  # registers for elements where a block of 1024 threads leaves each thread 64
 
 
 class Walk(NamedTuple):
-    """How a reduction goes through a row, and a row-wise kernel with it: see `RowwiseSpec` and `RowReduction`."""
+    """How a reduction goes through a row, and a row-wise kernel with it: see `RowwiseSpec` and `RowReduction`.
+
+    `chunk` is the units of each of several chunks.
+    """
 
     group: int
     vector: int
+    num_chunks: int
+    chunk: int
     batch: int
     is_short: bool
+    join: int
+
+    @property
+    def common(self) -> tuple[int, ...]:
+        """What reductions have in common that are computed by one kernel."""
+        return self[:4]
 
 
 def walk_of(passes: Sequence[ReducePass]) -> Walk | None:
     """Return how a reduction goes through its rows; None where it does anything but one run along each of them."""
-    spec = passes[0].spec
+    spec, join = passes[0].spec, 0
+    if len(passes) > 1:
+        second = passes[1].spec
+        if len(passes) > 2 or not isinstance(second, ColumnsSpec) or second.down > 1:
+            return None
+        join = second.unroll
     if (
-        len(passes) > 1
-        or not isinstance(spec, RowsSpec)
+        not isinstance(spec, RowsSpec)
         or spec.op.wants_index
         or spec.chain.wants_index
         or spec.chain.ndim - spec.num_kept != 1
         or any(operand.is_shifted for operand in spec.chain.inputs)
     ):
         return None
-    return Walk(spec.group, spec.vector, spec.unroll, spec.at_once > 0)
+    chunks = (passes[0].num_chunks, passes[0].chunk) if join else (1, 0)
+    return Walk(spec.group, spec.vector, *chunks, spec.unroll, spec.at_once > 0, join)
 
 
 def plan(
@@ -67,6 +88,7 @@ def plan(
     items: Sequence[Item],
     results: Sequence[Output],
     walk: Walk,
+    device: Limits,
 ) -> Plan | None:
     """Return the launch that computes a row program; None where no kernel does.
 
@@ -79,13 +101,14 @@ def plan(
     operands : sequence of Operand or ScalarOperand
         The inputs.
     items : sequence of Instr or RowReduction
-        At least one is a reduction; their `batch` and `is_short` are those of their own walks.
+        At least one is a reduction; their `batch`, `is_short` and `join` are those of their own walks.
     results : sequence of Output
         None may overlap an input, unless both are read and written at the same index only.
     walk : Walk
-        Group and vector, the same for all reductions.
+        What the reductions have in common.
+    device : Limits
     """
-    found = choose(shape, num_axes, operands, items, results, walk)
+    found = choose(shape, num_axes, operands, items, results, walk, device)
     if found is None:
         return None
     spec, grid, constants = found
@@ -102,6 +125,7 @@ def choose(
     items: Sequence[Item],
     results: Sequence[Output],
     walk: Walk,
+    device: Limits,
 ) -> tuple[RowwiseSpec, Grid, tuple[int, ...]] | None:
     """Return the Spec, the grid and the constants of a row program; None where no kernel computes it."""
     arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
@@ -132,15 +156,40 @@ def choose(
     program = spec.program
     if any(program.is_uniform[number] != (operand.kind == OUTER) for number, operand in chain.outputs):
         return None
-    if program.held_words() * vector * units > (MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK):
-        if group > BLOCK:  # there are too few rows to read them on one multiprocessor each
-            return None
-        spec = spec.replace(units=0, is_full=False)
+    most = MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK
+    if walk.num_chunks > 1 or program.held_words() * vector * units > most:
+        shared = _in_cluster(spec, walk, num_units) if device.cc >= (9, 0) and not rest else None
+        if shared is None and (walk.num_chunks > 1 or group > BLOCK):
+            return None  # there are too few rows to read each on one multiprocessor
+        spec = shared or spec.replace(units=0, is_full=False)
     num_rows = kept.size
     counts = (num_rows, num_units, num_rest) if num_rest else (num_rows, num_units)
     constants = (*chain.constants(nest), *counts, *Splitter.constants(kept.shape, chain.index_bits))
     per_block = spec.block // group if group <= WARP else 1
-    return spec, (-(-num_rows // per_block), 1, 1), constants
+    return spec, (-(-num_rows // per_block) * spec.cluster, 1, 1), constants
+
+
+def _in_cluster(spec: RowwiseSpec, walk: Walk, num_units: int) -> RowwiseSpec | None:
+    """Return the Spec for rows that a cluster holds in registers; None where none does."""
+    reductions = [item for item in spec.items if isinstance(item, RowReduction)]
+    batch = max([item.batch for item in reductions])
+    if walk.num_chunks > 1:
+        ways = [(CHUNKS, walk.num_chunks)]
+    else:
+        ways = [(THREADS, spec.group // BLOCK)] if spec.group > BLOCK else [(BATCHES, count) for count in CLUSTERS]
+    for sharing, cluster in ways:
+        own = walk.chunk if sharing == CHUNKS else -(-num_units // cluster)  # units of a block, at least
+        units = -(-own // (BLOCK * batch)) * batch
+        left = sum([units // item.batch * item.op.acc.nbytes for item in reductions]) * BLOCK
+        if (
+            cluster <= CLUSTERS[-1]
+            and spec.program.held_words() * spec.vector * units <= MAX_GATHERED
+            and (sharing != BATCHES or left <= MAX_LEFT)
+            and (sharing != CHUNKS or units * BLOCK == walk.chunk)
+        ):
+            is_full = num_units == units * BLOCK * cluster
+            return spec.replace(units=units, is_full=is_full, cluster=cluster, sharing=sharing)
+    return None
 
 
 def _classify(x: Operand, nest: Nest, i: int, vector: int) -> OperandSpec:

@@ -35,6 +35,8 @@ class RowReduction(Frozen):
     is_short : bool
         A thread has one batch, of which any number of units may be missing; else it leaves a batch out that it has
         no unit of.
+    join : int
+        Chunks whose partial results are combined in one tree.
     mask : int or None
         Number of the value, a `pred`, that says which elements count.
     parameters : tuple of int
@@ -46,6 +48,7 @@ class RowReduction(Frozen):
     type: Type
     batch: int
     is_short: bool
+    join: int = 0
     mask: int | None = None
     parameters: tuple[int, ...] = ()
 

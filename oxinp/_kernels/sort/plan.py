@@ -80,6 +80,32 @@ def argsort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile 
     return _plan(num_rows, length, type_, i64, device, tile)
 
 
+def sort_pairs(length: int, type_: Type, value: Type | None, device: Device) -> Plan:
+    """Return the plan that sorts keys and what goes with them; see `sort`.
+
+    The inputs are keys and values, the outputs likewise.
+
+    Parameters
+    ----------
+    length : int
+    type_ : Type
+        Of keys.
+    value : Type or None
+        Of 4 or 8 bytes; None for the places of keys, without an input: u32 or, of more than those number, u64.
+    device : Device
+    """
+    return _radix(1, length, pairs_spec(length, type_, value), device)
+
+
+def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
+    """Return the Spec of the passes of `sort_pairs`."""
+    kept = value or (u32 if length <= 1 << u32.bits else u64)
+    tile = TILES[type_.nbytes, kept.nbytes]
+    bits = 32 if length < MAX_LENGTH_32 else 64
+    min_blocks = tile.min_blocks - (bits > 32)  # wide places take registers
+    return OnesweepSpec(type_, kept, kept, value is None, True, bits, tile.block, tile.items, tile.matching, min_blocks)
+
+
 def specs(length: int, type_: Type, result: Type | None, device: Device) -> list[Any]:
     """Return the Specs of the kernels that sort rows of a length."""
     short = _short_spec(length, type_, result, device)
@@ -149,10 +175,12 @@ def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Pl
     odd = scratch.take(num_tiles * NUM_BINS * place.nbytes)
     routes = scratch.take(num_rows * digits * u32.nbytes)
     out, keys = Argument("out0"), Argument("in0")
-    targets = (out if spec.result is None else scratch.take(size * type_.nbytes), scratch.take(size * type_.nbytes))
+    targets = (out if spec.keeps_keys else scratch.take(size * type_.nbytes), scratch.take(size * type_.nbytes))
     values: tuple[Argument, ...] = ()
     if value is not None:  # between passes they lie where the result will be, and beside it
-        values = (out, out, scratch.take(size * value.nbytes))
+        result = Argument("out1") if spec.keeps_keys else out
+        given = () if spec.is_iota else (Argument("in1"),)
+        values = (*given, result, result, scratch.take(size * value.nbytes))
 
     histogram_spec = HistogramSpec(type_, bits)
     unit = histogram.BLOCK * histogram.num_in_flight(type_)
@@ -179,4 +207,4 @@ def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Pl
     return scratch.plan(steps)
 
 
-__all__ = ["TILES", "Tile", "argsort", "sort"]
+__all__ = ["TILES", "Tile", "argsort", "pairs_spec", "sort", "sort_pairs"]

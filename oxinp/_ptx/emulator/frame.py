@@ -13,6 +13,7 @@ from oxinp._ptx.emulator.faults import AccessError, DivergenceError, RaceError
 from oxinp._ptx.emulator.lanes import Lanes
 from oxinp._ptx.emulator.machine import WARP
 from oxinp._ptx.emulator.space import Fault, Memory, Space, is_contiguous
+from oxinp._ptx.memory import CLUSTER, RANK_BIT
 from oxinp._ptx.truths import any_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class Frame(Lanes):
         if space == "global":
             return address.view(np.int64) + (offset - Memory.BASE)
         machine = self.machine
+        if space == CLUSTER:
+            ranks = (address >> np.uint32(RANK_BIT)).astype(np.int64) - 1
+            start = machine.shared_start[self.blocks // self.cluster_size * self.cluster_size + ranks]
+            return (address & np.uint32((1 << RANK_BIT) - 1)).astype(np.int64) + offset + start
         positions = np.add(address, offset, dtype=np.int64)
         outside = positions.view(np.uint64) >= machine.shared_stride
         if self.mask is not None:
@@ -39,6 +44,13 @@ class Frame(Lanes):
             position = int(self.over_lanes(outside).argmax())
             self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
         return positions if machine.num_blocks == 1 else positions + self.shared_start
+
+    @property
+    def cluster_size(self) -> int:
+        """Blocks of a cluster, which lie side by side along x."""
+        cluster = self.machine.kernel.cluster or (1, 1, 1)
+        assert cluster[1:] == (1, 1)
+        return cluster[0]
 
     @property
     def shared_start(self) -> Array:
@@ -84,7 +96,7 @@ class Frame(Lanes):
         except Fault as fault:
             position = int(np.searchsorted(self.lanes, lanes[fault.position]))
             self.fail_access(position, self._address(space_name, fault.offset), fault.what)
-        if is_weak:
+        if is_weak and space_name != CLUSTER:  # what blocks of a cluster read of each other is not followed
             if space is not self.machine.memory:
                 bounds = self._inside_block(positions, nbytes, bounds)
             conflict = space.tracker.note(

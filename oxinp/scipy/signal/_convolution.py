@@ -64,21 +64,23 @@ def _multiplied(a: Any, b: Any, axes: list[int], lengths: list[int], *, is_compl
     return apply(one * other, request("scipy", names[1], lengths, axes, None))
 
 
-def _part(result: Any, s1: tuple[int, ...], s2: tuple[int, ...], mode: str, axes: list[int]) -> Any:
-    """What a mode keeps of all sums."""
+def _part(result: Any, s1: tuple[int, ...], s2: tuple[int, ...], mode: str, axes: list[int], whole: int) -> Any:
+    """What a mode keeps of all sums, which are among `whole` elements in memory."""
     shape = result.shape
     if mode == "same":
         shape = s1
     elif mode == "valid":
         shape = tuple([n if i not in axes else s1[i] - s2[i] + 1 for i, n in enumerate(result.shape)])
     starts = [(n - m) // 2 for n, m in zip(result.shape, shape, strict=True)]
-    return result[tuple([slice(i, i + m) for i, m in zip(starts, shape, strict=True)])].copy()
+    part = result[tuple([slice(i, i + m) for i, m in zip(starts, shape, strict=True)])]
+    # A view spares a pass over memory; a small one would keep what is large.
+    return part if 2 * part.size > whole else part.copy()
 
 
 def _by_transforms(a: Any, b: Any, mode: str, axes: Any) -> Any:
     a, b, axes = _resolved(a, b, mode, axes)
     if not axes:
-        return _part(a * b, a.shape, b.shape, mode, axes)
+        return _part(a * b, a.shape, b.shape, mode, axes, 0)
     is_complex = "c" in (a.dtype.kind, b.dtype.kind)
     sums = [a.shape[i] + b.shape[i] - 1 for i in axes]
     lengths = [_fast_length(n, is_halved=not is_complex and i == len(axes) - 1) for i, n in enumerate(sums)]
@@ -86,7 +88,7 @@ def _by_transforms(a: Any, b: Any, mode: str, axes: Any) -> Any:
     key = [slice(None)] * a.ndim
     for axis, n in zip(axes, sums, strict=True):
         key[axis] = slice(n)
-    return _part(whole[tuple(key)], a.shape, b.shape, mode, axes)
+    return _part(whole[tuple(key)], a.shape, b.shape, mode, axes, whole.size)
 
 
 @implements("scipy.signal.fftconvolve")
@@ -155,7 +157,7 @@ def oaconvolve(in1: Any, in2: Any, mode: Any = "full", axes: Any = None) -> Any:
     key = [slice(None)] * result.ndim
     for i in found:
         key[i] = slice(s1[i] + s2[i] - 1)
-    return _part(result[tuple(key)], s1, s2, mode, found)
+    return _part(result[tuple(key)], s1, s2, mode, found, result.size)
 
 
 def _direct(a: Any, b: Any, mode: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg
+from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
@@ -14,7 +15,13 @@ from oxinp._core.host import exchange, fallback
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import types
-from oxinp.sparse._base import is_ours, is_small
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.ops import sparse as ops
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import ANY
+from oxinp.sparse import _methods, _rows
+from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
 from oxinp.sparse.linalg import _krylov
 
@@ -86,6 +93,43 @@ def _with_operator(name: str) -> None:
 
 for _name in ("eigs", "eigsh", "svds"):
     _with_operator(_name)
+
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+MAX_RIGHT = 32
+"""Right-hand sides that are solved for, one after the other."""
+
+
+@implements("scipy.sparse.linalg.spsolve_triangular")
+def spsolve_triangular(
+    A: Any,
+    b: Any,
+    lower: bool = True,
+    overwrite_A: bool = False,  # noqa: ARG001 - permissions, of which no use is made
+    overwrite_b: bool = False,  # noqa: ARG001
+    unit_diagonal: bool = False,
+) -> Any:
+    """See `scipy.sparse.linalg.spsolve_triangular`; elements in the other triangle do not count."""
+    if not is_ours(A) or is_small(A, b) or A.format not in COMPRESSED or A.shape[0] != A.shape[1]:
+        raise Unsupported("a small matrix, one to convert, or what SciPy refuses")
+    right = dispatch.functions[np.asarray](b)
+    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0] or (right.ndim == 2 and right.shape[1] > MAX_RIGHT):
+        raise Unsupported("very many right-hand sides, or what SciPy refuses")
+    dtype = np.promote_types(np.promote_types(A.dtype, np.float32), right.dtype)
+    if dtype.char not in "fdFD" or not right.size:
+        raise Unsupported("no elements, or a dtype without kernels")
+    rows = _methods.canonical_rows(A)
+    if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
+        raise LinAlgError("A is singular: zero entry on diagonal.")
+    rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)
+    flags = (bool(lower), bool(unit_diagonal))
+    if right.ndim == 1:
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+    solved = [
+        perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, copy(right[:, i])), flags) for i in range(right.shape[1])
+    ]
+    return dispatch.functions[np.stack](solved, axis=1)
+
 
 # -- factorisations ----------------------------------------------------------------------------------------------------
 

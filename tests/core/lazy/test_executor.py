@@ -18,6 +18,7 @@ class Noting:
     """A backend whose launches, maps and allocations are noted."""
 
     flags = 77
+    pool = SimpleNamespace(notes_uses=False)
 
     def __init__(self):
         self.made, self.launched, self.allocated = [], [], []

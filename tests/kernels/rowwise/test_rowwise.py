@@ -9,10 +9,11 @@ from oxinp._kernels.problem import Instr, Output
 from oxinp._kernels.reduce.operators import compensated_sum, mean, moments
 from oxinp._kernels.reduce.plan import Reduction
 from oxinp._kernels.rowwise import plan as rowwise
+from oxinp._kernels.rowwise import sharing
 from oxinp._kernels.rowwise.program import Program, RowReduction
 from oxinp._ptx.math import exponential
 from oxinp._ptx.types import f32, f64, from_dtype
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import REQUIRE_GPU, Session, machine
 from tests.kernels.operations import max_op
 
 SINGLE = SimpleNamespace(num_sms=1, cc=(8, 0), max_shared_nbytes=48 * 1024, tuned=lambda _: None)
@@ -87,7 +88,8 @@ class Case:
         self.values.append(result)
         if walk is not None:
             type_ = from_dtype(result.dtype)
-            self.items.append(RowReduction(value, op, type_, walk.batch, walk.is_short, mask, parameters))
+            *_, batch, is_short, join = walk
+            self.items.append(RowReduction(value, op, type_, batch, is_short, join, mask, parameters))
         return len(self.values) - 1
 
     def run(self, *numbers):
@@ -96,8 +98,8 @@ class Case:
         results = [np.empty_like(x) for x in expected]
         operands, pointers = self.session.inputs([self.whole(x) for x in self.arrays])
         targets = [Output(n, self.session.operand(self.whole(x))) for n, x in zip(numbers, results, strict=True)]
-        assert len({walk[:2] for walk in self.walks}) == 1
-        problem = (self.shape, self.num_axes, operands, self.items, targets, self.walks[0])
+        assert len({walk.common for walk in self.walks}) == 1
+        problem = (self.shape, self.num_axes, operands, self.items, targets, self.walks[0], self.device)
         found = rowwise.choose(*problem)
         if found is None:
             return None
@@ -167,6 +169,39 @@ def test_rows_beyond_registers_are_read_again(session):
     alone.reduction(max_op(np.dtype("f4")), "f4", 0)
     assert alone.walks[0].group == 1024
     assert alone.run(alone.instr(subtract, "f4", 0, 1)) is None
+
+
+def hopper(num_sms):
+    return SimpleNamespace(num_sms=num_sms, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+
+
+SHARED = [
+    # multiprocessors, rows, dtype, length, how, blocks, whether every thread has as many units
+    (1, 8, "f4", 17_000, sharing.BATCHES, 2, False),
+    (1, 8, "f4", 32_768, sharing.BATCHES, 2, True),
+    (1, 5, "f4", 40_000, sharing.BATCHES, 4, False),
+    (1, 5, "f8", 16_384, sharing.BATCHES, 2, True),
+    (16, 33, "f4", 32_768, sharing.CHUNKS, 2, True),
+    (16, 40, "f4", 45_000, sharing.CHUNKS, 3, False),
+    (16, 33, "f8", 16_000, sharing.CHUNKS, 2, False),
+    (2, 1, "f4", 40_000, sharing.THREADS, 4, False),
+    (3, 2, "f8", 32_768, sharing.THREADS, 4, True),
+]
+
+
+@pytest.mark.skipif(REQUIRE_GPU, reason="the GPU here may have no clusters")
+@pytest.mark.parametrize(("num_sms", "rows", "dtype", "length", "how", "cluster", "is_full"), SHARED, ids=str)
+def test_a_cluster_shares_long_rows(session, num_sms, rows, dtype, length, how, cluster, is_full):
+    values = [draw((rows, length), dtype), np.float64(length), np.float64(0)]
+    case = Case(session, values, device=hopper(num_sms))
+    _, total, result = softmax(case, dtype)
+    spec = case.run(result, total)
+    assert (spec.sharing, spec.cluster, spec.is_full) == (how, cluster, is_full)
+    if length * rows < 150_000:
+        middle = case.reduction(mean(from_dtype(np.dtype(dtype)), is_masked=False), dtype, 0, 1)
+        spread = case.reduction(moments(variance), dtype, 0, 2)
+        apart = case.instr(divide, dtype, case.instr(subtract, dtype, 0, middle), spread)
+        assert case.run(apart, spread).cluster == cluster
 
 
 def test_moments_scale_and_shift(session):

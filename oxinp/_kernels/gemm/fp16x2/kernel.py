@@ -29,7 +29,7 @@ from oxinp._kernels.gemm.fp16x2.convert import padded
 from oxinp._kernels.gemm.fp16x2.scaling import scaled, unscaling_exponent
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import NUM_CONSUMERS, ROWS, STEPS, TILE_M, TileScheduler
 from oxinp._kernels.gemm.sm90_wgmma.spec import NAMES
-from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.plan import Argument, Launch, Plan, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
@@ -114,19 +114,19 @@ def plan(spec: Fp16x2Spec, m: int, n: int, depth: int, num_sms: int) -> Plan:
     K.
     """
     maps, planes = [], []
-    for name, extent in (("a", m), ("b", n)):
-        major, parts = spec.major(name), spec.num_reals
+    parts = spec.num_reals
+    for name, extent, major in (("a", m, spec.a_major), ("b", n, spec.b_major)):
         run = padded(depth if major == "k" else extent)
         shape = (parts * extent, run) if major == "k" else (depth, parts * run)
         box = operand_box(f16, spec.extent(name), DEPTH, major, parts)
         maps.append(MapSpec(f16, shape, (shape[1] * f16.nbytes,), box))
         planes.append(extent if major == "k" else run)
     num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
-    num_n, num_k = -(-n // spec.num_columns), -(-depth // DEPTH)
+    num_n, num_k = -(-n // (WIDTH // parts)), -(-depth // DEPTH)
     blocks = min(num_sms // spec.cluster * spec.cluster, num_m * num_n)
-    constants = (num_m, num_n, num_k, m, n, *(planes if spec.num_reals > 1 else ()))
+    constants = (num_m, num_n, num_k, m, n, *(planes if parts > 1 else ()))
     a_map, b_map = maps
-    terms = [x._replace(map=each) for x, each in zip(inputs(4, 3), (a_map, a_map, b_map, b_map), strict=True)]
+    terms = [Argument(x[0], 0, each) for x, each in zip(inputs(4, 3), (a_map, a_map, b_map, b_map), strict=True)]
     return Plan((Launch(make(spec), (blocks, 1, 1), (*outputs(1), *inputs(3), *terms), constants),))
 
 

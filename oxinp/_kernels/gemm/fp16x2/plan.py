@@ -38,7 +38,7 @@ from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.convert import ConvertSpec, largest, padded
 from oxinp._kernels.gemm.fp16x2.guard import Fp16x2GuardSpec
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
-from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work
+from oxinp._kernels.plan import ALIGNMENT, Argument, Launch, Plan, Scratch, Step, Work, inputs
 from oxinp._kernels.problem import Instr, Operand, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import f16, i32, i64, u32
@@ -86,6 +86,11 @@ def _zeros() -> elementwise.Elementwise:
     return elementwise.Elementwise((), (_ZERO,), [(0, i64)])
 
 
+_GUARD = Fp16x2GuardSpec()
+_PLACES = tuple([argument.buffer for argument in inputs(7)])
+_product_spec, _convert_spec = cache(Fp16x2Spec), cache(ConvertSpec)
+
+
 def plan(a: Source, b: Source, fallback: Plan, device: Device) -> Plan:
     """Return the plan of C = A @ B in C order.
 
@@ -103,12 +108,15 @@ def plan(a: Source, b: Source, fallback: Plan, device: Device) -> Plan:
     steps = [each for operand in conversions for each in operand.steps()]
     counted = [argument for each in conversions for argument in (each.maxima, each.counts)]
     m, n, depth, parts = a.extent, b.extent, a.depth, len(a.type.parts)
-    steps.append(Launch(guard.make(Fp16x2GuardSpec()), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
-    product = fp16x2_kernel.plan(Fp16x2Spec(a.major, b.major, n % 2 == 0, a.type), m, n, depth, device.num_sms)
-    places = (*(each.maxima for each in conversions), flag, *(term for each in conversions for term in each.terms))
-    nbytes = 2 * term_nbytes(a) + 2 * term_nbytes(b) + m * n * a.type.nbytes
-    work = Work((2 if parts == 1 else 8) * m * n * depth, nbytes)
-    steps += product.with_work(work).on(**{f"in{i}": place for i, place in enumerate(places)})
+    steps.append(Launch(guard.make(_GUARD), (1, 1, 1), (flag, *counted), (m, n, depth * parts)))
+    spec = _product_spec(a.major, b.major, n % 2 == 0, a.type)
+    product = fp16x2_kernel.plan(spec, m, n, depth, device.num_sms)
+    left, right = conversions
+    places = (left.maxima, right.maxima, flag, *left.terms, *right.terms)
+    nbytes = 2 * left.term_nbytes + 2 * right.term_nbytes + m * n * a.type.nbytes
+    kernel, grid, arguments, constants, _ = product.launch
+    launch = Launch(kernel, grid, arguments, constants, Work((2 if parts == 1 else 8) * m * n * depth, nbytes))
+    steps.append(launch.on(dict(zip(_PLACES, places, strict=True))))
     return scratch.plan((*steps, *fallback.on(in2=flag)), is_guarded=True)
 
 
@@ -122,8 +130,9 @@ class _ConvertedOperand:
         self.reduction = None if source.major == "k" else self.maximum()
         # The reduction's workspace is where the terms are stored later.
         needed = self.reduction.scratch_nbytes if self.reduction is not None else 0
-        high = scratch.take(term_nbytes(source))
-        self.terms = (high, scratch.take(max(term_nbytes(source), needed - term_nbytes(source))))
+        self.term_nbytes = nbytes = term_nbytes(source)
+        high = scratch.take(nbytes)
+        self.terms = (high, scratch.take(max(nbytes, needed - nbytes)))
 
     def maximum(self) -> Plan:
         """Return the reduction along K to the largest magnitudes."""
@@ -138,7 +147,7 @@ class _ConvertedOperand:
             yield from self.reduction.on(out0=self.maxima, in0=x, scratch=self.terms[0])
             yield from _zeros().plan_line(source.extent, (1,), (ALIGNMENT,), self.device).on(out0=self.counts)
         is_vector = source.alignment % 16 == 0 and source.pitch % convert.CHUNK == 0 and source.run % convert.CHUNK == 0
-        spec = ConvertSpec(source.type, source.major == "k", is_vector)
+        spec = _convert_spec(source.type, source.major == "k", is_vector)
         high, low = self.terms
         yield from convert.plan(spec, source.lines, source.run, source.pitch).on(
             out0=high, out1=low, out2=self.maxima, out3=self.counts, in0=x

@@ -125,28 +125,50 @@ def split_counts(depth: int) -> tuple[int, ...]:
 _POWERS = tuple([1 << i for i in range(MAX_SPLIT_K.bit_length())])
 
 
-def seconds(
-    problem: tuple[int, int, int, int], tile: MeasuredTile, counts: Sequence[int], spec: MultistageSpec, device: Device
-) -> list[float]:
-    """Return the expected time of a product in seconds, for each of some split-K factors."""
+def expected(
+    problem: tuple[int, int, int, int],
+    tiles: Sequence[MeasuredTile],
+    counts: Sequence[int],
+    spec: MultistageSpec,
+    device: Device,
+    *,
+    are_meant: bool = True,
+) -> list[tuple[float, MeasuredTile, int]]:
+    """Return the expected times of a product in seconds, with the tile and the split-K factor that take them.
+
+    Parameters
+    ----------
+    problem : (count, M, N, K)
+    tiles : sequence of MeasuredTile
+    counts : sequence of int
+        Split-K factors.
+    spec : MultistageSpec
+    device : Device
+    are_meant : bool
+        Leave out the tiles that were not measured on problems like this one.
+    """
     count, m, n, depth = problem
-    tile_m, tile_n, *_, tile_depth, num_stages, blocks_per_sm, rate, _, alone = tile
-    num_sms = device.num_sms
-    rows, columns = -(-m // tile_m), -(-n // tile_n)
-    # Of a triangle half of the tiles count, those on the diagonal whole.
-    tiles = (rows * columns + max(rows, columns)) // 2 if spec.is_triangle_only else rows * columns
-    least, slots = 1 / alone, num_sms * blocks_per_sm
-    times = []
-    for split_k in counts:
-        # In the last wave, blocks that have a multiprocessor for themselves run faster.
-        full, rest = divmod(tiles * count * split_k, slots)
-        waves = max(full * blocks_per_sm + -(-rest // num_sms), least)
-        steps = -(-depth // (split_k * tile_depth)) + num_stages
-        time = waves * tile_m * tile_n * steps * tile_depth / rate
-        if split_k > 1:
-            time += SECONDS_PER_PASS + 2 * split_k * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
-        times.append(time)
-    return times
+    num_sms, is_triangle_only = device.num_sms, spec.is_triangle_only
+    ways = []
+    for tile in tiles:
+        tile_m, tile_n, _, _, tile_depth, num_stages, blocks_per_sm, rate, max_side, alone = tile
+        if max_side and are_meant and not is_meant(tile, problem, device):
+            continue
+        rows, columns = -(-m // tile_m), -(-n // tile_n)
+        # Of a triangle half of the tiles count, those on the diagonal whole.
+        num_tiles = (rows * columns + max(rows, columns)) // 2 if is_triangle_only else rows * columns
+        least, slots = 1 / alone, num_sms * blocks_per_sm
+        for split_k in counts:
+            # In the last wave, blocks that have a multiprocessor for themselves run faster.
+            blocks = num_tiles * count * split_k
+            full, rest = blocks // slots, blocks % slots
+            waves = max(full * blocks_per_sm + -(-rest // num_sms), least)
+            steps = -(-depth // (split_k * tile_depth)) + num_stages
+            time = waves * tile_m * tile_n * steps * tile_depth / rate
+            if split_k > 1:
+                time += SECONDS_PER_PASS + 2 * split_k * count * m * n * spec.acc.nbytes / BYTES_PER_SECOND
+            ways.append((time, tile, split_k))
+    return ways
 
 
-__all__ = ["MAX_SPLIT_K", "MIN_SPLIT_DEPTH", "MeasuredTile", "is_meant", "measured_tiles", "seconds", "split_counts"]
+__all__ = ["MAX_SPLIT_K", "MIN_SPLIT_DEPTH", "MeasuredTile", "expected", "is_meant", "measured_tiles", "split_counts"]

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Splitter
@@ -285,7 +286,7 @@ def plan(
     constants = (
         *epilogue_constants,
         *(m, n, depth, chunk, c_stride, a_stride, b_stride, tiles_m, tiles_n, tiles_m * tiles_n),
-        *(stride for strides in batch_strides for stride in strides),
+        *(chain.from_iterable(batch_strides) if batch else ()),
         *((num_matrices * m * n,) if spec.is_split_k else ()),
         *(Splitter.constants(batch, 32) if batch else ()),
     )
@@ -307,8 +308,10 @@ def _work(
     if spec.is_guarded:  # a fallback, which mostly does nothing
         return NO_WORK
     m, n, depth = shape
-    num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])
-    count = math.prod(batch)
+    num_a = num_b = count = 1
+    if batch:
+        num_a, num_b = (math.prod(x for x, step in zip(batch, s, strict=True) if step) for s in batch_strides[1:])
+        count = math.prod(batch)
     nbytes = (num_a * m + num_b * n) * depth * spec.type.nbytes + count * split_k * m * n * spec.out.nbytes
     flops = (8 if spec.type.is_complex else 2) * count * m * n * depth
     return Work(flops // 2 if spec.is_triangle_only else flops, nbytes)

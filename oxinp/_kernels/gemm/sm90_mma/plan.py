@@ -122,15 +122,15 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
     in_bf16x3 : bool
         f32 or c64 are to be multiplied in bf16x3.
     """
-    if device.cc != ARCHITECTURE or a.type is not b.type or not all(_is_readable(x) for x in (a, b)):
+    if device.cc != ARCHITECTURE or a.type is not b.type or not (_is_readable(a) and _is_readable(b)):
         return None
     if a.type is c64:
         if not in_bf16x3 or (a.major, b.major) != ("k", "mn"):
             return None
         a, b = (x._replace(type=f32, run=2 * x.run, pitch=2 * x.pitch, distance=2 * x.distance) for x in (a, b))
         return _Product(a, b, (a.lines, b.run, a.run), device, in_bf16x3=True, is_complex=True).plan()
-    m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
-    depth = a.run if a.major == "k" else a.lines
+    m, depth = (a.lines, a.run) if a.major == "k" else (a.run, a.lines)
+    n = b.lines if b.major == "k" else b.run
     if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
         return _plan_stacked(a, b, (m, n, depth), device)
     return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3).plan() if a.type in MEASURED else None
@@ -138,9 +138,8 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
 
 def _is_readable(x: Source) -> bool:
     """Whether TMA can load an operand, and what lies behind its lines does not matter."""
-    nbytes = x.type.nbytes
-    steps = (x.run if x.major == "k" else 0, x.pitch, x.distance)
-    is_aligned = x.alignment % ALIGN == 0 and not any(step * nbytes % ALIGN for step in steps)
+    steps = (x.run if x.major == "k" else 0) | x.pitch | x.distance  # of which the lowest bits count
+    is_aligned = not (x.alignment % ALIGN or steps * x.type.nbytes % ALIGN)
     return is_aligned and x.pitch >= x.run and x.distance >= 0 and not x.batch
 
 

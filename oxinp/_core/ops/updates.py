@@ -1,0 +1,219 @@
+"""Unbuffered updates: `numpy.ufunc.at`, and weighted counts, whose sums are in the order of the elements."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import types
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.manipulation.shape import ravel, reshape
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops import advanced, creation, reports, scatter
+from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
+from oxinp._core.ufunc.object import OBJECTS
+from oxinp._kernels.plan import Plan
+
+_FAMILY = "oxinp._kernels.index.ordered"
+
+ATOMIC = {
+    "add": "add",
+    "subtract": "add",
+    "minimum": "min",
+    "maximum": "max",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+}
+"""Ufuncs whose order does not matter for integers, and their atomics."""
+
+ORDERED = frozenset({*ATOMIC, "multiply", "fmax", "fmin"})
+"""Ufuncs that are associative, but for rounding."""
+
+MODULAR = frozenset({"add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor"})
+"""Ufuncs of integers that give the same whether values are cast before or after."""
+
+MAX_COUNT = 1 << 31
+
+
+def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (parameters[0],)
+
+
+def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    target, first, count, lower = bound.parameters
+    index = bound.graphs[0].layout
+    extent, stride = indexed_loop(target, first, count)
+    plan: Plan = importlib.import_module(_FAMILY).update(
+        index.size,
+        extent,
+        stride,
+        DEVICE_TYPES[target.dtype],
+        DEVICE_TYPES[index.dtype],
+        lower,
+        device().capability,
+        is_scalar=bound.graphs[1].is_scalar,
+    )
+    return plan
+
+
+UPDATE = Op("update by index", _plan, _infer, takes_views=True, mutates=(0,))
+
+
+def at(name: str, array: Any, key: Any, value: Any) -> None:
+    """Apply a ufunc of two operands in place, at what a key selects, once for each time it is named.
+
+    Integers are computed with by atomics, whose order does not matter, anything else in the order of the key.
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel, or NumPy has to say what is wrong.
+    IndexError
+        See `scatter.assign`.
+    """
+    if type(array) is not types.ndarray or name not in ORDERED or (array._view is not None and not array._view[1]):
+        raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
+    if advanced.is_light(array, key):
+        raise Unsupported("few elements, on the host")
+    dtype = array._layout.dtype
+    given = _values(name, dtype, value)
+    operation = OBJECTS["add" if name == "subtract" else name].operations[0]
+    loop = operation.find_loop((dtype, dtype))
+    if loop.output != dtype or any(each != dtype for each in loop.inputs):
+        raise Unsupported("a ufunc that computes in another dtype")
+    selected = advanced.selection(array, key)
+    atomic = ATOMIC.get(name)
+    if atomic is not None and dtype in _ATOMIC_DTYPES:
+        scatter.assign(selected, given, atomic)
+        return
+    _in_order(selected, given, loop.lower)
+
+
+_ATOMIC_DTYPES = frozenset(map(np.dtype, ("i4", "u4", "i8", "u8")))
+
+
+def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
+    """Return what is combined with elements, in their dtype: an array of ours, or a scalar."""
+    if dtype == BOOL or dtype not in DEVICE_TYPES:
+        raise Unsupported(f"dtype {dtype} has no kernels")
+    if isinstance(value, Handle):
+        source = value._layout.dtype
+        is_modular = name in MODULAR and dtype.kind in "iu" and np.can_cast(source, dtype, "same_kind")
+        if source != dtype and not is_modular and np.result_type(source, dtype) != dtype:
+            raise Unsupported("values of another dtype")
+        given = astype(value, dtype, copy_wanted=False)
+        return OBJECTS["negative"](given) if name == "subtract" else given
+    element = np.asarray(value)
+    if element.ndim:
+        return _values(name, dtype, types.from_host(element))
+    with np.errstate(all="ignore"):
+        single = element.astype(dtype)
+    # NumPy takes Python's integers for int64 here, which makes floats of uint64.
+    is_weak = type(value) in WEAK_TYPES and np.result_type(value, dtype) == dtype and dtype != UINT64
+    if single != element or not (is_weak or np.can_cast(element.dtype, dtype, "same_kind")):
+        raise Unsupported("a number that the dtype does not hold")
+    return np.negative(single)[()] if name == "subtract" else single[()]
+
+
+def _in_order(selected: advanced.Selection, value: Any, lower: Any) -> None:
+    """Combine values with what is selected, one after the other."""
+    target, count = selected.array, math.prod(selected.shape)
+    layout = target._layout
+    if count >= MAX_COUNT:
+        raise Unsupported("more updates than a sort has places for")
+    if isinstance(value, Handle):
+        spread = scatter.broadcast(value, selected)
+        given: Any = ravel(spread)
+        given = copy(given) if given._storage is target._storage else given
+    else:
+        single = np.full(1, value, layout.dtype)
+        given = types.from_host(single) if layout.dtype.kind == "c" else scatter.scalar_bits(single)
+        if isinstance(given, Handle):
+            given = ravel(copy(view(given, lambda x: np.broadcast_to(x, (count,)))))
+    if not count:
+        if selected.error is not None:
+            raise Unsupported("indices that NumPy may refuse")
+        return
+    if not layout.is_injective:
+        raise Unsupported("elements that overlap")
+    first, num_indexed = selected.num_outer, selected.num_indexed
+    index = selected.index
+    error = selected.error
+    if layout.ndim > num_indexed:  # all axes are indexed then
+        target, index, error = _distances(selected)
+        first, num_indexed = 0, layout.ndim
+    index = ravel(index)
+    operands = [index, given, (UINT64, 0 if error is None else reports.claim(error))]
+    attempt(scatter.write, UPDATE, target, operands, (first, num_indexed, lower))
+    if config.synchronous and error is not None:
+        device().synchronize()
+
+
+def _distances(selected: advanced.Selection) -> tuple[Handle, Any, Any]:
+    """Return the array with strides that are not negative, the distance of all that is selected in it, and its error.
+
+    What is out of bounds has a negative distance.
+    """
+    target, first, count = selected.array, selected.num_outer, selected.num_indexed
+    steps = tuple([slice(None, None, -1 if stride < 0 else 1) for stride in target._layout.strides])
+    turned = view(target, lambda x: x[steps])
+    loops, shape, ndim = loops_of(turned._layout), selected.shape, selected.index._layout.ndim
+    base, error = astype(selected.index, INT64, copy_wanted=False), selected.error
+    if count == 1:
+        base, error = _along_axis(base, *loops[first], error, is_turned=steps[first].step < 0)
+    base = view(base, lambda x: x.reshape((1,) * first + x.shape + (1,) * (len(shape) - first - ndim)))
+    total = base
+    for axis, (extent, stride) in enumerate(loops):
+        if first <= axis < first + count:
+            continue
+        along = creation.arange(0, extent * stride, stride) if stride else creation.zeros(extent, INT64)
+        place = axis if axis < first else axis - count + ndim
+        total = OBJECTS["add"](total, reshape(along, [-1 if i == place else 1 for i in range(len(shape))]))
+    return turned, _where()(OBJECTS["less"](base, 0), base, total), error
+
+
+def _where() -> Any:
+    return importlib.import_module("oxinp._core.ufunc.objects").where
+
+
+def _along_axis(index: Any, extent: int, stride: int, error: Any, *, is_turned: bool) -> tuple[Any, Any]:
+    """Return the distances of indices along an axis, and what makes the exception of one that is out of bounds."""
+    compute = OBJECTS
+    found = _where()(compute["less"](index, 0), compute["add"](index, extent), index)
+    is_beyond = compute["logical_or"](compute["less"](found, 0), compute["greater_equal"](found, extent))
+    shown = compute["minimum"](compute["maximum"](index, -advanced.LIMIT), advanced.LIMIT - 1)
+    if is_turned:
+        found = compute["subtract"](extent - 1, found)
+    offset = advanced.BASE + advanced.LIMIT
+    found = _where()(is_beyond, compute["add"](shown, offset), compute["multiply"](found, stride))
+    return found, None if error is None else lambda word: error(word - offset)
+
+
+def sums(index: Handle, weights: Handle, count: int) -> Any:
+    """Return the sums of weights by number, f64, each in the order of the weights; see `numpy.bincount`.
+
+    Parameters
+    ----------
+    index : Handle, (N,)
+        From 0 to ``count - 1``.
+    weights : Handle, (N,), float64
+    """
+    result = creation.zeros(count, np.float64)
+    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
+    _in_order(selected, weights, OBJECTS["add"].operations[0].find_loop((np.dtype(float),) * 2).lower)
+    return result
+
+
+__all__ = ["at", "sums"]

@@ -1,0 +1,154 @@
+"""Triangular systems in CSR with one right-hand side, without synchronisation between levels.
+
+Data layout: CSR, right-hand side, solution. Who owns what: a thread, or a warp where rows are long, owns a row; blocks
+take rows by an atomic ticket, in the order in which they can be solved, so that whatever a row waits for is running.
+
+Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
+until it is another one, without an order with other memory, for the element itself is what it waits for. A thread looks
+once per round of its loop and stores its own element in there, so that lanes of a warp may wait for each other. A
+thread's sum is in the order of its row, a warp's is a tree: the same bits every time. Bytes: the matrix once.
+
+Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, Work, inputs, outputs
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.types import BLOCK
+from oxinp._ptx import Builder, Kernel, warp_reduce
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32, u64
+from oxinp._ptx.warp import WARP
+
+if TYPE_CHECKING:
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
+
+LONG = 48  # mean length of rows from which a warp has one
+ALL_ONES = 0xFF
+
+
+class TrsvSpec(Frozen):
+    """One kernel.
+
+    Attributes
+    ----------
+    index, value : Type
+        `value` is that of matrix, right-hand side and solution.
+    lanes : int
+        Of a row: 1 or 32.
+    is_lower : bool
+        Which triangle counts; elements in the other one are passed over.
+    has_unit_diagonal : bool
+        The diagonal is ones, whatever is stored.
+    """
+
+    index: Type
+    value: Type
+    lanes: int
+    is_lower: bool
+    has_unit_diagonal: bool
+
+
+def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
+    """Return the plan of a solve; inputs are indptr, indices, data and right-hand side; the Spec's lanes are chosen."""
+    spec = spec.replace(lanes=WARP if count >= LONG * num_rows else 1)
+    scratch = Scratch()
+    ticket = scratch.take(u32.nbytes)
+    (x,), given = outputs(1), inputs(4)
+    nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
+    grid = (-(-num_rows * spec.lanes // BLOCK), 1, 1)
+    return scratch.plan(
+        (
+            Fill(ticket, u32.nbytes, 0),
+            Fill(x, num_rows * spec.value.nbytes, ALL_ONES),
+            Launch(make(spec), grid, (x, ticket, *given), (num_rows,), Work(2 * count, nbytes)),
+        )
+    )
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: TrsvSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    index, value, lanes = spec.index, spec.value, spec.lanes
+    k = Builder("sparse_trsv", block=BLOCK)
+    x, ticket = k.pointer("x", value), k.pointer("ticket", u32)
+    indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
+    data, b = k.pointer("data", value, "r"), k.pointer("b", value, "r")
+    num_rows = k.scalar("num_rows", index)
+    turn = k.shared(u32, 1)
+    with k.when(k.tid == 0):
+        turn[0] = ticket.atomic("add", 0, 1)
+    k.barrier()
+    number = k.cast(turn[0], index) * (BLOCK // lanes) + k.cast(k.tid / lanes, index)
+    has_row = number < num_rows
+    near = k.min(number, num_rows - 1)
+    row = near if spec.is_lower else num_rows - 1 - near
+    begin = indptr[row]
+    end = k.where(has_row, indptr[row + 1], begin)
+    place = k.var(begin + k.cast(k.tid % lanes, index))
+    total, pivot = k.var(k.const(0, value)), k.var(k.const(0, value))
+    with k.loop():
+        is_done = place >= end
+        if lanes == 1:
+            with k.when(is_done & has_row):
+                _store(k, spec, x, row, b[row] + total, k.emit("mov", pivot))
+            k.break_if(is_done)
+        else:
+            k.break_if(k.all(is_done))
+        with k.when(place < end):
+            _look(k, spec, (x, indices, data), (row, place, total, pivot))
+    if lanes > 1:
+        k.warp_sync()
+        sums = [warp_reduce(k, k.emit("mov", each), lambda p, q: p + q) for each in (total, pivot)]
+        with k.when(has_row & (k.tid % lanes == 0)):
+            _store(k, spec, x, row, b[row] + sums[0], sums[1])
+    return k.build()
+
+
+def _look(k: Builder, spec: TrsvSpec, arrays: tuple[Pointer, Pointer, Pointer], state: tuple[Value, ...]) -> None:
+    """Use an element of the row, if what it is multiplied with is known."""
+    (x, indices, data), (row, place, total, pivot) = arrays, state
+    at = place.get()  # type: ignore[attr-defined]
+    column = indices[at]
+    counts = column < row if spec.is_lower else column > row
+    with k.when(counts):
+        is_known, found = _known(k, spec, x, column)
+        with k.when(is_known):
+            total.set(total - data[at] * found)  # type: ignore[attr-defined]
+            place.set(at + spec.lanes)  # type: ignore[attr-defined]
+    with k.otherwise():
+        if not spec.has_unit_diagonal:
+            with k.when(column == row):
+                pivot.set(pivot + data[at])  # type: ignore[attr-defined]
+        place.set(at + spec.lanes)  # type: ignore[attr-defined]
+
+
+def _known(k: Builder, spec: TrsvSpec, x: Pointer, column: Value) -> tuple[Value, Value]:
+    """Return whether an element of the solution is there, and the element."""
+    word = u64 if spec.value.parts[0].bits == 64 else u32
+    count = spec.value.nbytes // word.nbytes
+    words = [x.view(word).load(k.cast(column, i64) * count + i, 1, order="relaxed.gpu")[0] for i in range(count)]
+    is_known = words[0] != (1 << word.bits) - 1
+    for each in words[1:]:
+        is_known = is_known & (each != (1 << word.bits) - 1)
+    parts = [k.bitcast(each, part) for each, part in zip(words, spec.value.parts, strict=True)]
+    return is_known, parts[0] if len(parts) == 1 else k.compound(spec.value, *parts)
+
+
+def _store(k: Builder, spec: TrsvSpec, x: Pointer, row: Value, right: Value, pivot: Value) -> None:
+    """Publish an element of the solution."""
+    solved = right if spec.has_unit_diagonal else right / pivot
+    word = u64 if spec.value.parts[0].bits == 64 else u32
+    count = len(solved.parts)
+    for i, part in enumerate(solved.parts):
+        x.view(word).store(k.cast(row, i64) * count + i, [k.bitcast(part, word)], order="relaxed.gpu")
+
+
+__all__ = ["TrsvSpec", "make", "plan"]

@@ -1,0 +1,125 @@
+"""Functions that are made of device operations: NumPy's values and errors, and nothing computed by NumPy."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+RNG = numpy.random.default_rng(0)
+X, V, W = RNG.random((6, 7)), RNG.random(40), RNG.random(9)
+J, N = RNG.integers(0, 6, (3, 7)), RNG.integers(0, 9, 50)
+S, BYTES = numpy.sort(V), N.reshape(10, 5).astype("u1")
+
+
+def written(array, write):
+    """Return an array that a function has written to."""
+    made = array * 1
+    write(made)
+    return made
+
+
+# (xp, A) -> result; A makes an array of the library of one of NumPy's.
+EXACT = {
+    "take_along_axis": lambda xp, A: xp.take_along_axis(A(X), A(J), 0),
+    "put_along_axis": lambda xp, A: written(A(X), lambda y: xp.put_along_axis(y, A(J), 7.0, 0)),
+    "argwhere": lambda xp, A: xp.argwhere(A(X) > 0.5),
+    "delete": lambda xp, A: xp.delete(A(X), A(numpy.array([1, 3])), 0),
+    "delete a slice": lambda xp, A: xp.delete(A(X), slice(1, 5, 2), 1),
+    "insert": lambda xp, A: xp.insert(A(X), A(numpy.array([1, 3])), 5.0, 0),
+    "insert a column": lambda xp, A: xp.insert(A(X), 1, A(W[:6]), 1),
+    "piecewise": lambda xp, A: xp.piecewise(A(X), [A(X) < 0.3, A(X) > 0.6], [lambda q: q * 2, -1.0, lambda q: q - 5]),
+    "polyadd": lambda xp, A: xp.polyadd(A(V), A(W)),
+    "polyder": lambda xp, A: xp.polyder(A(V)),
+    "setxor1d": lambda xp, A: xp.setxor1d(A(N), A(N[:5] + 3)),
+    "trim_zeros": lambda xp, A: xp.trim_zeros(A(numpy.array([0, 0, 1, 2, 0, 3, 0]))),
+    "tril_indices": lambda xp, _: xp.tril_indices(5, 1),
+    "diag_indices_from": lambda xp, A: xp.diag_indices_from(A(X[:6, :6])),
+    "mask_indices": lambda xp, _: xp.mask_indices(5, xp.triu),
+    "ix_": lambda xp, A: xp.ix_(A(N[:3]), A(N[:4] > 3)),
+    "apply_over_axes": lambda xp, A: xp.apply_over_axes(xp.sum, A(N.reshape(5, 10)), (0, 1)),
+    "put": lambda xp, A: written(A(X), lambda y: xp.put(y, A(J), A(W))),
+    "put wrapped": lambda xp, A: written(A(X), lambda y: xp.put(y.T, A(J) + 90, 3.0, mode="wrap")),
+    "put clipped": lambda _, A: written(A(X), lambda y: y.put(A(J) - 90, A(W), mode="clip")),
+    "putmask": lambda xp, A: written(A(X), lambda y: xp.putmask(y, y > 0.5, A(W))),
+    "putmask a number": lambda xp, A: written(A(X), lambda y: xp.putmask(y, y > 0.5, 0.0)),
+    "place": lambda xp, A: written(A(X), lambda y: xp.place(y, y > 0.5, A(W))),
+    "fill_diagonal": lambda xp, A: written(A(X), lambda y: xp.fill_diagonal(y[:, :2], A(W[:4]))),
+    "fill_diagonal wrapped": lambda xp, A: written(
+        A(V.reshape(10, 4)), lambda y: xp.fill_diagonal(y, A(W[:2]), wrap=True)
+    ),
+    "choose": lambda xp, A: xp.choose(A(J) % 3, [A(X[:3]), A(X[3:]), 7.0]),
+    "choose wrapped": lambda _, A: (A(J) + 40).choose([A(X[:3]), A(N[:7])], mode="wrap"),
+    "compress": lambda _, A: A(X).compress(A(X[0] > 0.5), 1),
+    "ravel_multi_index": lambda xp, A: xp.ravel_multi_index((A(J), A(J[::-1])), (6, 7)),
+    "ravel_multi_index, other modes": lambda xp, A: xp.ravel_multi_index(
+        (A(J) + 5, A(J[::-1])), (6, 7), mode=("wrap", "clip"), order="F"
+    ),
+    "unravel_index": lambda xp, A: xp.unravel_index(A(J * 5), (3, 4, 5)),
+    "unravel_index, F": lambda xp, A: xp.unravel_index(A(J * 5), (3, 4, 5), order="F"),
+    "interp": lambda xp, A: xp.interp(A(X * 2 - 0.4), A(S), A(V)),
+    "interp, ends": lambda xp, A: xp.interp(A(numpy.r_[S[::3], -1, 2, numpy.nan]), A(S), A(V), left=-1, right=9.0),
+    **{
+        f"{name}, {mode}, {i}": lambda xp, A, name=name, mode=mode, pair=pair: getattr(xp, name)(*map(A, pair), mode)
+        for name in ("convolve", "correlate")
+        for mode in ("full", "same", "valid")
+        for i, pair in enumerate([(N, N[:6]), (N[:8], N[:8]), (N * (1 + 2j), N[:5] * (2 - 1j))])
+    },
+    "convolve, the longer one last": lambda xp, A: xp.convolve(A(N[:7]), A(N)),
+    "correlate, the longer one last": lambda xp, A: xp.correlate(A(N[:5]), A(N), "full"),
+    "packbits": lambda xp, A: xp.packbits(A(N)),
+    "packbits, little": lambda xp, A: xp.packbits(A(BYTES), axis=0, bitorder="little"),
+    "unpackbits": lambda xp, A: xp.unpackbits(A(BYTES)),
+    "unpackbits, little": lambda xp, A: xp.unpackbits(A(BYTES), axis=0, count=13, bitorder="little"),
+    "unpackbits, fewer": lambda xp, A: xp.unpackbits(A(BYTES), axis=1, count=-3),
+    "unpackbits, more": lambda xp, A: xp.unpackbits(A(BYTES), axis=1, count=50),
+}
+NEAR = {
+    "i0": lambda xp, A: xp.i0(A(X * 20)),
+    "kaiser": lambda xp, _: xp.kaiser(30, 14.0),
+    "hamming": lambda xp, _: xp.hamming(30),
+    "bartlett": lambda xp, _: xp.bartlett(30),
+    "geomspace": lambda xp, _: xp.geomspace(1, 1000, 30),
+    "vander": lambda xp, A: xp.vander(A(W), 4),
+    "polyint": lambda xp, A: xp.polyint(A(V)),
+}
+ULP = 4  # of functions that NumPy's libm and our kernels round, each in its way
+REFUSED = {
+    "choose": lambda xp, A: xp.choose(A(J) + 40, [A(X[:3]), A(N[:7])]),
+    "ravel_multi_index": lambda xp, A: xp.ravel_multi_index((A(J), A(J[::-1])), (3, 7)),
+    "unravel_index": lambda xp, A: xp.unravel_index(A(J * 50), (3, 4, 5)),
+    "put": lambda xp, A: xp.put(A(X), A(J), A(W), mode="nonsense"),
+    "putmask": lambda xp, A: xp.putmask(A(X), A(X[0]) > 0, 1),
+    "convolve": lambda xp, A: xp.convolve(A(X), A(V)),
+    "interp": lambda xp, A: xp.interp(A(X), A(S), A(V[1:])),
+    "packbits": lambda xp, A: xp.packbits(A(X)),
+    "unpackbits": lambda xp, A: xp.unpackbits(A(N)),
+    "fill_diagonal": lambda xp, A: xp.fill_diagonal(A(V), 1),
+    "piecewise": lambda xp, A: xp.piecewise(A(X), [A(X) > 0], [1, 2, 3]),
+    "partition": lambda _, A: A(X).partition(50),
+}
+
+
+@pytest.mark.parametrize("name", EXACT | NEAR)
+def test_function(name, stats):
+    call, ulp = (EXACT[name], 0) if name in EXACT else (NEAR[name], ULP)
+    found, expected = call(np, np.asarray), call(numpy, lambda x: x)
+    computed = set(stats().fallbacks)
+    several = isinstance(expected, tuple)
+    assert type(found) is tuple if several else isinstance(found, np.ndarray)
+    for a, b in zip(found, expected, strict=True) if several else [(found, expected)]:
+        assert_same(a, b, ulp=ulp)
+    assert not computed
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_numpy_refuses(name):
+    with pytest.raises(Exception) as expected:
+        REFUSED[name](numpy, lambda x: x.copy())
+    with pytest.raises(expected.type) as raised:
+        REFUSED[name](np, np.asarray)
+    assert str(raised.value) == str(expected.value)

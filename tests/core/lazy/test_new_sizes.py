@@ -1,0 +1,143 @@
+"""Sizes that are new: what has run for other sizes runs by arithmetic, and gives the same."""
+
+# ruff: noqa: ICN001, ARG001 - oxinp is np where programs are written, all of which take the same
+
+import numpy
+import pytest
+
+import oxinp
+from oxinp._core.lazy import chains, executor
+from oxinp._core.lazy.expr import Graph
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.recent import Recent
+from tests.comparator import assert_same
+
+LENGTH = 700
+SIZES = [40, 41, 42, 44, 48, *range(100, 300, 7), 512, 513, 640, LENGTH]
+
+
+def chain(np, x, y, k):
+    return x[:k] * y[:k] + 1.0
+
+
+def same_operand(np, x, y, k):
+    return x[:k] * x[:k] - y[3 : k + 3] / 2
+
+
+def backwards(np, x, y, k):
+    return np.flip(x[:k]) * 2.0 - y[:k] * x[k - 1 :: -1][:k]
+
+
+def in_steps(np, x, y, k):
+    return x[: 2 * k : 2] + y[1 : k + 1]
+
+
+def matrices(np, x, y, k):
+    return x[: 4 * k].reshape(4, k) + y[:k]
+
+
+def total(np, x, y, k):
+    return x[:k].sum()
+
+
+def largest(np, x, y, k):
+    return (x[:k] - y[:k]).max()
+
+
+def dot(np, x, y, k):
+    return np.dot(np.flip(x[:k]), y[:k])
+
+
+def dot_backwards(np, x, y, k):
+    return np.dot(np.flip(x[:k]), y[k - 1 :: -1][:k]) + np.dot(x[: 2 * k : 2], y[:k])
+
+
+def update(np, x, y, k):
+    z = y.copy()
+    z[:k] += 2.0 * np.flip(z[:k])
+    return z
+
+
+def update_overlapping(np, x, y, k):
+    z = y.copy()
+    z[-1] = 7.0  # which has the copy made
+    z[:k] += z[2] * np.flip(z[:k])
+    return z
+
+
+def update_apart(np, x, y, k):
+    z = y.copy()
+    z[1 : k + 1] -= x[:k]
+    z[k - 1 :: -1] *= x[:k]
+    return z
+
+
+def stencil(np, x, y, k):
+    z = y.copy()
+    z[1 : k - 1] = 0.33 * (x[: k - 2] + x[1 : k - 1] + x[2:k])
+    return z
+
+
+def product(np, x, y, k):
+    side = k // 16
+    return x[: side * 16].reshape(side, 16) @ y[: 16 * side].reshape(16, side)
+
+
+CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
+REDUCED = [total, largest, dot, dot_backwards]
+BODIES = [*CHAINS, *REDUCED, matrices, product]
+
+
+@pytest.fixture
+def data(config):
+    """Two arrays of ours and two of NumPy's, of the same elements: integers, whose sums are exact in any order."""
+    config.offload_threshold = 0
+    draw = numpy.random.default_rng(3)
+    given = [draw.integers(-9, 10, 4 * LENGTH + 8).astype(float) for _ in range(2)]
+    ours = tuple(oxinp.asarray(x) for x in given)
+    return ours, given
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+def test_growing_slices_as_in_numpy(body, data):
+    ours, given = data
+    for k in (*SIZES, *SIZES[:8], *SIZES[:8], *SIZES[:8]):  # new, met once, planned, known
+        assert_same(body(oxinp, *ours, k), body(numpy, *given, k), where=f"{body.__name__} of {k}")
+
+
+@pytest.mark.parametrize("body", [*CHAINS, *REDUCED], ids=lambda body: body.__name__)
+def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
+    ours, _ = data
+    counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(300, 332)}  # every alignment
+    made = []
+    make = executor.Executable.__init__
+    monkeypatch.setattr(executor.Executable, "__init__", lambda self, *args: made.append(self) or make(self, *args))
+    counts |= {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
+    assert not made
+    assert len(counts) == 1
+
+
+def test_what_is_met_again_is_kept(data):
+    (x, y), _ = data
+    oxinp.evaluate(x[:50] * y[:50])
+    graphs = []
+    for _ in range(4):
+        z = x[:77] * y[:77]
+        graphs.append(z._storage.value[0])
+        oxinp.evaluate(z)
+    assert graphs[0] is not graphs[1] is graphs[2] is graphs[3]
+    assert graphs[0].program is chains.ONCE
+    assert isinstance(graphs[3].program, executor.Executable)
+
+
+def test_a_table_has_met_what_it_was_asked_of():
+    table = Recent(2)
+    assert [table.has_met(key) for key in "abab"] == [False, False, True, True]
+    assert [table.has_met(key) for key in "cab"] == [False, False, False]  # it forgets, and keeps nothing
+    assert not table
+
+
+def test_a_leaf_is_one_graph():
+    layout = Layout.of(numpy.dtype(float), (5,))
+    assert layout.dense is layout
+    assert isinstance(chains.leaf(layout), Graph)

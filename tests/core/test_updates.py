@@ -1,0 +1,127 @@
+"""`numpy.ufunc.at` and weighted counts on the device: NumPy's values, in the order of the elements."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+CODES = "bhilBHILefdFD"
+
+
+def fallbacks(stats):
+    """Return what NumPy computed, but for what this test read."""
+    return set(stats().fallbacks) - {"__array__"}
+
+
+def draws(size, seed=0):
+    return numpy.random.default_rng(seed).integers(-30, 30, size)
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "bitwise_xor"])
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_at(name, code, stats):
+    if code in "efdFD" and name.startswith("bitwise"):
+        return
+    rng = numpy.random.default_rng(ord(code))
+    index, x = draws(1500), rng.integers(0, 9, 30).astype(code)
+    values = rng.integers(0, 3, 1500).astype(code)
+    ours, expected = np.asarray(x) * 1, x * 1
+    for value in (values, values[0], *([2] if code != "L" else [])):  # of which NumPy makes floats
+        getattr(np, name).at(ours, np.asarray(index), np.asarray(value) if numpy.ndim(value) else value)
+        getattr(numpy, name).at(expected, index, value)
+        assert_same(ours, expected)
+    assert not fallbacks(stats)
+
+
+def test_sums_of_few_are_in_the_order_of_the_elements(stats):
+    rng = numpy.random.default_rng(1)
+    index, values = rng.integers(0, 200, 1000), rng.random(1000)
+    ours, expected = np.zeros(200), numpy.zeros(200)
+    np.add.at(ours, np.asarray(index), np.asarray(values))
+    numpy.add.at(expected, index, values)
+    assert_same(ours, expected)  # one tile: bit for bit
+    assert not fallbacks(stats)
+
+
+def test_sums_of_many_are_the_same_every_time(stats):
+    rng = numpy.random.default_rng(2)
+    index, values = rng.integers(0, 3, 6000), rng.random(6000)
+    found = []
+    for _ in range(2):
+        ours = np.zeros(5)
+        np.add.at(ours, np.asarray(index), np.asarray(values))
+        found.append(numpy.asarray(ours))
+    assert_same(*found)
+    expected = [numpy.sum(values[index == i]) for i in range(5)]
+    assert numpy.allclose(found[0], expected, rtol=1e-12, atol=0)
+    assert not fallbacks(stats)
+
+
+def test_rows_and_views(stats):
+    rng = numpy.random.default_rng(3)
+    x, rows, index = rng.random((30, 7)), rng.random((100, 7)), draws(100)
+    ours, expected, given = np.asarray(x) * 1, x * 1, np.asarray(index) * 1
+    np.add.at(ours, given, np.asarray(rows))
+    numpy.add.at(expected, index, rows)
+    assert_same(ours, expected)
+    np.subtract.at(ours[:, ::-1], (slice(None), given[:20] % 7), np.asarray(rows.T[0, :20]))
+    numpy.subtract.at(expected[:, ::-1], (slice(None), index[:20] % 7), rows.T[0, :20])
+    assert_same(ours, expected)
+    np.maximum.at(ours, (given, given % 7), 0.75)
+    numpy.maximum.at(expected, (index, index % 7), 0.75)
+    assert_same(ours, expected)
+    np.add.at(ours, ours > 0.5, np.asarray(2.0))
+    numpy.add.at(expected, expected > 0.5, 2.0)
+    assert_same(ours, expected)
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "di")
+def test_nothing_is_written_where_an_index_is_out_of_bounds(code):
+    ours = np.zeros((30, 2), code)
+    for key in (np.asarray([1, 2, 35]) * 1, (np.asarray([1, 2, 29]) * 1, np.asarray([0, 1, 2]) * 1)):
+        np.add.at(ours, key, 1)
+        with pytest.raises(IndexError, match="out of bounds for axis"):
+            np.cuda.synchronize()
+    assert_same(ours, numpy.zeros((30, 2), code))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, x: xp.add.at(x, xp.asarray([0, 1]), xp.ones(3)),
+        lambda xp, x: xp.add.at(x, xp.asarray([0.5]), 1),
+        lambda xp, x: xp.bitwise_or.at(x, xp.asarray([0]), 1),
+        lambda xp, x: xp.add.at(xp.broadcast_to(x, (2, 30)), xp.asarray([0]), 1),
+    ],
+)
+def test_what_numpy_refuses(call):
+    with pytest.raises(Exception) as expected:
+        call(numpy, numpy.arange(30.0))
+    with pytest.raises(expected.type.__mro__[1] if expected.type.__name__.startswith("_") else expected.type):
+        call(np, np.arange(30.0))
+
+
+@pytest.mark.parametrize("code", "dfi")
+def test_weights(code, stats):
+    rng = numpy.random.default_rng(4)
+    numbers, x = rng.integers(0, 40, 900), rng.random(900)
+    weights = (rng.random(900) * 9).astype(code)
+    given = [np.asarray(a) for a in (numbers, x, weights)]
+    assert_same(np.bincount(given[0], given[2], 60), numpy.bincount(numbers, weights, 60))
+    for bins in (7, [0, 0.2, 0.2, 0.9]):
+        ours, expected = np.histogram(given[1], bins, weights=given[2]), numpy.histogram(x, bins, weights=weights)
+        assert numpy.allclose(numpy.asarray(ours[0]), expected[0], rtol=1e-6)
+        assert ours[0].dtype == expected[0].dtype
+        assert_same(ours[1], expected[1])
+    ours = np.histogram2d(given[1], given[1] * 2, (3, 5), weights=given[2])
+    expected = numpy.histogram2d(x, x * 2, (3, 5), weights=weights)
+    assert all(numpy.allclose(numpy.asarray(a), b, rtol=1e-12) for a, b in zip(ours, expected, strict=True))
+    assert_same(np.histogramdd(given[1].reshape(300, 3), 4)[0], numpy.histogramdd(x.reshape(300, 3), 4)[0])
+    assert not fallbacks(stats)

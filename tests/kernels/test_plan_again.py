@@ -1,0 +1,117 @@
+"""Plans made by arithmetic for sizes that are new are those that a new planner makes."""
+
+import random
+from itertools import starmap
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.problem import Instr, Operand
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._ptx.types import f32, f64
+from tests.kernels.machine import TINY_DEVICE
+from tests.kernels.operations import sum_op
+
+NUM_PROBLEMS = 600
+FAR = 1 << 31
+
+
+def add(k, x, y):
+    return k.cast(x, f64) + k.cast(y, f64)
+
+
+SUM = sum_op(np.dtype(float))
+INPUTS = [(f64, True), (f32, True)]
+ADD = [Instr(add, f64, (0, 1))]
+
+
+def draw_operands(draw, types, first_steps):
+    """A size, and strides and alignments of operands of one dimension, some of which reach far."""
+    size = draw.choice([1, 2, 3, draw.randint(4, 70), draw.randint(70, 3000), draw.randint(3000, 400_000)])
+    ways = [1, 1, 1, 1, 1, -1, -1, 2, 0, draw.choice([-3, 1000, FAR // size, -FAR // size])]
+    steps = (draw.choice(first_steps), *[draw.choice(ways) for _ in types[1:]])
+    return size, steps, tuple([draw.choice([t.nbytes, 256, 256, 256]) for t in types])
+
+
+def operands_of(types, steps, alignments):
+    return list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
+
+
+def test_chains():
+    draw = random.Random(1)
+    types = [f64, f64, f32]
+    known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
+    num_known = 0
+    for _ in range(NUM_PROBLEMS):
+        size, steps, alignments = draw_operands(draw, types, [1, 1, 1, 1, 2, -1, -1, FAR // 40])
+        again = known.plan_again(size, steps, alignments)
+        own = known.plan_line(size, steps, alignments, TINY_DEVICE)
+        new = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
+        wanted = new.plan((size,), operands_of(types, steps, alignments), TINY_DEVICE)
+        assert own == wanted
+        if again is not None:
+            num_known += 1
+            assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
+    assert num_known > NUM_PROBLEMS // 8
+
+
+def test_sums():
+    draw = random.Random(2)
+    types = [f64, f32]
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    num_known = 0
+    for _ in range(NUM_PROBLEMS):
+        size, steps, alignments = draw_operands(draw, types, [1, 1, 1, 1, 0, -1, -1, 2, FAR // 40])
+        problem = (size,), (0,), operands_of(types, steps, alignments), Operand(f64, ()), TINY_DEVICE
+        again = known.line_again(size, steps, alignments, TINY_DEVICE.num_sms)
+        plan_again = known.plan_again(*problem)
+        own = known.plan(*problem)
+        wanted = reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
+        assert own == wanted
+        if plan_again is not None:
+            assert plan_again == wanted
+        if again is not None:
+            num_known += 1
+            assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
+    assert num_known > NUM_PROBLEMS // 8
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_sums_of_matrices(axes):
+    draw = random.Random(str(axes))
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    num_known = 0
+    for _ in range(NUM_PROBLEMS // 4):
+        shape = (
+            draw.choice([1, 2, draw.randint(3, 40), 300]),
+            draw.choice([1, draw.randint(2, 60), draw.randint(60, 900)]),
+        )
+        dense = (shape[1] + draw.choice([0, 0, 0, 3]), 1)
+        operands = [Operand(f64, dense, 256), Operand(f32, draw.choice([dense, dense, (0, 1)]), draw.choice([16, 256]))]
+        problem = shape, axes, operands, Operand(f64, (1,) * (2 - len(axes))), TINY_DEVICE
+        again = known.plan_again(*problem)
+        wanted = reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
+        assert known.plan(*problem) == wanted
+        if again is not None:
+            num_known += 1
+            assert again == wanted
+    assert num_known
+
+
+def test_chains_of_matrices():
+    draw = random.Random(4)
+    known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
+    num_known = 0
+    for _ in range(NUM_PROBLEMS // 4):
+        shape = draw.choice([1, 2, draw.randint(3, 400)]), draw.choice([1, draw.randint(2, 60), draw.randint(60, 900)])
+        pitch = shape[1] + draw.choice([0, 0, 3])
+        ways = [(pitch, 1), (pitch, 1), (1, shape[0]), (0, 1), (-pitch, 1)]
+        operands = [Operand(f64, (shape[1], 1), 256), Operand(f64, draw.choice(ways), 256), Operand(f32, ways[0], 256)]
+        again = known.plan_known(shape, operands, TINY_DEVICE)
+        wanted = elementwise.Elementwise(INPUTS, ADD, [(2, f64)]).plan(shape, operands, TINY_DEVICE)
+        assert known.plan(shape, operands, TINY_DEVICE) == wanted
+        if again is not None:
+            num_known += 1
+            assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
+    assert num_known > NUM_PROBLEMS // 16

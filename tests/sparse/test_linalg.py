@@ -1,0 +1,158 @@
+"""Solvers on the device against SciPy's: iterates, status, number of steps, errors."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg as theirs
+from numpy.linalg import LinAlgError
+
+import oxinp
+from oxinp import sparse
+from oxinp.sparse import linalg
+from tests.comparator import assert_same
+from tests.sparse.matrices import kinds
+from tests.sparse.test_operations import fallen, ours
+
+pytestmark = pytest.mark.usefixtures("on_device")
+KINDS = kinds(80)
+GRID = KINDS["laplacian-2d"] / 64.0 + 0.1 * scipy.sparse.eye_array(KINDS["laplacian-2d"].shape[0], format="csr")
+SKEW = scipy.sparse.csr_array(GRID + 0.02 * scipy.sparse.random_array(GRID.shape, density=0.1, rng=1))
+SKEW.sum_duplicates()
+RIGHT = np.random.default_rng(0).normal(size=GRID.shape[0])
+
+
+FAST, OTHERS = ("cg", "bicgstab", "cgs", "gmres"), ("minres", "bicg", "tfqmr", "lgmres", "qmr")
+
+
+@pytest.mark.parametrize("name", [*FAST, *[pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"rtol": 1e-10}, marks=pytest.mark.slow), {"maxiter": 3}], ids=str
+)
+def test_iterates_are_scipys(name, options, stats):
+    matrix = GRID if name in ("cg", "minres") else SKEW
+    found, status = getattr(linalg, name)(ours(matrix), oxinp.array(RIGHT), **options)
+    expected, its_status = getattr(theirs, name)(matrix, RIGHT, **options)
+    assert status == its_status
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-7, atol=1e-9)
+    assert not {key for key in fallen(stats) if "sparse" in key}
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "cgs", "gmres"])
+def test_steps_do_not_wait(name, stats):
+    """Beyond a look at the outcome now and then, nothing is read by the host."""
+    getattr(linalg, name)(ours(SKEW), oxinp.array(RIGHT), rtol=1e-30, maxiter=2)
+    before = stats().d2h_bytes
+    getattr(linalg, name)(ours(SKEW), oxinp.array(RIGHT), rtol=1e-30, maxiter=20 if name != "gmres" else 2)
+    assert stats().d2h_bytes - before < (8000 if name == "gmres" else 200)
+
+
+def test_operators_and_preconditioners_get_our_arrays():
+    seen = []
+
+    def halve(x):
+        seen.append(type(x))
+        return x * 0.5
+
+    matrix, right = ours(GRID), oxinp.array(RIGHT)
+    inverse = linalg.LinearOperator(GRID.shape, halve, dtype=float)
+    found, status = linalg.cg(linalg.aslinearoperator(matrix), right, M=inverse, rtol=1e-9)
+    assert status == 0
+    assert set(seen) == {oxinp.ndarray}
+    expected, _ = theirs.cg(GRID, RIGHT, M=theirs.LinearOperator(GRID.shape, lambda x: x * 0.5, dtype=float), rtol=1e-9)
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-7)
+    steps = []
+    linalg.cg(matrix, right, callback=lambda x: steps.append(type(x)), rtol=1e-9)
+    counted = []
+    theirs.cg(GRID, RIGHT, callback=counted.append, rtol=1e-9)
+    assert len(steps) == len(counted)
+    assert set(steps) == {oxinp.ndarray}
+
+
+def test_breakdowns_and_zeros():
+    matrix = ours(SKEW)
+    for name in ("cg", "bicgstab", "cgs", "gmres"):
+        found, status = getattr(linalg, name)(matrix, oxinp.zeros(SKEW.shape[0]))
+        assert status == 0
+        assert_same(found, np.zeros(SKEW.shape[0]))
+        x0 = theirs.spsolve(SKEW.tocsc(), RIGHT)
+        found, status = getattr(linalg, name)(matrix, oxinp.array(RIGHT), oxinp.array(x0))
+        assert status == 0
+        assert_same(found, x0)
+    rotation = scipy.sparse.csr_array(np.kron(np.eye(40), [[0.0, 1], [-1, 0]]))
+    right = np.ones(80)
+    assert linalg.bicgstab(ours(rotation), oxinp.array(right))[1] == theirs.bicgstab(rotation, right)[1] != 0
+
+
+@pytest.mark.parametrize("call", ["cg(A, b[:3])", "cg(A[:9], b)", "gmres(A, b, atol=-1)", "cg(A, b, M=A[:9])"])
+def test_errors_are_scipys(call):
+    with pytest.raises(ValueError) as expected:
+        eval(f"theirs.{call}", {"theirs": theirs, "A": GRID, "b": RIGHT})  # noqa: S307 - our own code
+    with pytest.raises(ValueError) as found:
+        eval(f"ours.{call}", {"ours": linalg, "A": ours(GRID), "b": oxinp.array(RIGHT)})  # noqa: S307
+    assert str(found.value).split("=")[0] == str(expected.value).split("=")[0]
+
+
+@pytest.mark.parametrize("format_", ["csr", "csc"])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("unit_diagonal", [True, False])
+@pytest.mark.parametrize("kind", ["laplacian-2d", pytest.param("dense-row", marks=pytest.mark.slow)])
+def test_triangular_systems(kind, lower, unit_diagonal, format_, stats):
+    matrix = KINDS[kind] / 500 + scipy.sparse.eye_array(KINDS[kind].shape[0], format="csr")
+    matrix = (scipy.sparse.tril if lower else scipy.sparse.triu)(matrix).asformat(format_)
+    rng = np.random.default_rng(2)
+    for right in (rng.normal(size=matrix.shape[0]), rng.normal(size=(matrix.shape[0], 2))):
+        options = {"lower": lower, "unit_diagonal": unit_diagonal}
+        found = linalg.spsolve_triangular(ours(matrix), oxinp.array(right), **options)
+        expected = theirs.spsolve_triangular(matrix, right, **options)
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-11, atol=1e-13)
+    assert not fallen(stats)
+
+
+@pytest.mark.parametrize("dtype", ["f4", pytest.param("c8", marks=pytest.mark.slow), "c16"])
+def test_long_rows_of_triangular_systems(dtype, stats):
+    rng = np.random.default_rng(3)
+    dense = np.tril(rng.normal(size=(99, 99)) / 99 + np.eye(99)).astype(dtype)
+    matrix, right = scipy.sparse.csr_array(dense), rng.normal(size=99).astype(dtype)
+    found = linalg.spsolve_triangular(ours(matrix), oxinp.array(right))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(np.asarray(found), np.linalg.solve(dense, right), rtol=1e-3 if dtype != "c16" else 1e-11)
+    assert not fallen(stats)
+
+
+def test_singular_triangles():
+    matrix = scipy.sparse.csr_array(np.diag([1.0, 0, 2]) + np.eye(3, k=-1))
+    with pytest.raises(LinAlgError, match="A is singular: zero entry on diagonal"):
+        linalg.spsolve_triangular(ours(matrix), oxinp.ones(3))
+
+
+def test_eigenvalues_and_factors(stats):
+    matrix = ours(GRID)
+    np.testing.assert_allclose(
+        np.asarray(linalg.eigsh(matrix, 4, return_eigenvectors=False)), theirs.eigsh(GRID, 4, return_eigenvectors=False)
+    )
+    found = linalg.svds(ours(SKEW), 3, rng=0, return_singular_vectors=False)
+    np.testing.assert_allclose(np.asarray(found), theirs.svds(SKEW, 3, rng=0, return_singular_vectors=False))
+    factors = linalg.splu(matrix.tocsc())
+    solved = factors.solve(oxinp.array(RIGHT))
+    assert type(solved) is oxinp.ndarray
+    np.testing.assert_allclose(np.asarray(solved), theirs.splu(GRID.tocsc()).solve(RIGHT))
+    assert factors.shape == GRID.shape
+    solve = linalg.factorized(matrix.tocsc())
+    np.testing.assert_allclose(np.asarray(solve(oxinp.array(RIGHT))), np.asarray(solved))
+    assert set(fallen(stats)) == {
+        f"scipy.sparse.linalg.{name}" for name in ("eigsh", "svds", "splu", "SuperLU.solve", "factorized")
+    }
+
+
+@pytest.mark.slow
+def test_norms_and_powers(stats):
+    matrix, made = SKEW, ours(SKEW)
+    for options in ({}, {"ord": 1}, {"ord": np.inf}, {"axis": 1}, {"axis": 0}):
+        np.testing.assert_allclose(np.asarray(linalg.norm(made, **options)), theirs.norm(matrix, **options))
+    small = scipy.sparse.csr_array(matrix[:20, :20])
+    np.testing.assert_allclose(linalg.matrix_power(ours(small), 3).toarray(), (small @ small @ small).toarray())
+    vector = np.ones(20)
+    found = linalg.expm_multiply(ours(small), oxinp.array(vector))
+    np.testing.assert_allclose(np.asarray(found), theirs.expm_multiply(small, vector), rtol=1e-10)
+    assert sparse.linalg.norm is linalg.norm
+    assert not {name for name in fallen(stats) if name.startswith("scipy.sparse.linalg")}
