@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.find import BLOCKS_PER_SM, GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
+from oxinp._kernels.random.find import GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
 from oxinp._kernels.random.lcg import Wide, multiply_add
 from oxinp._kernels.random.variates import STRIPS, VARIATES
 from oxinp._kernels.random.words import BLOCK, Words
@@ -27,6 +27,8 @@ from oxinp._ptx.types import i64, u32, u64
 if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
+
+BLOCKS_PER_SM = 5  # of 48 registers per thread
 
 
 class PlaceSpec(Frozen):
