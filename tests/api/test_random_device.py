@@ -205,3 +205,46 @@ def test_pickles_and_states():
 def test_what_follows_a_draw_is_computed_from_it():
     g, rng = oxinp.random.default_rng(5), np.random.default_rng(5)
     assert int((g.random(3000) < 0.25).sum()) == int((rng.random(3000) < 0.25).sum())
+
+
+CHAINS = [
+    # a chain of a draw `u`, by how many units in the last place it may differ
+    ("u < 0.25", 0),
+    ("u * 3 - 1", 0),
+    ("-np.log(1.0 - u)", 4),
+    ("(u * 10).astype('i4')", 0),
+    ("np.where(u < 0.5, u, -u)", 0),
+    ("(u > 0.25) & (u < 0.75)", 0),
+    ("u.astype('f4')", 0),
+    ("(u + 1j)", 0),
+]
+
+
+@pytest.mark.parametrize(("chain", "ulp"), CHAINS)
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_chain_of_a_draw_is_one_launch(chain, ulp, kind, dtype, stats):
+    results = []
+    for xp in (oxinp, np):
+        g = xp.random.Generator(getattr(np.random, kind)(6))
+        g.random(dtype="f4")
+        for shape in ((37, 11), 300):
+            before = stats().launches
+            result = eval(chain, {"u": g.random(shape, dtype=dtype), "np": xp})  # noqa: S307 - our own code
+            if xp is oxinp:
+                oxinp.evaluate(result)
+                assert stats().launches == before + 1
+            results.append(result)
+        results.append(g.random(3))
+    for ours, numpys in zip(results[:3], results[3:], strict=True):
+        assert_same(ours, numpys, ulp=ulp)
+
+
+def test_a_draw_that_is_kept_is_not_drawn_twice():
+    g, rng = oxinp.random.default_rng(5), np.random.default_rng(5)
+    u, v = g.random(300), rng.random(300)
+    part = u < 0.5
+    assert_same([part, u, u[::2] + 1, g.random(4)], [v < 0.5, v, v[::2] + 1, rng.random(4)])
+    w, z = g.random((20, 5)), rng.random((20, 5))
+    row, numpys = oxinp.arange(5.0), np.arange(5.0)
+    assert_same([w * row, w.T + 1], [z * numpys, z.T + 1])

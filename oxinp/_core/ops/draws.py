@@ -18,13 +18,15 @@ from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.record import wrap_result
-from oxinp._core.memory.dtypes import INT64
+from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.creation import asarray
+from oxinp._core.ops.epilogue import epilogue_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._core.lazy.expr import Graph
     from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Plan
 
@@ -32,6 +34,7 @@ UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 GENERATORS = frozenset({"PCG64", "PCG64DXSM"})
 _FAMILY = "oxinp._kernels.random"
 _MASK_64 = (1 << 64) - 1
+MAX_FUSED_NODES = 24  # of a chain that runs in the kernel of a draw, unrolled four times
 
 
 class Position(NamedTuple):
@@ -165,21 +168,42 @@ def _infer_fill(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, .
     return (Layout.of(dtype, shape),)
 
 
-def _plan_fill(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan_fill(bound: BoundOp, variant: Any, layout: Layout | None = None, finish: Any = None) -> Plan:  # noqa: ARG001
     generator, name, _, _, is_shifted, *skip = bound.parameters
-    (layout,) = bound.layouts
-    if skip:
-        counted: Plan = importlib.import_module(f"{_FAMILY}.philox").plan(
-            generator, name, layout.size, layout.alignment, device().capability, skip=skip[0], is_shifted=is_shifted
-        )
-        return counted
-    plan: Plan = importlib.import_module(f"{_FAMILY}.fill").plan(
-        generator, name, layout.size, layout.alignment, device().capability, is_shifted=is_shifted
+    layout = bound.layouts[0] if layout is None else layout
+    module = importlib.import_module(f"{_FAMILY}.{'philox' if skip else 'fill'}")
+    more = {"skip": skip[0]} if skip else {}
+    plan: Plan = module.plan(
+        generator,
+        name,
+        layout.size,
+        layout.alignment,
+        device().capability,
+        is_shifted=is_shifted,
+        finish=finish,
+        **more,
     )
     return plan
 
 
-FILL = Op("random words", _plan_fill, _infer_fill, draws=True)
+def _fuse_fill(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
+    """The plan of a draw and of what a graph makes of it with scalars; None where it has other arrays."""
+    (drawn,), type_ = bound.layouts, DEVICE_TYPES.get(graph.dtype)
+    are_scalars = all(not isinstance(entry, Layout) for i, entry in enumerate(graph.leaves) if i != place)
+    is_alike = graph.layout.shape == drawn.shape and graph.layout.is_contiguous and drawn.is_contiguous
+    if type_ is None or not (are_scalars and is_alike) or len(graph.nodes) > MAX_FUSED_NODES:
+        return None
+    if any(getattr(node.lower, "wants_index", False) for node in graph.nodes):
+        return None
+    made = DEVICE_TYPES[drawn.dtype]
+    epilogue = epilogue_of(graph, place, made, made)
+    if epilogue is None:
+        return None
+    finish = importlib.import_module(f"{_FAMILY}.finish").Finish.of(epilogue, type_)
+    return _plan_fill(bound, None, graph.layout, finish)
+
+
+FILL = Op("random words", _plan_fill, _infer_fill, fuse=_fuse_fill, draws=True)
 
 
 def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.random.finish import BoundFinish, Finish
 from oxinp._kernels.random.lcg import GENERATORS, Increment, Wide, factor, multiply_add
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -100,35 +101,49 @@ class FillSpec(Frozen):
         The first element is a half word that is given.
     vector : int
         Elements of a store.
+    finish : Finish or None
+        A chain that they go through.
     """
 
     generator: str
     format: str
     is_shifted: bool
     vector: int
+    finish: Finish | None = None
 
 
-def plan(generator: str, name: str, size: int, alignment: int, device: Device, *, is_shifted: bool = False) -> Plan:
+def plan(
+    generator: str,
+    name: str,
+    size: int,
+    alignment: int,
+    device: Device,
+    *,
+    is_shifted: bool = False,
+    finish: Finish | None = None,
+) -> Plan:
     """Return the plan of `size` elements from a state on; `alignment` is the result's.
 
     The inputs are the halves of state and increment, low ones first, as scalars of u64; then, if shifted, the half
-    word as u32.
+    word as u32; then the scalars of the chain that elements go through.
     """
     if not size:
         return Plan(())
     made = FORMATS[name]
     per_unit = WORDS * 2 // made.halves
-    vector = min(per_unit, 16 // made.type.nbytes)
-    while alignment % (vector * made.type.nbytes):
+    type_ = made.type if finish is None else finish.type
+    vector = min(per_unit, 16 // type_.nbytes)
+    while alignment % (vector * type_.nbytes):
         vector //= 2
-    spec = FillSpec(generator, name, is_shifted, vector)
+    spec = FillSpec(generator, name, is_shifted, vector, finish)
     num_units = -(-size // per_unit)
     # The jump to a thread's first unit costs as much as a few units.
     most = max(FEWEST_PER_SM * device.num_sms, num_units // (BLOCK * UNITS_PER_JUMP))
     blocks = min(-(-num_units // BLOCK), most, BLOCKS_PER_SM * device.num_sms, (1 << NUM_THREAD_BITS) // BLOCK)
     power, total = GENERATORS[generator].jump(blocks * BLOCK * WORDS)
     words = [part for number in (power, total) for part in (number & (1 << 64) - 1, number >> 64)]
-    arguments = (*outputs(1), *inputs(4 + is_shifted))
+    num_scalars = 0 if finish is None else len(finish.epilogue.chain.inputs)
+    arguments = (*outputs(1), *inputs(4 + is_shifted + num_scalars))
     return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (size, size // per_unit, *words)),))
 
 
@@ -138,9 +153,10 @@ def make(spec: FillSpec) -> Kernel:
     """Build the kernel of a Spec."""
     k = Builder("random_fill", block=BLOCK)
     lcg, made = GENERATORS[spec.generator], FORMATS[spec.format]
-    out = k.pointer("out", made.type, "w")
+    out = k.pointer("out", made.type if spec.finish is None else spec.finish.type, "w")
     increment = Increment(k, lcg)
     given = k.scalar("given", u32) if spec.is_shifted else None
+    finish = BoundFinish(k, spec.finish)
     size, num_whole = k.scalar("size", i64), k.scalar("num_whole", i64)
     power, total = (Wide(k.scalar(f"{name}_low", u64), k.scalar(f"{name}_high", u64)) for name in ("power", "total"))
     thread = k.ctaid * BLOCK + k.tid
@@ -159,11 +175,11 @@ def make(spec: FillSpec) -> Kernel:
     def elements(unit: Value) -> list[Value]:
         words = [lcg.output(k, Wide(low.get(), high.get())) for low, high in variables]
         if made.halves == 2:
-            return [made.make(k, *word) for word in words]
+            return finish.apply([made.make(k, *word) for word in words])
         halves = [half for word in words for half in word]
         if given is not None:
             halves = [k.where(unit == 0, given, halves[1]), *halves[2:-1]]
-        return [made.make(k, half) for half in halves]
+        return finish.apply([made.make(k, half) for half in halves])
 
     unit = k.var(k.cast(thread, i64))
     with k.loop():

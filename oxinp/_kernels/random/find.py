@@ -162,8 +162,9 @@ class _Find:
         with k.when(tid < 2):
             self.shared_counts[tid] = k.const(0, u32)
         self.words.open(self.tile)
+        first = self.words.first(0)
         k.barrier()
-        self.look()
+        self.look(first)
         k.barrier()
         if self.has_slow:
             count = self.list_candidates()
@@ -183,11 +184,10 @@ class _Find:
 
     # -- candidates
 
-    def look(self) -> None:
-        """Leave the bits of candidates."""
+    def look(self, first: Wide) -> None:
+        """Leave the bits of candidates; `first` is the state of the thread's word before the tile."""
         k, spec, words = self.k, self.spec, self.words
-        state = words.first(0)
-        low, high = k.var(state.low), k.var(state.high)
+        low, high = k.var(first.low), k.var(first.high)
         by, plus = words.stride()
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP

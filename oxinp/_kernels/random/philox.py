@@ -19,6 +19,7 @@ import numpy as np
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.fill import FORMATS
+from oxinp._kernels.random.finish import BoundFinish, Finish
 from oxinp._kernels.random.lcg import MASK_64
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -127,33 +128,46 @@ class PhiloxSpec(Frozen):
         The first element is a half word that is given.
     vector : int
         Elements of a store.
+    finish : Finish or None
+        A chain that they go through.
     """
 
     generator: str
     format: str
     is_shifted: bool
     vector: int
+    finish: Finish | None = None
 
 
 def plan(
-    generator: str, name: str, size: int, alignment: int, device: Device, *, skip: int = 0, is_shifted: bool = False
+    generator: str,
+    name: str,
+    size: int,
+    alignment: int,
+    device: Device,
+    *,
+    skip: int = 0,
+    is_shifted: bool = False,
+    finish: Finish | None = None,
 ) -> Plan:
     """Return the plan of `size` elements, the first of which is element `skip` of the counter's block.
 
     The inputs are the counter and the key as scalars of u64, low ones first, then, if shifted, the half word that takes
-    the place of the first element, as u32.
+    the place of the first element, as u32, then the scalars of the chain that elements go through.
     """
     if not size:
         return Plan(())
     variant, made = VARIANTS[generator], FORMATS[name]
     per_unit = variant.halves // made.halves
-    vector = min(per_unit, 16 // made.type.nbytes)
-    while alignment % (vector * made.type.nbytes) or skip % vector:
+    type_ = made.type if finish is None else finish.type
+    vector = min(per_unit, 16 // type_.nbytes)
+    while alignment % (vector * type_.nbytes) or skip % vector:
         vector //= 2
     num_units = -(-(size + skip) // per_unit)
     blocks = min(-(-num_units // BLOCK), BLOCKS_PER_SM * device.num_sms)
-    arguments = (*outputs(1), *inputs(variant.num_counters + variant.num_keys + is_shifted))
-    kernel = make(PhiloxSpec(generator, name, is_shifted, vector))
+    num_scalars = 0 if finish is None else len(finish.epilogue.chain.inputs)
+    arguments = (*outputs(1), *inputs(variant.num_counters + variant.num_keys + is_shifted + num_scalars))
+    kernel = make(PhiloxSpec(generator, name, is_shifted, vector, finish))
     return Plan((Launch(kernel, (blocks, 1, 1), arguments, (size, skip, num_units)),))
 
 
@@ -163,10 +177,11 @@ def make(spec: PhiloxSpec) -> Kernel:
     """Build the kernel of a Spec."""
     k = Builder("random_philox", block=BLOCK)
     variant, made = VARIANTS[spec.generator], FORMATS[spec.format]
-    out = k.pointer("out", made.type, "w")
+    out = k.pointer("out", made.type if spec.finish is None else spec.finish.type, "w")
     counters = [k.scalar(f"counter_{i}", u64) for i in range(variant.num_counters)]
     keys = [k.scalar(f"key_{i}", u64) for i in range(variant.num_keys)]
     given = k.scalar("given", u32) if spec.is_shifted else None
+    finish = BoundFinish(k, spec.finish)
     size, skip, num_units = (k.scalar(name, i64) for name in ("size", "skip", "num_units"))
     per_unit = variant.halves // made.halves
     if variant.type is u32:
@@ -182,7 +197,7 @@ def make(spec: PhiloxSpec) -> Kernel:
         if given is not None:
             halves = [k.where(start + i == 0, given, half) for i, half in enumerate(halves)]
         step = made.halves
-        values = [made.make(k, *halves[i : i + step]) for i in range(0, len(halves), step)]
+        values = finish.apply([made.make(k, *halves[i : i + step]) for i in range(0, len(halves), step)])
         with k.when((start >= 0) & (start + per_unit <= size)):
             for i in range(0, per_unit, spec.vector):
                 out.store(start + i, values[i : i + spec.vector])

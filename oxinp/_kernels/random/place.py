@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.find import BLOCKS_PER_SM, GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
+from oxinp._kernels.random.find import GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
 from oxinp._kernels.random.lcg import Wide, multiply_add
 from oxinp._kernels.random.variates import STRIPS, VARIATES
 from oxinp._kernels.random.words import BLOCK, Words
@@ -26,7 +26,9 @@ from oxinp._ptx.types import i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
+
+BLOCKS_PER_SM = 5  # of 48 registers per thread
 
 
 class PlaceSpec(Frozen):
@@ -84,16 +86,19 @@ class _Place:
 
     def build(self) -> Kernel:
         k = self.k
+        # All that comes from global memory is asked for before the first barrier.
+        self.words.open(self.tile)
+        first = self.words.first(1)
+        bits = self.load_bits()
+        if self.widths is not None and self.table is not None:
+            self.widths[k.tid] = k.cast(self.table[k.tid + STRIPS], self.widths.type)
         start = self.sum_before()
         left = self.size - start
         with k.when(left > 0):
-            if self.widths is not None and self.table is not None:
-                self.widths[k.tid] = k.cast(self.table[k.tid + STRIPS], self.widths.type)
-            total = self.count_rows()
+            total = self.count_rows(bits)
             limit = k.cast(k.min(left, k.cast(total, i64)), u32)
             k.barrier()
-            self.words.open(self.tile)
-            self.store(self.out.at(start), limit)
+            self.store(self.out.at(start), limit, first)
             if self.has_slow:
                 k.barrier()
                 self.store_own(self.out.at(start), limit)
@@ -122,14 +127,19 @@ class _Place:
             result = result + self.sums[number]
         return k.cast(result, i64)
 
-    def count_rows(self) -> Value:
-        """Leave the bits of rows and how many come before; return the number of all."""
+    def load_bits(self) -> list[Var]:
+        """The bits of the thread's row."""
         k, tid = self.k, self.k.tid
         each = [k.var(0, u32) for _ in range(self.pieces)]
         with k.when(tid < NUM_WARPS * self.spec.items):
             at = k.cast(self.tile, i64) * self.row_words + k.cast(tid, i64) * self.pieces
             for word, found in zip(each, self.bits.load(at, self.pieces), strict=True):
                 word.set(found)
+        return each
+
+    def count_rows(self, each: list[Var]) -> Value:
+        """Leave the bits of rows and how many come before; return the number of all."""
+        k, tid = self.k, self.k.tid
         count = k.popc(each[0])
         for word in each[1:]:
             count = count + k.popc(word)
@@ -138,11 +148,10 @@ class _Place:
         self.rows.store((tid, 0), [*[word.get() for word in each], place, *padding])
         return total
 
-    def store(self, target: Pointer, limit: Value) -> None:
-        """Store the values of first pieces."""
+    def store(self, target: Pointer, limit: Value, first: Wide) -> None:
+        """Store the values of first pieces; `first` is the state of the thread's first word."""
         k, spec, words = self.k, self.spec, self.words
-        state = words.first(1)
-        low, high = k.var(state.low), k.var(state.high)
+        low, high = k.var(first.low), k.var(first.high)
         by, plus = words.stride()
         lane_bit = k.const(1, u32) << self.lane
         per_turn = unrolled(spec.items)
