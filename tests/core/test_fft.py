@@ -123,6 +123,8 @@ FUSED = {
     "padded": ("np.fft.fft((x * h)[:, ::-1], n=2 * x.shape[1]) * 3j", 1, 2),
     "convolved": ("np.fft.fft((x * h)[:, :37]) * h[:37]", 1, 1),
     "two axes": ("np.fft.ifft2(np.fft.fft2(x) * h)", 4, 6),
+    "long real power": ("abs(np.fft.rfft(r)) ** 2 * 0.5", 1, 3),
+    "long real filter": ("np.fft.irfft(np.fft.rfft(r) * h[: h.size // 2 + 1])", 2, 6),
     "real axes": ("abs(np.fft.rfft2(r * 0.5)) - 1", 2, 3),
 }
 

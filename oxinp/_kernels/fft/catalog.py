@@ -50,6 +50,7 @@ FUSED: tuple[tuple[str, tuple[int, ...], int], ...] = (
     (COMPLEX, (1000, 61), 1),
     *((COMPLEX, (1000, 1009), 1), (COMPLEX, (512, 1000), 0), (REAL, (1000, 4096), 1), (HALF, (1000, 4096), 1)),
 )
+LONG = 1 << 25  # of real sequences whose pairs are apart: fused with what is on the complex side
 # Types, lengths and axes of cosine and sine transforms.
 COSINES = ((c64, 60, 1), (c64, 8192, 0), (c64, 8192, 1), (c128, 60, 1), (c128, 4096, 0))
 
@@ -111,6 +112,10 @@ def _plans(device: Device) -> Iterator[Plan | None]:
         problem = Problem(kind, (axis,), shape[axis])
         yield plan_axes(_before(source, axis), target, type_, problem, device)
         yield plan_axes(source, _after(target, type_.parts[0]), type_, problem, device)
+    for type_, kind in itertools.product(TYPES, (REAL, HALF)):
+        source, target = _arrays(type_, kind, (LONG,))
+        ends = (source, _after(target, type_.parts[0])) if kind == REAL else (_before(source, 0), target)
+        yield plan_axes(*ends, type_, Problem(kind, (0,), LONG), device)
     for part, (type_, n, axis) in itertools.product(TRIGONOMETRIC, COSINES):
         shape = (n, 1000) if axis == 0 else (1000, n)
         source = Array(Argument("in0"), type_.parts[0], shape, _steps(shape), 256)

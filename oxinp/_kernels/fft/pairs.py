@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import SPLIT
+from oxinp._kernels.fft.spec import SCALAR, SPLIT, STRIDED
+from oxinp._kernels.fft.tile import End, Place, evaluate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -21,6 +22,7 @@ from oxinp._ptx.types import i32, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
+    from oxinp._kernels.fft.spec import Fused
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -37,11 +39,15 @@ class PairsSpec(Frozen):
     halved : Type
         Of the elements of the halved side.
     part : str
-        `SPLIT` or `MERGE` of `block`.
+        `SPLIT` or `MERGE` of `spec`.
     num_outer : int
         Loops of the batch, at least 1.
     bits : int
         32 where every distance in elements fits, else 64.
+    fused : Fused or None
+        What elements of the halved side are made of, or what is made of them before they are written.
+    stored : Type or None
+        What the latter makes; None without.
     """
 
     type: Type
@@ -49,6 +55,8 @@ class PairsSpec(Frozen):
     part: str
     num_outer: int
     bits: int
+    fused: Fused | None = None
+    stored: Type | None = None
 
 
 def constants(spec: PairsSpec, half: int, extents: tuple[int, ...], size: int) -> tuple[float, ...]:
@@ -61,62 +69,105 @@ def constants(spec: PairsSpec, half: int, extents: tuple[int, ...], size: int) -
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: PairsSpec) -> Kernel:
-    """Build the kernel of a Spec; parameters are target, source, then the constants."""
-    k = Builder(f"fft_{spec.part}", block=BLOCK)
-    index, part, is_split = i32 if spec.bits == 32 else i64, spec.type.parts[0], spec.part == SPLIT
-    target = k.pointer("target", spec.type, "w")
-    source = k.pointer("source", spec.type if is_split else spec.halved, "r")
-    along = Divisor(k, "along", index)
-    count, half = k.scalar("count", index), k.scalar("half", index)
-    outer = Splitter(k, "outer", spec.num_outer, index)
-    circle = Circle(k, "circle", part)
-    steps = [k.scalar(f"step{i}", index) for i in range(spec.num_outer + 1)]
-    scales = [k.scalar(name, part) for name in ("real_scale", "imag_scale")] if is_split else []
-    sign, num_valid = (None, None) if is_split else (k.scalar("sign", part), k.scalar("num_valid", index))
-    number = k.cast(k.ctaid, index) * BLOCK + k.cast(k.tid, index)
+    """Build the kernel of a Spec; parameters are the workspace, the halved side, then the constants."""
+    return _Pairs(spec).build()
 
-    def root_of(place: Value) -> Number:
-        real, imag = circle.root(k.cast(place, u32))
-        return k.cast(real, part), k.cast(imag, part)
 
-    with k.when(number < count):
-        row, place = along.divide(number)
-        mirrored = half - place
-        origin = row * half
-        strided = steps[-1] * 0
-        for loop, step in zip(outer.split(row), steps, strict=False):
-            strided = strided + loop * step
-        ends = (place, mirrored)
-        if is_split:
-            one = source[origin + place].parts
-            other = source[origin + k.where(place == 0, k.const(0, index), mirrored)].parts
-            turned = multiply(k, (one[1] + other[1], other[0] - one[0]), root_of(place))
-            even = one[0] + other[0], one[1] - other[1]
-            results = (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
-            for at, (real, imag) in zip(ends, results, strict=True):
-                value = k.compound(spec.type, real * scales[0], imag * scales[1])
-                target[strided + at * steps[-1]] = value
+class _Pairs:
+    """The kernel while it is built."""
+
+    def __init__(self, spec: PairsSpec) -> None:
+        self.spec = spec
+        self.is_split = spec.part == SPLIT
+        self.k = k = Builder(f"fft_{spec.part}", block=BLOCK)
+        self.index, self.part = i32 if spec.bits == 32 else i64, spec.type.parts[0]
+        self.rows = k.pointer("rows", spec.type, "r" if self.is_split else "w")
+        operands = () if spec.fused is None else spec.fused.operands
+        written = ((spec.stored or spec.halved, STRIDED),) if self.is_split else ()
+        self.target = End(k, "target", written, "w")
+        self.source = End(k, "source", operands or (() if self.is_split else ((spec.halved, STRIDED),)), "r")
+        self.along = Divisor(k, "along", self.index)
+        self.count, self.half = k.scalar("count", self.index), k.scalar("half", self.index)
+        self.outer = Splitter(k, "outer", spec.num_outer, self.index)
+        self.circle = Circle(k, "circle", self.part)
+        for end in (self.target, self.source):
+            end.declare_steps(spec.num_outer + 1, self.index)
+        if self.is_split:
+            self.scales = [k.scalar(name, self.part) for name in ("real_scale", "imag_scale")]
         else:
-            assert sign is not None
-            assert num_valid is not None
-            read = []
-            for at in ends:
-                found = k.var(k.const(0, spec.type))
-                with k.when(at < num_valid):
-                    given = source[strided + at * steps[-1]]
-                    parts = given.parts if spec.halved.is_complex else (given, k.const(0, part))
-                    found.set(k.compound(spec.type, k.cast(parts[0], part), k.cast(parts[1], part)))
-                real, imag = found.parts
-                # The ends of a real sequence's transform are real: what else they have does not count.
-                read.append((real, k.where(place == 0, k.const(0, part), imag * sign)))
-            one, other = read
-            even = one[0] + other[0], one[1] - other[1]
-            cos, minus_sin = root_of(place)
-            odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
-            target[origin + place] = k.compound(spec.type, even[0] - odd[1], even[1] + odd[0])
-            with k.when((place != 0) & (place != mirrored)):
-                target[origin + mirrored] = k.compound(spec.type, even[0] + odd[1], odd[0] - even[1])
-    return k.build()
+            self.sign, self.num_valid = k.scalar("sign", self.part), k.scalar("num_valid", self.index)
+
+    def build(self) -> Kernel:
+        """Build the kernel."""
+        k = self.k
+        number = k.cast(k.ctaid, self.index) * BLOCK + k.cast(k.tid, self.index)
+        with k.when(number < self.count):
+            row, place = self.along.divide(number)
+            loops = self.outer.split(row)
+            ends = [self._first(end, loops) for end in (self.target, self.source)]
+            (self._split if self.is_split else self._merge)(row * self.half, place, *ends)
+        return k.build()
+
+    def _first(self, end: End, loops: list[Value]) -> Place:
+        """The first element of a row on the halved side."""
+        places = []
+        for kind, steps, pointer in zip(end.kinds, end.steps, end.origins, strict=True):
+            if kind == SCALAR:
+                places.append(pointer)
+                continue
+            strided = steps[-1] * 0
+            for loop, step in zip(loops, steps, strict=False):
+                strided = strided + loop * step
+            places.append(pointer.at(strided))
+        return Place(end, places)
+
+    def _root(self, place: Value) -> Number:
+        real, imag = self.circle.root(self.k.cast(place, u32))
+        return self.k.cast(real, self.part), self.k.cast(imag, self.part)
+
+    def _split(self, origin: Value, place: Value, target: Place, beside: Place) -> None:
+        """Two elements of a real sequence's transform."""
+        k, spec = self.k, self.spec
+        mirrored = self.half - place
+        one = self.rows[origin + place].parts
+        other = self.rows[origin + k.where(place == 0, k.const(0, self.index), mirrored)].parts
+        turned = multiply(k, (one[1] + other[1], other[0] - one[0]), self._root(place))
+        even = one[0] + other[0], one[1] - other[1]
+        results = (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
+        for at, (real, imag) in zip((place, mirrored), results, strict=True):
+            value: Value = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+            if spec.fused is not None:
+                value = evaluate(k, spec.fused, [value, *beside.moved(at).load()])
+            target.moved(at).pointer.store(0, (value,))
+
+    def _element(self, source: Place, at: Value) -> Value:
+        """An element of the halved side, 0 beyond the last valid one."""
+        k, spec = self.k, self.spec
+        found = k.var(k.const(0, spec.halved))
+        with k.when(at < self.num_valid):
+            loaded = source.moved(at).load()
+            found.set(loaded[0] if spec.fused is None else evaluate(k, spec.fused, loaded))
+        return found.get()
+
+    def _merge(self, origin: Value, place: Value, target: Place, source: Place) -> None:
+        """Two elements of what is transformed back."""
+        del target
+        k, spec = self.k, self.spec
+        mirrored, zero = self.half - place, k.const(0, self.part)
+        ends = []
+        for at in (place, mirrored):
+            value = self._element(source, at)
+            real, imag = value.parts if spec.halved.is_complex else (value, zero)
+            # The ends of a real sequence's transform are real: what else they have does not count.
+            imag = k.where(place == 0, zero, k.cast(imag, self.part) * self.sign)
+            ends.append((k.cast(real, self.part), imag))
+        one, other = ends
+        even = one[0] + other[0], one[1] - other[1]
+        cos, minus_sin = self._root(place)
+        odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
+        self.rows[origin + place] = k.compound(spec.type, even[0] - odd[1], even[1] + odd[0])
+        with k.when((place != 0) & (place != mirrored)):
+            self.rows[origin + mirrored] = k.compound(spec.type, even[0] + odd[1], odd[0] - even[1])
 
 
 __all__ = ["BLOCK", "PairsSpec", "constants", "make"]

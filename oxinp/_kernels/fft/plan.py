@@ -113,8 +113,10 @@ class Transform(Frozen):
     def is_fusible(self, device: Device) -> bool:
         """Whether its kernels take the chains that it has."""
         way = self.way(device)
-        if way in (PAIRED, CONVOLVED_APART):
+        if way == CONVOLVED_APART:
             return self.prologue is None and self.epilogue is None
+        if way == PAIRED:  # the other side is seen as complex numbers
+            return (self.prologue if self._real() == SPLIT else self.epilogue) is None
         # Halves of sequences are read at places that one step reaches.
         return self.prologue is None or not self.is_half or way == HALVED
 
@@ -197,23 +199,37 @@ class Transform(Frozen):
         whole = Transform(
             half, self.type, self.type, self.type, given, made, tuple(inner), is_split, scale, num_valid=half
         )
-        bits = 64 if max(size * half, self._reach(3 - side)) >= MAX_INDEX_32 else 32
-        halved = self.target_type if is_split else self.source_type
-        spec = PairsSpec(self.type, halved, self._real(), len(extents), bits)
-        own: list[float] = [loop.step(3 - side) for loop in self.loops] or [0]
-        own.append(self.target.step if is_split else self.source.step)
-        own += (
-            [self.scale / 2, self.scale / 2 * self.batch.sign]
-            if is_split
-            else [-float(self.batch.sign), self.num_valid]
+        chain, halved = (self.epilogue, self.target) if is_split else (self.prologue, self.source)
+        beside = [loop.writes if is_split else loop.reads for loop in self.loops] or [(0,) * len(halved.steps)]
+        # Steps along the loops and the transform, of the halved side if it is an array, then of the chain's arrays.
+        steps = [[*(loop.step(3 - side) for loop in self.loops)] or [0], *map(list, zip(*beside, strict=True))]
+        for own, step in zip(steps, (halved.step, *halved.steps), strict=True):
+            own.append(step)
+        steps = steps if is_split or chain is None else steps[1:]
+        spans = [n - 1 for n in (*extents, half + 1)]
+        reach = max(sum(n * abs(step) for n, step in zip(spans, own, strict=True)) for own in steps)
+        spec = PairsSpec(
+            self.type,
+            self.target_type if is_split else self.source_type,
+            self._real(),
+            len(extents),
+            64 if max(size * half, reach) >= MAX_INDEX_32 else 32,
+            None if chain is None else chain.fused((0,) * len(halved.steps)),
+            None if chain is None or not is_split else chain.made,
         )
-        constants = (*pairs.constants(spec, half, extents, size), *own)
-        arguments = (self.target.buffer, rows.buffer) if is_split else (rows.buffer, self.source.buffer)
+        last: tuple[float, ...] = (-float(self.batch.sign), self.num_valid)
+        if is_split:
+            last = self.scale / 2, self.scale / 2 * self.batch.sign
+        constants = (*pairs.constants(spec, half, extents, size), *[step for own in steps for step in own], *last)
+        read = (self.source.buffer,) if chain is None else chain.arguments
+        arguments = (rows.buffer, *((self.target.buffer,) if is_split else read))
+        if is_split and chain is not None:
+            arguments += chain.arguments
         work = Work(nbytes=2 * size * half * self.type.nbytes)
         grid = (-(-size * (half // 2 + 1) // pairs.BLOCK), 1, 1)
-        step = Launch(pairs.make(spec), grid, arguments, constants, work)  # type: ignore[arg-type]
+        step_of_pairs = Launch(pairs.make(spec), grid, arguments, constants, work)
         launches = whole.launches(device, scratch)
-        return [*launches, step] if is_split else [step, *launches]
+        return [*launches, step_of_pairs] if is_split else [step_of_pairs, *launches]
 
     def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
         """Launches of Bluestein's convolution, by way of the workspace."""

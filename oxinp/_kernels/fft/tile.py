@@ -46,10 +46,10 @@ class End:
         ]
         self.steps: list[list[Value]] = []
 
-    def declare_steps(self, num_outer: int, index: Type) -> None:
-        """Declare the steps of all arrays along the outer loops, the column loop and the transform."""
+    def declare_steps(self, count: int, index: Type) -> None:
+        """Declare the steps of all arrays along the loops and, last, along the transform."""
         self.steps = [
-            [] if kind == SCALAR else [self.k.scalar(f"{name}_step{i}", index) for i in range(num_outer + 2)]
+            [] if kind == SCALAR else [self.k.scalar(f"{name}_step{i}", index) for i in range(count)]
             for name, kind in zip(self.names, self.kinds, strict=True)
         ]
 
@@ -103,7 +103,7 @@ class Tile:
         self.num_columns = k.scalar("num_columns", self.index)
         self.outer = Splitter(k, "outer", spec.num_outer, self.index)
         for end in (self.source, self.target, self.beside):
-            end.declare_steps(spec.num_outer, self.index)
+            end.declare_steps(spec.num_outer + 2, self.index)
         self.source_sign = k.scalar("source_sign", self.part)
         self.scales = [k.scalar(name, self.part) for name in ("real_scale", "imag_scale")]
         if spec.is_padded or spec.is_half:
@@ -191,7 +191,7 @@ class Tile:
 
         def value() -> Value:
             found = place.load(cache)
-            return found[0] if spec.prologue is None else _evaluate(k, spec.prologue, found)
+            return found[0] if spec.prologue is None else evaluate(k, spec.prologue, found)
 
         if is_valid is None:
             return value()
@@ -212,11 +212,11 @@ class Tile:
     def write(self, target: Place, beside: Place, value: Value) -> None:
         """Store an element, or what the epilogue makes of it and of what lies beside."""
         if self.spec.epilogue is not None:
-            value = _evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
+            value = evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
         target.pointer.store(0, (value,))
 
 
-def _evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
+def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     """The value of a chain."""
     values = list(values)
     for instr in fused.instrs:
@@ -235,4 +235,4 @@ def _name(spec: TransformSpec) -> str:
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
-__all__ = ["End", "Place", "Thread", "Tile"]
+__all__ = ["End", "Place", "Thread", "Tile", "evaluate"]

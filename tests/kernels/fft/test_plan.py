@@ -8,9 +8,11 @@ import pytest
 from oxinp._kernels.fft import batch
 from oxinp._kernels.fft import plan as plans
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
-from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.fft.batch import Chained, Loop, Side
+from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
+from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import c64, c128, from_dtype
 from tests.kernels.machine import Session, machine, root_of
 
@@ -293,3 +295,49 @@ def test_far_elements(session, monkeypatch):
         assert rms(half, np.fft.rfft(y.astype(np.longdouble))) <= ERROR["F"] * np.sqrt(np.log2(n)) * 1.5
         transformed(session, half, back, is_forward=False, scale=1 / n, is_half=True, device=tiny)
         assert rms(back, y) <= 2 * ERROR["F"] * np.sqrt(np.log2(n)) * 1.5
+
+
+def _product(k, a, b):
+    return k.compound(a.type, *multiply(k, a.parts, b.parts))
+
+
+def _weighted_power(k, a, b):
+    real, imag = a.parts
+    return k.fma(real, real, imag * imag) * b
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_chains_beside_long_real_sequences(session, code, order):
+    """Products before the step that merges pairs, and powers after the one that splits them."""
+    n, type_ = 1 << 11, {"f": c64, "d": c128}[code]
+    tiny = SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
+    bound = 10 * np.finfo(code).eps
+    x, w = random((2, n), code), random((n // 2 + 1, 2), code).T if order == "F" else random((2, n // 2 + 1), code)
+    made = np.empty((2, n // 2 + 1), code)
+    source, beside, target = (
+        Array(Argument(name), from_dtype(a.dtype), a.shape, tuple(step // a.itemsize for step in a.strides), 256)
+        for name, a in (("in0", x), ("in1", w), ("out0", made))
+    )
+    real = from_dtype(x.dtype)
+    chain = Chained((real,), (Argument("in1"),), (True,), (Instr(_weighted_power, real, (0, 1)),), 2, real)
+    given = target._replace(type=type_, chain=chain, others=(beside.steps,))
+    plan_ = plan_axes(source, given, type_, Problem(REAL, (1,), n), tiny)
+    assert plan_.steps[-1].kernel.name == "fft_split"
+    session.run(plan_, [made], [session.pointer(x), session.pointer(w)])
+    exact = abs(np.fft.rfft(x.astype(np.longdouble))) ** 2 * w
+    assert abs(made - exact).max() <= bound * abs(exact).max()
+
+    z, h = random((2, n // 2 + 1), code.upper()), random(n // 2 + 1, code.upper())
+    back = np.empty((2, n), code)
+    chain = Chained(
+        (type_, type_), (Argument("in0"), Argument("in1")), (True, True), (Instr(_product, type_, (0, 1)),), 2, type_
+    )
+    steps = (n // 2 + 1, 1)
+    given = Array(Argument("in0"), type_, z.shape, steps, 256, chain, (steps, (0, 1)))
+    target = Array(Argument("out0"), real, back.shape, (n, 1), 256)
+    plan_ = plan_axes(given, target, type_, Problem(HALF, (1,), n, False, 1 / n), tiny)
+    assert plan_.steps[0].kernel.name == "fft_merge"
+    session.run(plan_, [back], [session.pointer(z), session.pointer(h)])
+    exact = np.fft.irfft((z * h).astype(np.clongdouble), n)
+    assert abs(back - exact).max() <= bound * abs(exact).max()
