@@ -89,9 +89,9 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
-        leaves = self.leaves
-        if leaves is not None and not here.are_several and not is_locked():
-            self.bound.plan_ahead(leaves)
+        leaves, bound = self.leaves, self.bound
+        if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
+            bound.plan_ahead(leaves)
         attempt(self._run)
 
     def _run(self) -> None:

@@ -369,7 +369,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
         return
     reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
-    direct = not reads_target or _is_direct(graph, leaves, buffer, layout)
+    direct = not reads_target or is_direct(graph, leaves, buffer, layout)
     flush_readers(storage.value, source if direct else None)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
@@ -483,7 +483,7 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
     return False
 
 
-def _is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
     start, form = buffer.ptr + layout.offset, layout.form
     for entry, where in zip(leaves, graph.leaves, strict=True):
