@@ -28,13 +28,14 @@ from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
+from oxinp._kernels.random import quasi, twister_draw, twister_jump
 from oxinp._kernels.random import tiles as random_tiles
-from oxinp._kernels.random import twister_draw, twister_jump
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -485,7 +486,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec | DrawSpec | JumpSpec]:
+def random_specs() -> list[Any]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -523,7 +524,8 @@ def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxS
         for counts, is_given in ((False, False), (True, False), (False, True))
         if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters]))
+    points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters, *points]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -564,6 +566,8 @@ FAMILIES: dict[type, Any] = {
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
+    SobolSpec: quasi,
+    HaltonSpec: quasi,
     JumpSpec: twister_jump,
     TrsmSpec: trsm,
     **gemm.FAMILIES,

@@ -97,3 +97,21 @@ def test_sums_of_matrices(axes):
             num_known += 1
             assert again == wanted
     assert num_known
+
+
+def test_chains_of_matrices():
+    draw = random.Random(4)
+    known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
+    num_known = 0
+    for _ in range(NUM_PROBLEMS // 4):
+        shape = draw.choice([1, 2, draw.randint(3, 400)]), draw.choice([1, draw.randint(2, 60), draw.randint(60, 900)])
+        pitch = shape[1] + draw.choice([0, 0, 3])
+        ways = [(pitch, 1), (pitch, 1), (1, shape[0]), (0, 1), (-pitch, 1)]
+        operands = [Operand(f64, (shape[1], 1), 256), Operand(f64, draw.choice(ways), 256), Operand(f32, ways[0], 256)]
+        again = known.plan_known(shape, operands, TINY_DEVICE)
+        wanted = elementwise.Elementwise(INPUTS, ADD, [(2, f64)]).plan(shape, operands, TINY_DEVICE)
+        assert known.plan(shape, operands, TINY_DEVICE) == wanted
+        if again is not None:
+            num_known += 1
+            assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
+    assert num_known > NUM_PROBLEMS // 16

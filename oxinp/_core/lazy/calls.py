@@ -35,14 +35,17 @@ _OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
 class AtWork(threading.local):
-    """What the calling thread computes now, or writes to; kept while somebody watches (`schedule.watch`).
+    """What the calling thread computes now, or writes to; its storage is kept while somebody watches.
 
     Attributes
     ----------
     storage : Storage, Call or None
+    flushes_many : bool
+        It computes what is pending, which is so much that nothing is looked for on the way to something else.
     """
 
     storage: Any = None
+    flushes_many = False
 
 
 at_work = AtWork()
@@ -86,9 +89,9 @@ class Call:
 
     def run(self) -> None:
         """Enqueue the operation, if that has not been done."""
-        leaves = self.leaves
-        if leaves is not None and not here.are_several and not is_locked():
-            self.bound.plan_ahead(leaves)
+        leaves, bound = self.leaves, self.bound
+        if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
+            bound.plan_ahead(leaves)
         attempt(self._run)
 
     def _run(self) -> None:

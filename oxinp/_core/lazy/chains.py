@@ -155,8 +155,15 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     planner = graph.structure.plans.get(((graph.result, layout.dtype),))
     if planner is None:
         return None
-    line = line_of([layout, *[entry for entry in graph.leaves if type(entry) is Layout]])
-    launch: Again | None = None if line is None else planner.plan_again(*line)
+    layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
+    line = line_of(layouts)
+    launch: Again | None
+    if line is not None:
+        launch = planner.plan_again(*line)
+    elif all(each.is_aligned for each in layouts):
+        launch = planner.plan_known(graph.shape, [operand(each) for each in layouts], device().capability)
+    else:
+        launch = None
     return launch
 
 

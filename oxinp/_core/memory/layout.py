@@ -234,8 +234,11 @@ class Layout:
         if extent is None:
             low = high = 0
             if self.size:
-                ends = [step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True)]
-                low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+                for step, n in zip(self.strides, self.shape, strict=True):
+                    if step < 0:
+                        low += step * (n - 1)
+                    else:
+                        high += step * (n - 1)
                 high += self.dtype.itemsize
             extent = self._extent = low, high
         return extent
@@ -364,8 +367,10 @@ def _are_off(strides: tuple[int, ...], itemsize: int) -> bool:
 
 
 def _is_injective(layout: Layout) -> bool:
-    if not layout.size:
+    if layout.size < 2:
         return True
+    if layout.ndim == 1:
+        return abs(layout.strides[0]) >= layout.dtype.itemsize
     reach = layout.dtype.itemsize
     for step, n in sorted((abs(step), n) for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1):
         if step < reach:

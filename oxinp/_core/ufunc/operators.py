@@ -284,6 +284,11 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             u = expression(a)
             v = expression(b)
             layout = a._layout
+            if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
+                # What reads elements that are written is computed before, so that the result goes straight there.
+                buffer = getattr(u[1][0], "buffer", None)
+                if not (buffer is None or schedule.is_direct(v[0], v[1], buffer, layout)):
+                    v = schedule.materialise(b._storage)
             if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
                 target = layout if a._view is None else layout.dense
                 key = (u[0], v[0], None, target)

@@ -85,12 +85,27 @@ class Elementwise(Planner):
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
         if 0 in shape:
             return Plan(())
+        family, spec, nest, nbytes = self._chosen(shape, operands, device)
+        grid, constants = family.geometry(spec, nest)
+        return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
+
+    def plan_known(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Again | None:
+        """Return the launch of `plan` if its kernel has been made for other sizes: it takes arithmetic alone."""
+        if 0 in shape:
+            return None
+        family, spec, nest, _ = self._chosen(shape, operands, device)
+        kernel = self.known_kernel(family, spec)
+        return None if kernel is None else (kernel, *family.geometry(spec, nest))
+
+    def _chosen(
+        self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device
+    ) -> tuple[Any, LinearSpec | TileSpec, Nest, int]:
+        """The family's module, the Spec that is run, the nest, and the bytes that are touched."""
         family, spec, nest = self.choose(shape, operands)
         nbytes = touched_nbytes(shape, operands)
         if nbytes >= MIN_TUNED_NBYTES:
             spec = _measured(spec, nest, device)
-        grid, constants = family.geometry(spec, nest)
-        return Plan((Launch(self.kernel(family, spec), grid, self.arguments, constants, Work(0, nbytes)),))
+        return family, spec, nest, nbytes
 
     def plan_line(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device) -> Plan:
         """Return the plan for operands of one dimension of `size` elements, the outputs' strides first."""

@@ -93,7 +93,7 @@ class Reduction(Planner):
         The inputs are the partial results of another reduction, which are few.
     """
 
-    __slots__ = ("_joining", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
+    __slots__ = ("_joining", "_nbytes", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Reduction(Planner):
         super().__init__(inputs, instrs)
         self.value, self.op, self.type, self.mask, self.is_joining = value, op, type, mask, is_joining
         self.taken = inputs_of(len(self.inputs))
+        self._nbytes = sum([type_.nbytes for type_ in self.types])
         self._joining: Reduction | None = None
         self._walks: dict[Any, Walk] = {}
 
@@ -147,10 +148,10 @@ class Reduction(Planner):
         if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32 or not steps:
             return None
         farthest = max(*steps, -min(steps)) * (size - 1)
-        if farthest >= MAX_INDEX_32 or size * sum([type_.nbytes for type_ in self.types]) >= MIN_TUNED_NBYTES:
+        if farthest >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
             return None
         last = 0
-        if min(steps) < 0 and next(step for step in steps if step) < 0:  # see `_line`
+        if min(steps) < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
             last = size - 1
             offsets = [step * last * type_.nbytes for step, type_ in zip(steps, self.types, strict=True)]
             alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
@@ -184,11 +185,9 @@ class Reduction(Planner):
         kernel_of: Callable[[Reduction, Any, Any], Kernel | None],
     ) -> Plan | None:
         kept_shape = without(shape, axes)
-        passes = self.choose(shape, axes, arrays, output, device.num_sms)
+        passes = self.passes(shape, axes, arrays, output, device)
         first = passes[0]
         nbytes = touched_nbytes(shape, arrays)
-        if nbytes >= MIN_TUNED_NBYTES:
-            first = _measured(first, math.prod(kept_shape), math.prod(shape), device)
         kernel = kernel_of(self, first.family, first.spec)
         if kernel is None:
             return None
