@@ -96,8 +96,16 @@ REDUCTIONS = {
 }
 
 SMALL_ULP = {
-    **{"average": 2, "mean": 2, "nanmean": 2, "nanstd": 4, "nanvar": 4, "std": 4, "var": 4},
-    **{"fft.fft": 4, "linalg.eigvalsh": 16, "linalg.svd": 16},
+    "average": 2,
+    "mean": 2,
+    "nanmean": 2,
+    "nanstd": 4,
+    "nanvar": 4,
+    "std": 4,
+    "var": 4,
+    "fft.fft": 4,
+    "linalg.eigvalsh": 16,
+    "linalg.svd": 16,
 }
 """How far functions of a few well-conditioned floats may be from NumPy's, which round in another order."""
 
