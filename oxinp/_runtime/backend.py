@@ -116,9 +116,12 @@ class Reports(Protocol):
     Attributes
     ----------
     ptr : int
+    ring : object
+        What the layer above keeps with them; None until then.
     """
 
     ptr: int
+    ring: Any
 
     def read(self) -> np.ndarray[Any, Any]:
         """Return the first word of every report, as they are now."""

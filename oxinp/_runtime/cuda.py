@@ -82,6 +82,7 @@ class MappedReports:
     """Reports in host memory that kernels reach over the bus, which only those do that have something to say."""
 
     def __init__(self, context: Context) -> None:
+        self.ring: Any = None
         memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
         self.ptr = memory.device_ptr
         self._words = np.frombuffer(memory.view(), np.int64)

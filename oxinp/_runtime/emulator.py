@@ -66,6 +66,7 @@ class EmulatedReports:
     """Reports in the emulated memory; see `Reports`."""
 
     def __init__(self, backend: EmulatorBackend) -> None:
+        self.ring: Any = None
         self._backend = backend
         self._buffer = backend.allocate(16 * NUM_REPORTS)
         self.ptr = self._buffer.ptr

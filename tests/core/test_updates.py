@@ -2,6 +2,8 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import contextlib
+
 import numpy
 import pytest
 
@@ -80,6 +82,23 @@ def test_rows_and_views(stats):
     numpy.add.at(expected, expected > 0.5, 2.0)
     assert_same(ours, expected)
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "bifD")
+def test_reduceat(code, stats):
+    x = numpy.random.default_rng(5).integers(-4, 5, (6, 90)).astype(code)
+    for name in ("add", "multiply", "maximum"):
+        if code == "D" and name == "maximum":
+            continue
+        for axis, starts in ((1, [0, 7, 8, 60]), (0, [2, 5])):
+            ours, expected = (
+                getattr(xp, name).reduceat(a, starts, axis) for xp, a in ((np, np.asarray(x)), (numpy, x))
+            )
+            assert_same(ours + 0, expected + 0)  # whatever the signs of zeros
+    assert not fallbacks(stats)
+    for starts in ([3, 1], [90], [0, -1]):
+        with pytest.raises(IndexError) if starts != [3, 1] else contextlib.nullcontext():
+            assert_same(np.add.reduceat(np.asarray(x), starts, 1), numpy.add.reduceat(x, starts, 1))
 
 
 @pytest.mark.parametrize("code", "di")

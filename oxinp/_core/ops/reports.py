@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet, ref
 
 from oxinp._config import config
 from oxinp._core.host.fallback import user_frame
@@ -20,6 +20,7 @@ from oxinp._runtime.backend import NUM_REPORTS
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
+    from oxinp._runtime.backend import Reports
 
 REPORT_NBYTES = 16
 
@@ -27,8 +28,9 @@ REPORT_NBYTES = 16
 class _Ring:
     """The reports of a device, given out one after the other; the oldest is given out again."""
 
-    def __init__(self, backend: Any) -> None:
-        self.reports = backend.reports
+    def __init__(self, reports: Reports) -> None:
+        self._reports = ref(reports)
+        self.ptr = reports.ptr
         self.number = 0
         self.origins: list[Any] = [None] * NUM_REPORTS
 
@@ -36,22 +38,22 @@ class _Ring:
         frame = user_frame()
         number = self.number = (self.number + 1) % NUM_REPORTS
         self.origins[number] = make, frame.f_code.co_filename, frame.f_lineno
-        return int(self.reports.ptr) + REPORT_NBYTES * number
+        return self.ptr + REPORT_NBYTES * number
 
     def check(self) -> None:
-        written = self.reports.read()
-        if not written.any():
+        reports = self._reports()
+        if reports is None or not (written := reports.read()).any():
             return
         errors = []
         for number in written.nonzero()[0].tolist():
             make, file, line = self.origins[number]
-            error = make(self.reports.take(number))
+            error = make(reports.take(number))
             error.add_note(f"found by the device in what line {line} of {file} asked for")
             errors.append(error)
         raise errors[0]
 
 
-_RINGS: WeakKeyDictionary[Any, _Ring] = WeakKeyDictionary()
+_RINGS: WeakSet[_Ring] = WeakSet()  # each lives as long as its reports, and these as their device
 
 
 def claim(make: Callable[[int], Exception]) -> int:
@@ -62,16 +64,17 @@ def claim(make: Callable[[int], Exception]) -> int:
     make : callable
         What a kernel reports -> the exception.
     """
-    backend = device()
-    ring = _RINGS.get(backend)
-    if ring is None:
-        ring = _RINGS[backend] = _Ring(backend)
-    return ring.claim(make)
+    reports = device().reports
+    if reports.ring is None:
+        reports.ring = _Ring(reports)
+        _RINGS.add(reports.ring)
+    number: int = reports.ring.claim(make)
+    return number
 
 
 def check() -> None:
     """Raise what kernels have reported."""
-    for ring in tuple(_RINGS.values()):
+    for ring in tuple(_RINGS):
         ring.check()
 
 

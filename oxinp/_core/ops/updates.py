@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._config import config
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import types
@@ -22,6 +24,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, reports, scatter
 from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
+from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
@@ -201,6 +204,58 @@ def _along_axis(index: Any, extent: int, stride: int, error: Any, *, is_turned: 
     return found, None if error is None else lambda word: error(word - offset)
 
 
+def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
+    """Reduce slices of an axis that follow each other; see `numpy.ufunc.reduceat`.
+
+    Raises
+    ------
+    Unsupported
+        Slices that overlap or are not known on the host, or the device has no kernel.
+    """
+    if type(array) is not types.ndarray or name not in _IDENTITIES or not array._layout.size or not array._layout.ndim:
+        raise Unsupported("a ufunc whose order matters, or no elements")
+    if advanced.is_light(array, 0) or (isinstance(indices, Handle) and indices._storage.host is None):
+        raise Unsupported("few elements, on the host, or slices that the device alone knows")
+    starts = np.asarray(host_view(indices) if isinstance(indices, Handle) else indices)
+    axis = normalize_axis_index(axis, array._layout.ndim)
+    shape = array._layout.shape
+    rises = starts.ndim == 1 and starts.dtype.kind in "iu" and starts.size > 0 and bool((np.diff(starts) > 0).all())
+    if not rises or starts[0] < 0 or starts[-1] >= shape[axis]:
+        raise Unsupported("slices that overlap, or that NumPy refuses")
+    target = getattr(np, name).reduceat(np.zeros(1, array._layout.dtype), [0], dtype=dtype).dtype
+    wide = _WIDER.get(target, target) if name == "add" else target  # sums in order lose more than NumPy's in pairs
+    identity = _IDENTITIES[name](wide)
+    before = (slice(None),) * axis
+    first = int(starts[0])
+    elements = view(array, lambda x: x[(*before, slice(first, None))])
+    begins, numbers = creation.asarray(starts.astype(np.int64)), creation.arange(first, shape[axis])
+    keys = OBJECTS["subtract"](searchsorted(begins, numbers, is_right=True), 1)
+    result = creation.full((*shape[:axis], starts.size, *shape[axis + 1 :]), identity, wide)
+    at(name, result, (*before, keys), astype(elements, wide, copy_wanted=False))
+    return astype(result, target, copy_wanted=False)
+
+
+def _extreme(dtype: np.dtype[Any], *, is_high: bool) -> Any:
+    if dtype.kind == "f":
+        return dtype.type(np.inf if is_high else -np.inf)
+    if dtype.kind not in "iu":
+        raise Unsupported("extrema of complex numbers")
+    info = np.iinfo(dtype)
+    return info.max if is_high else info.min
+
+
+_WIDER = {np.dtype("e"): np.dtype("d"), np.dtype("f"): np.dtype("d"), np.dtype("F"): np.dtype("D")}
+_IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
+    "add": lambda dtype: dtype.type(-0.0 if dtype.kind == "f" else 0),
+    "multiply": lambda dtype: dtype.type(1),
+    "minimum": lambda dtype: _extreme(dtype, is_high=True),
+    "maximum": lambda dtype: _extreme(dtype, is_high=False),
+    "bitwise_or": lambda dtype: dtype.type(0),
+    "bitwise_xor": lambda dtype: dtype.type(0),
+}
+"""What changes no element, by ufunc."""
+
+
 def sums(index: Handle, weights: Handle, count: int) -> Any:
     """Return the sums of weights by number, f64, each in the order of the weights; see `numpy.bincount`.
 
@@ -216,4 +271,4 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
     return result
 
 
-__all__ = ["at", "sums"]
+__all__ = ["at", "reduceat", "sums"]

@@ -184,6 +184,12 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce over slices of an axis; see `numpy.ufunc.reduceat`."""
+        if out is None and type(array) is types.ndarray and not (SUBCLASSES and leader((indices,)) is not None):
+            updates = importlib.import_module("oxinp._core.ops.updates")
+            try:
+                return updates.reduceat(self.__name__, array, indices, axis, dtype)
+            except Unsupported:
+                pass
         return self._method("reduceat", (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
@@ -194,8 +200,7 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
-        is_ours = b is not None and type(a) is types.ndarray
-        if is_ours and not (SUBCLASSES and leader((a, indices, b)) is not None):
+        if b is not None and type(a) is types.ndarray and not (SUBCLASSES and leader((indices, b)) is not None):
             try:
                 importlib.import_module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
             except Unsupported:
