@@ -213,6 +213,24 @@ def test_late_errors(monkeypatch):
     assert float(y[0]) == 4
 
 
+@backs("An index out of bounds in an array that is on the device alone")
+def test_index_errors_are_late(config):
+    x, index = np.arange(float(LARGE)), np.arange(LARGE) + 1
+    read = x[index]
+    with pytest.raises(IndexError, match=f"index {LARGE} is out of bounds") as raised:
+        float(read[0])
+    assert "test_differences.py" in raised.value.__notes__[0]
+    x[index] = 3
+    with pytest.raises(IndexError, match=f"index {LARGE} is out of bounds"):
+        np.cuda.synchronize()
+    assert float(x[1]) == 1
+    with pytest.raises(IndexError):
+        x[numpy.array([LARGE])]
+    config.synchronous = True
+    with pytest.raises(IndexError):
+        x[index]
+
+
 @backs("Device work gives no floating-point warnings")
 def test_no_floating_point_warnings():
     with warnings.catch_warnings(), numpy.errstate(divide="warn", invalid="warn"):
@@ -287,6 +305,29 @@ def test_cumulative_sums():
     assert numpy.cumprod(c)[-1] == 0
     assert float(np.cumprod(np.array(c))[-1]) == pytest.approx(1)
     assert float(np.prod(np.array(c))) == pytest.approx(1)
+    d = numpy.repeat(numpy.array([2e38, -2e38], numpy.float32), LARGE)[LARGE - 2 : LARGE + 2].repeat(LARGE // 4)
+    with numpy.errstate(all="ignore"):
+        assert not numpy.isfinite(numpy.cumsum(d)[-1])
+    assert float(np.cumsum(np.array(d))[-1]) == 0
+
+
+@backs("Unbuffered sums of floats")
+def test_unbuffered_sums():
+    values = numpy.random.default_rng(0).random(LARGE)
+    index = np.array(numpy.zeros(LARGE, int))
+    found = []
+    for _ in range(2):
+        total = np.zeros(LARGE)
+        np.add.at(total, index, np.array(values))
+        found.append(float(total[0]))
+    assert found[0] == found[1] == pytest.approx(values.sum(), rel=1e-14)
+
+
+@backs("`np.partition` and `np.argpartition` sort")
+def test_partition():
+    x = numpy.random.default_rng(0).random(LARGE)
+    assert (numpy.asarray(np.partition(np.array(x), 5)) == numpy.sort(x)).all()
+    assert (numpy.partition(x, 5) != numpy.sort(x)).any()
 
 
 @backs("Sums of float16 round once")

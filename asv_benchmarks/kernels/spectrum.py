@@ -1,9 +1,10 @@
 """Eigenvalues and singular values on a GPU: right by LAPACK's test ratios, and how fast.
 
 ``python -m asv_benchmarks.kernels.spectrum [--quick] [--peer] [--cases REGEX]`` prints a line per case: the median of
-device-event times over random data as one graph, the ratios of the residual and of orthogonality, of which LAPACK's own
-tests demand that they be at most 30, over a part of the matrices, and with ``--peer`` the faster of CuPy and PyTorch,
-where these are installed. Ends with status 1 if anything is wrong.
+device-event times over random data as one graph, of lines that begin with oxinp wall times of the public function; the
+ratios of the residual and of orthogonality, of which LAPACK's own tests demand that they be at most 30, over a part of
+the matrices; and with ``--peer`` the faster of CuPy and PyTorch, where these are installed. Ends with status 1 if
+anything is wrong.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import importlib.util
 import re
 import statistics
 import sys
+import time
 
 import numpy as np
 
@@ -36,6 +38,14 @@ QUICK = (
     ("svd", 50, 32, 32, "f8"),
     ("svd", 20, 20, 30, "c8"),
     ("svd", 5, 90, 70, "f8"),
+    ("eigh", 1, 150, 150, "f8"),
+    ("eigh", 1, 700, 700, "f8"),
+    ("eigh", 7, 140, 140, "f4"),
+)
+QUICK_COMPOSED = (
+    ("svd", (150, 150), "f8", None),
+    ("svd", (300, 50), "f4", None),
+    ("lstsq", (1000, 20), "f8", (1000, 1)),
 )
 CASES = (
     ("eigh", 10000, 32, 32, "f8"),
@@ -54,6 +64,21 @@ CASES = (
     ("svd", 1000, 32, 32, "c16"),
     ("eigh", 1, 128, 128, "f8"),
     ("svd", 1, 96, 96, "f8"),
+    ("eigh", 1, 1024, 1024, "f8"),
+    ("eigh", 1, 4096, 4096, "f8"),
+    ("eigvalsh", 1, 4096, 4096, "f8"),
+    ("eigh", 1000, 256, 256, "f8"),
+)
+# Functions that are made of several operations, and wait for the device between: name, shape, dtype, another operand's.
+COMPOSED = (
+    ("svd", (1024, 1024), "f8", None),
+    ("svd", (4096, 4096), "f8", None),
+    ("svdvals", (1024, 1024), "f8", None),
+    ("svd", (1000, 256, 256), "f8", None),
+    ("lstsq", (1_000_000, 32), "f8", (1_000_000, 1)),
+    ("pinv", (2048, 2048), "f8", None),
+    ("det", (4096, 4096), "f8", None),
+    ("expm", (1024, 1024), "f8", None),
 )
 
 
@@ -100,7 +125,7 @@ class Problem:
         self.backend.synchronize()
         for buffer, array in zip(self.held, self.outputs, strict=False):
             self.backend.download(array, buffer.ptr)
-        if self.outputs[-1].tolist() != [-1, 0]:
+        if self.outputs[-1].tolist() != [-1, 0]:  # what failed, and vectors that are zero
             return float("inf")
         chosen = np.unique(np.linspace(0, len(self.a) - 1, NUM_CHECKED).astype(int))
         a, found = self.a[chosen], [x[chosen] for x in self.outputs[:-1]]
@@ -152,6 +177,62 @@ def measure_peer(package, problem):
     return statistics.median(times[2:])
 
 
+def composed(package, name):
+    """The function of a package: of SciPy's names those of its own kind, where it has them."""
+    module = importlib.import_module(package)
+    if name == "svd":
+        return lambda a: module.linalg.svd(a, full_matrices=False)
+    if name == "svdvals" and package == "cupy":
+        return lambda a: module.linalg.svd(a, compute_uv=False)
+    if name == "lstsq":
+        return (lambda a, b: module.linalg.lstsq(a, b, rcond=None)) if package != "torch" else module.linalg.lstsq
+    if name == "expm":
+        paths = {"oxinp": "oxinp.scipy.linalg", "cupy": "cupyx.scipy.linalg", "torch": "torch.linalg"}
+        functions = importlib.import_module(paths[package])
+        return functions.matrix_exp if package == "torch" else functions.expm
+    return getattr(module.linalg, name)
+
+
+def wall_milliseconds(package, name, arrays):
+    """Median of a function's time from the call to the end of the device's work, and the last result."""
+    module = importlib.import_module(package)
+    if package == "torch":
+        given, wait = [module.from_numpy(x).cuda() for x in arrays], module.cuda.synchronize
+    else:
+        given = [module.asarray(x) for x in arrays]
+        wait = module.cuda.synchronize if package == "oxinp" else module.cuda.Device().synchronize
+    function, times = composed(package, name), []
+    if package == "oxinp":
+        module.evaluate(*given)
+    for _ in range(5):
+        wait()
+        start = time.perf_counter()
+        result = function(*given)
+        if package == "oxinp":
+            module.evaluate(*(result if isinstance(result, tuple) else (result,)))
+        wait()
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times[2:]), result
+
+
+def composed_ratio(name, arrays, result):
+    """LAPACK's ratio of what oxinp gave; 0 for functions whose own tests say enough."""
+    a = arrays[0]
+    eps = max(a.shape[-2:]) * np.finfo(a.dtype).eps
+    if name == "svd":
+        u, s, vh = (np.asarray(x) for x in result)
+        ratios = [_norm(a - u * s[..., None, :] @ vh) / _norm(a)]
+        ratios += [_norm(adjoint(q) @ q - np.eye(q.shape[-1])) for q in (u, adjoint(vh))]
+        return float(max(np.max(x) for x in ratios) / eps)
+    if name == "svdvals":
+        right = np.linalg.svdvals(a)
+        return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)
+    if name == "lstsq":
+        left = adjoint(a) @ (arrays[1] - a @ np.asarray(result[0]))
+        return float(np.linalg.norm(left) / (np.linalg.norm(a) ** 2 * np.linalg.norm(np.asarray(result[0])) * eps))
+    return 0.0
+
+
 def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -176,6 +257,21 @@ def main(arguments):
             line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"
         write(line)
         del problem
+    for name, shape, dtype, other in QUICK_COMPOSED if options.quick else COMPOSED:
+        title = f"oxinp {name} {dtype} {'x'.join(map(str, shape))}"
+        if not re.search(options.cases, title):
+            continue
+        scale = 1 / np.sqrt(shape[-1]) if name in ("expm", "det") else 1
+        arrays = [(rng.standard_normal(given) * scale).astype(dtype) for given in (shape, other) if given is not None]
+        whole, result = wall_milliseconds("oxinp", name, arrays)
+        ratio = composed_ratio(name, arrays, result)
+        is_right &= ratio <= RATIO
+        line = f"{title:32s} {whole:9.3f} ms, ratio {ratio:.3g}"
+        times = {package: wall_milliseconds(package, name, arrays)[0] for package in known}
+        if times:
+            best = min(times, key=times.get)
+            line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"
+        write(line)
     return 0 if is_right else 1
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, implements
-from oxinp._core.host.exchange import holds_arrays
+from oxinp._core.host.exchange import holds_arrays, is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
@@ -36,8 +36,10 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     if out is not None or mode != "raise":
         raise Unsupported("an output, or indices that are never out of bounds")
     array, index = _taken(a), _taken(indices)
+    given = None if is_array(indices) else np.asarray(indices)
     _check_placement(array, index)
-    return gather.take(ravel(array), index) if axis is None else gather.take(array, index, axis)
+    array, axis = (ravel(array), 0) if axis is None else (array, axis)
+    return gather.take(array, index, axis, given=given)
 
 
 @implements("compress")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy
 from oxinp._core.manipulation.shape import ravel, reshape
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops.index import setitem
 from oxinp._core.reduction.reduce import reduce
@@ -43,6 +45,20 @@ def _check_placement(*arrays: Any) -> None:
         raise Unsupported("small arrays on the host")
 
 
+def _values(given: Any, dtype: Any, write: Callable[[Any, Any], object], casting: Any) -> Any:
+    """Return values in the dtype of what they are written to; numbers as NumPy converts them there, or raises."""
+    if is_array(given) and given._layout.ndim:
+        if not np.can_cast(given._layout.dtype, dtype, casting):
+            raise Unsupported("values that NumPy refuses to cast")
+        return astype(given, dtype, copy_wanted=False)
+    if is_array(given) or np.ndim(given):
+        several = fetch(given)[()] if is_array(given) else as_ours(given)
+        return _values(several, dtype, write, casting)
+    single = np.zeros(1, dtype)
+    write(single, given)
+    return as_ours(single)
+
+
 def _is_any(mask: Any) -> bool:
     return bool(reduce(ANY, mask))
 
@@ -66,7 +82,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     index = ravel(as_ours(ind))
     if index._layout.dtype.kind not in "iu":
         raise Unsupported("indices that NumPy converts or refuses")
-    values = astype(ravel(as_ours(v)), array._layout.dtype, copy_wanted=False)
+    values = ravel(_values(v, array._layout.dtype, lambda x, number: np.put(x, [0], number), "unsafe"))
     count, size = index._layout.size, values._layout.size
     if not count or not size:
         return
@@ -85,11 +101,11 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 @implements("putmask")
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """See `numpy.putmask`: an element gets the value of its own number, counted round and round."""
-    array, chosen, given = _target(a), as_ours(mask), as_ours(values)
+    array, chosen = _target(a), as_ours(mask)
+    given = _values(values, array._layout.dtype, lambda x, number: np.putmask(x, [True], number), "safe")
     if chosen._layout.shape != array._layout.shape or not given._layout.size:
         raise Unsupported("a mask that does not fit, or no values")
     _check_placement(array, chosen, given)
-    given = astype(given, array._layout.dtype, casting="same_kind", copy_wanted=False)
     size = array._layout.size
     if given._layout.shape != array._layout.shape:
         flat = ravel(given)
@@ -104,11 +120,11 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 @implements("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """See `numpy.place`: the elements that the mask chooses get one value after the other."""
-    array, chosen, given = _target(arr), as_ours(mask), as_ours(vals)
+    array, chosen = _target(arr), as_ours(mask)
+    given = ravel(_values(vals, array._layout.dtype, lambda x, number: np.place(x, [True], number), "safe"))
     if chosen._layout.size != array._layout.size or not given._layout.size:
         raise Unsupported("a mask that does not fit, or no values")
     _check_placement(array, chosen, given)
-    given = astype(ravel(given), array._layout.dtype, copy_wanted=False)
     flags = ravel(astype(chosen, BOOL, copy_wanted=False))
     number = UFUNC_OBJECTS["subtract"](accumulate(CUMSUM, flags, 0, INT64), 1)
     number = UFUNC_OBJECTS["remainder"](number, given._layout.size)
@@ -143,11 +159,13 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
 def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     """See `numpy.choose`; waits for the numbers to be looked at where `mode` is "raise"."""
     index = as_ours(a)
-    given = [as_ours(x) for x in (choices if isinstance(choices, list | tuple) else list(as_ours(choices)))]
+    listed = choices if isinstance(choices, list | tuple) else list(as_ours(choices))
+    given = [as_ours(x) for x in listed]
     if out is not None or not 0 < len(given) <= MAX_CHOICES or index._layout.dtype.kind not in "iu":
         raise Unsupported("an output, or numbers that NumPy converts or refuses")
     _check_placement(index, *given)
-    dtype = np.result_type(*[x._layout.dtype for x in given])
+    kinds = [x if type(x) in WEAK_TYPES else held._layout.dtype for x, held in zip(listed, given, strict=True)]
+    dtype = np.result_type(*kinds)
     try:
         shape = np.broadcast_shapes(index._layout.shape, *[x._layout.shape for x in given])
     except ValueError:

@@ -18,6 +18,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import StandIns
+from oxinp._core.lazy.record import wrap_host
 
 _MAKE_ARRAYS = (
     "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity indices "
@@ -113,6 +114,13 @@ def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType
     return copied
 
 
+def _wrapped(result: Any) -> Any:
+    """Return ours for NumPy's arrays: what its code makes of scalars by ways that are not bound to ours."""
+    if type(result) is tuple:
+        return tuple(map(_wrapped, result))
+    return wrap_host(result) if type(result) is np.ndarray else result
+
+
 def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of NumPy's that is written in Python, over our arrays."""
     bound: list[Callable[..., Any]] = []
@@ -121,7 +129,7 @@ def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
         if not bound:
             source = inspect.unwrap(numpys)
             bound.append(_with_globals(source, _names_of(source.__globals__)))  # type: ignore[arg-type]
-        return bound[0](*args, **kwargs)
+        return _wrapped(bound[0](*args, **kwargs))
 
     function.__wrapped__ = numpys  # type: ignore[attr-defined] # whose signature it has
     return function

@@ -170,6 +170,8 @@ ROWS: dict[str, CoverageRow] = {
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
+        *_native("scipy.stats.qmc", "Halton Sobol"),
+        _row("scipy.stats.qmc.LatinHypercube", HOST),
         _row("scipy.test", REFUSED, reason="it runs SciPy's own tests; use scipy.test()"),
         # What they return keeps their arrays.
         _row("scipy.interpolate.make_interp_spline", HOST, mutates=(KEPT,)),

@@ -28,13 +28,14 @@ from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
+from oxinp._kernels.random import quasi, twister_draw, twister_jump
 from oxinp._kernels.random import tiles as random_tiles
-from oxinp._kernels.random import twister_draw, twister_jump
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -57,7 +58,7 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, search
+from oxinp._kernels.sort import count, histogram, network, onesweep, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -66,6 +67,7 @@ from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.math import exponential
@@ -447,6 +449,19 @@ def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
     return list(dict.fromkeys([*keys, *segments, *pairs]))
 
 
+def select_specs() -> list[SelectRanksSpec]:
+    """Return Specs of order statistics."""
+    types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
+    parts = (select.BEGIN, select.COUNT, select.PICK, select.ZEROS, select.FINISH)
+    return [
+        SelectRanksSpec(part, type_, num_ranks)
+        for part in parts
+        for type_ in types
+        for num_ranks in (1, 3, select.MAX_RANKS)
+        if part != select.ZEROS or type_.is_float
+    ]
+
+
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
 
 
@@ -471,7 +486,7 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *counts]))
 
 
-def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxSpec | DrawSpec | JumpSpec]:
+def random_specs() -> list[Any]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
     fills = [
@@ -509,7 +524,8 @@ def random_specs() -> list[FillSpec | TilesSpec | FindSpec | PlaceSpec | PhiloxS
         for counts, is_given in ((False, False), (True, False), (False, True))
         if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
     ]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters]))
+    points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
+    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters, *points]))
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -542,6 +558,7 @@ FAMILIES: dict[type, Any] = {
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
     SearchSpec: search,
+    SelectRanksSpec: select,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -549,6 +566,8 @@ FAMILIES: dict[type, Any] = {
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
+    SobolSpec: quasi,
+    HaltonSpec: quasi,
     JumpSpec: twister_jump,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
@@ -567,6 +586,7 @@ def specs() -> list[Any]:
         *gather_specs(),
         *scatter_specs(),
         *ordered_specs(),
+        *select_specs(),
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.factorise import prepared
+from oxinp._core.ops.triangular import Triangle, solve_triangular
 
 TALL = 1.6  # rows over columns from which R is decomposed in the place of the matrix
 
@@ -33,8 +36,77 @@ def completed(vectors: Any) -> Any:
     return np.where(is_given[..., None, :], vectors, q)
 
 
+def _weights(low: float) -> tuple[float, float, float]:
+    """Return a, b and c of an iteration x (a + b x^2) / (1 + c x^2) that is best on [low, 1]."""
+    d = math.cbrt(4 * (1 - low * low) / low**4)
+    root = math.sqrt(1 + d)
+    a = root + math.sqrt(8 - 4 * d + 8 * (2 - low * low) / (low * low * root)) / 2
+    b = (a - 1) ** 2 / 4
+    return a, b, a + b - 1
+
+
+def _unitary(x: Any) -> Any:
+    """Return the unitary polar factors of square matrices of norm at most 1.
+
+    Source: Y. Nakatsukasa, Z. Bai, F. Gygi, Optimizing Halley's iteration for computing the matrix polar decomposition,
+    2010. What singular values below `low` belong to is not unitary.
+    """
+    real = x.real.dtype.type
+    epsilon = float(np.finfo(real).eps)
+    low, order = epsilon / 4, x.shape[-1]
+    eye = np.eye(order, dtype=x.dtype, like=x)
+    while abs(1 - low) > 4 * epsilon:
+        a, b, c = _weights(low)
+        if c > 100:
+            whole = np.broadcast_to(eye, x.shape)
+            both: Any = np.concatenate([x * real(math.sqrt(c)), whole], axis=-2)
+            q, _ = factorise.qr(both, "reduced")
+            step = q[..., :order, :] @ adjoint(q[..., order:, :]) * real((a - b / c) / math.sqrt(c))
+        else:
+            factor = factorise.cholesky(adjoint(x) @ x * real(c) + eye)
+            half = solve_triangular(factor, adjoint(x), Triangle(0, True))
+            step = adjoint(solve_triangular(factor, half, Triangle(2, True))) * real(a - b / c)
+        x = x * real(b / c) + step
+        low = min(1.0, low * (a + b * low * low) / (1 + c * low * low))
+    return x
+
+
+def _polar(a: Any) -> tuple[Any, Any]:
+    """Return the unitary and the Hermitian polar factors of square matrices, these by their lower triangles."""
+    magnitude = np.abs(a)
+    rows, columns = magnitude.sum(axis=-1).max(axis=-1), magnitude.sum(axis=-2).max(axis=-1)
+    bound = np.sqrt(rows) * np.sqrt(columns)
+    if not bool(np.isfinite(bound).all()):
+        raise Unsupported("infinities or NaNs, of which NumPy says what becomes")
+    bound = np.where(bound > 0, bound, bound.dtype.type(1))
+    u = _unitary(a / bound[..., None, None])
+    h = adjoint(u) @ a
+    return u, (h + adjoint(h)) * a.real.dtype.type(0.5)
+
+
+def _by_polar(a: Any) -> tuple[Any, Any, Any]:
+    """Return U, the values and V^H of square matrices that no block holds: by those of the Hermitian polar factor.
+
+    Source: N. Higham and P. Papadimitriou, A parallel algorithm for computing the polar decomposition, 1994.
+    """
+    unitary, h = _polar(a)
+    w, v = spectral.eigh(h)
+    s, v = np.maximum(w[..., ::-1], w.dtype.type(0)), v[..., ::-1]
+    u = unitary @ v
+    # Of values that are negligible, what the unitary factor has is not.
+    if bool((s[..., -1] <= s[..., 0] * (a.shape[-1] * np.finfo(s.dtype).eps)).any()):
+        q, r = factorise.qr(u, "reduced")
+        diagonal = np.diagonal(r, axis1=-2, axis2=-1)
+        sign = np.where(diagonal.real < 0, diagonal.dtype.type(-1), diagonal.dtype.type(1))
+        u = q * sign[..., None, :]
+    return u, s, adjoint(v)
+
+
 def _economic(a: Any) -> tuple[Any, Any, Any]:
     """Return U, the values and V^H, by the kernels."""
+    if not spectral.has_kernel(a, spectral.SINGULAR, has_vectors=True):
+        _possible(a)
+        return _by_polar(a)
     (u, s, vh), num_zero = spectral.svd(a)
     if num_zero:
         if u.shape[-2] >= vh.shape[-1]:
@@ -42,6 +114,13 @@ def _economic(a: Any) -> tuple[Any, Any, Any]:
         else:
             vh = adjoint(completed(adjoint(vh)))
     return u, s, vh
+
+
+def _possible(a: Any) -> None:
+    """Raise `Unsupported` where there are no kernels for the polar factors' spectra."""
+    if a.shape[-1] != a.shape[-2] or not spectral.has_kernel(a, spectral.EIGEN, has_vectors=True):
+        msg = f"singular values of matrices of {a.shape[-2:]} elements"
+        raise Unsupported(msg)
 
 
 def svd(a: Any, *, full_matrices: bool) -> tuple[Any, Any, Any]:
@@ -76,8 +155,12 @@ def svdvals(a: Any) -> Any:
     if columns > rows:
         a, rows, columns = a.swapaxes(-1, -2), columns, rows
     if rows > TALL * columns or not spectral.has_kernel(a, spectral.SINGULAR, has_vectors=False):
-        a = factorise.qr(a, "r")
-    return spectral.svd(a, has_vectors=False)[0][0]
+        a = a if rows == columns else factorise.qr(a, "r")
+    if spectral.has_kernel(a, spectral.SINGULAR, has_vectors=False):
+        return spectral.svd(a, has_vectors=False)[0][0]
+    _possible(a)
+    (w,) = spectral.eigh(_polar(a)[1], has_vectors=False)
+    return np.maximum(w[..., ::-1], w.dtype.type(0))
 
 
 def lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:

@@ -231,7 +231,11 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 uniforms=lambda shape: self._standard("uniform", shape, FLOAT64),
                 judge=lambda extent, p: _NUMPYS.choice(self, extent, 0, p=p),
             )
-        return _GeneratorMethods.choice(self, a, size, replace, p, axis, shuffle) if drawn is None else drawn
+        if drawn is None:
+            drawn = _GeneratorMethods.choice(self, a, size, replace, p, axis, shuffle)
+            if size is None and type(a) in INTEGERS:  # NumPy's code asks us for one integer, and makes it an array
+                return int(drawn)
+        return drawn
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""

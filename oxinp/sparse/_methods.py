@@ -6,6 +6,7 @@ what SciPy is to compute after all.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,10 +21,10 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
 from oxinp._core.ops import creation, gather
 from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.table import ALL, SUM
+from oxinp._core.reduction.table import ALL, MAX, MIN, SUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp.sparse import _rows
-from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, rebuilt, sibling, sparray
+from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, delegate, is_ours, rebuilt, sibling, sparray
 from oxinp.sparse._rows import Rows, Shape
 
 
@@ -232,10 +233,29 @@ _MULTIPLIED = combine("multiply")
 
 
 def multiply(self: Sparse, other: Any) -> Any:
-    """``self.multiply(other)``, by a number or by what is sparse as well."""
-    if not _is_number(other):
+    """``self.multiply(other)``: by a number, by what is sparse as well, by a dense matrix, row or column."""
+    if _is_number(other):
+        return _with_data(self, self._parts["data"] * other)
+    if is_ours(as_ours(other)):
         return _MULTIPLIED(self, other)
-    return _with_data(self, self._parts["data"] * other)
+    return _multiplied_by_dense(self, _dense(other))
+
+
+def _multiplied_by_dense(self: Sparse, other: Any) -> Any:
+    """Multiply elements by those of a dense array at their places; what SciPy gives is in COO."""
+    shape = (1, *other.shape)[-2:]
+    if shape == (1, 1) or any(n not in (1, extent) for n, extent in zip(shape, self.shape, strict=True)):
+        raise Unsupported("a shape that broadcasts the matrix, or that SciPy refuses")
+    made = to_coo(self)
+    row, column = made._parts["coords"]
+    if shape[0] == 1:
+        places = column
+    elif shape[1] == 1:
+        places = row
+    else:
+        places = astype(row, INT64) * np.int64(shape[1]) + column
+    made._parts["data"] = made._parts["data"] * _rows.taken(other.ravel(), places)
+    return made
 
 
 def divide(self: Sparse, other: Any) -> Any:
@@ -492,25 +512,64 @@ def total(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) ->
     return _rows.sums(*of_rows(self, is_transposed=axis in (0, -2)))
 
 
+def mean(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """``self.mean(axis)``."""
+    found = total(self, axis, dtype, out)
+    extents = self.shape if axis is None else self.shape[axis : axis + 1 or None]
+    return found * self.dtype.type(1.0 / math.prod(extents))
+
+
+def extremum(name: str) -> Callable[..., Any]:
+    """Return the method ``max`` or ``min`` over all elements, those that are not stored among them."""
+    row = {"max": MAX, "min": MIN}[name]
+
+    def method(self: Sparse, axis: Any = None, out: Any = None, *, explicit: bool = False) -> Any:
+        if axis is not None or out is not None:
+            raise Unsupported("extrema along an axis")
+        add_duplicates(self)
+        data = self._parts["data"]
+        found = data.dtype.type(reduce(row, data))
+        if explicit or data.size == math.prod(self.shape):
+            return found
+        return (np.maximum if name == "max" else np.minimum)(data.dtype.type(0), found)
+
+    return method
+
+
 def get_item(self: Sparse, key: Any) -> Any:
-    """``self[key]`` for rows of CSR and columns of CSC: slices, and arrays of integers or truth values."""
+    """``self[key]``: rows of CSR and columns of CSC by slices and arrays, single ones, slices of the other axis."""
     if type(key) is not tuple:
         key = (key, slice(None))
     if len(key) != 2:
         raise Unsupported("another number of indices")
     major, minor = key if self.format == "csr" else key[::-1]
-    if minor != slice(None) if isinstance(minor, slice) else True:
-        raise Unsupported("a selection of both")
     rows, found = _major(self)
-    extent = rows.num_rows
-    if isinstance(major, slice):
-        start, stop, step = major.indices(extent)
-        if step != 1 or stop <= start:
-            raise Unsupported("another step, or nothing")
-        made = _rows.slice_rows(rows, start, stop)
-    else:
-        made = _rows.pick_rows(rows, _numbers_of(major, extent))
-    return _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+    if isinstance(major, int | np.integer):  # one row is small enough for SciPy
+        number = operator.index(major) + (rows.num_rows if major < 0 else 0)
+        if not 0 <= number < rows.num_rows:
+            raise Unsupported("an index that SciPy refuses")
+        made = _rows.slice_rows(rows, number, number + 1)
+        one = _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+        return delegate(one, "__getitem__", ((0, minor) if self.format == "csr" else (minor, 0),), {}, writes=False)
+    if isinstance(minor, slice) and minor == slice(None):
+        made = _selected(rows, major)
+        return _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+    if isinstance(minor, slice) and isinstance(major, slice) and major == slice(None):
+        made = _selected(of_rows(self, is_transposed=self.format == "csr")[0], minor)
+        if made.indices.size:
+            made = _rows.transposed(made)
+            return _build(self, self.format, made, _width(made, self.format), is_canonical=found.is_canonical)
+    raise Unsupported("a selection of both")
+
+
+def _selected(rows: Rows, key: Any) -> Rows:
+    """Return the rows that a slice or an array of integers or truth values selects."""
+    if not isinstance(key, slice):
+        return _rows.pick_rows(rows, _numbers_of(key, rows.num_rows))
+    start, stop, step = key.indices(rows.num_rows)
+    if step != 1 or stop <= start:
+        raise Unsupported("another step, or nothing")
+    return _rows.slice_rows(rows, start, stop)
 
 
 def _numbers_of(key: Any, extent: int) -> Any:
@@ -566,6 +625,9 @@ METHODS: dict[str, MethodRow] = {
     "conjugate": MethodRow(conjugated, WITH_DATA),
     "diagonal": MethodRow(diagonal),
     "power": MethodRow(power),
+    "mean": MethodRow(mean),
+    "max": MethodRow(extremum("max"), WITH_COO),
+    "min": MethodRow(extremum("min"), WITH_COO),
     "trace": MethodRow(lambda self, offset=0: diagonal(self, offset).sum()),
     "sum": MethodRow(total),
     "count_nonzero": MethodRow(count_nonzero, WITH_COO, writes=True),

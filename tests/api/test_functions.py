@@ -36,11 +36,11 @@ def write_through(result):
             part[...] = part[...] + part.dtype.type(1)
 
 
-def assert_left_as(ours, numpys, when):
+def assert_left_as(ours, numpys, ulp, when):
     """Compare arrays on both sides: as they are read, and as the device reads them for its own work."""
     for name, expected in numpys.items():
-        assert_same(ours[name], expected, where=f"{name} {when}")
-        assert_same(ours[name].copy(), expected, where=f"{name} on the device {when}")
+        assert_same(ours[name], expected, ulp, where=f"{name} {when}")
+        assert_same(ours[name].copy(), expected, ulp, where=f"{name} on the device {when}")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
@@ -54,13 +54,14 @@ def test_is_numpys(code):
     if isinstance(ours, Exception) and not isinstance(numpys, Exception):
         raise ours
     function = code.removeprefix("np.").partition("(")[0]
-    assert_same(ours, numpys, max(SMALL_ULP.get(function, 0), ulp_of(code)), where=code)
-    assert_left_as(our_arrays, numpy_arrays, f"after {code}")
+    ulp = max(SMALL_ULP.get(function, 0), ulp_of(code))
+    assert_same(ours, numpys, ulp, where=code)
+    assert_left_as(our_arrays, numpy_arrays, ulp, f"after {code}")
     if any(mark in code for mark in NOT_WRITTEN):
         return
     write_through(ours)
     write_through(numpys)
-    assert_left_as(our_arrays, numpy_arrays, f"after writing to the result of {code}")
+    assert_left_as(our_arrays, numpy_arrays, ulp, f"after writing to the result of {code}")
 
 
 def is_called(row):

@@ -9,6 +9,7 @@ import pytest
 from numpy.lib import _function_base_impl as numpys
 
 import oxinp as np
+from oxinp._core.ops import ranks
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -68,6 +69,17 @@ def test_weights(name, stats):
         options = {"axis": axis, "method": "inverted_cdf"}
         ours = getattr(np, name)(np.asarray(x), q, weights=np.asarray(weights), **options)
         assert_same(ours, getattr(numpy, name)(x, q, weights=weights, **options))
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "efi")
+def test_of_long_rows(code, stats, monkeypatch):
+    monkeypatch.setattr(ranks, "MIN_LENGTH", 1)  # those that are long on a GPU take the emulator minutes
+    x = values(code)
+    for axis in (None, 1):
+        assert_same(np.median(np.asarray(x), axis), numpy.median(x, axis))
+        assert_same(np.percentile(np.asarray(x), [10, 90], axis), numpy.percentile(x, [10, 90], axis))
+    assert_same(np.median(np.asarray(x[3:])), numpy.median(x[3:]))
     assert not fallbacks(stats)
 
 

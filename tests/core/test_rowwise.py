@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import rowwise
+from oxinp._core.lazy import row_programs, rowwise
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device", "at_once")
@@ -277,6 +277,21 @@ def test_a_loop_over_its_own_result(twin):
     twin(body)
 
 
+def test_layers_upon_layers(monkeypatch, launches):
+    x = np.asarray(drawn((40, 64)))
+
+    def body(count):
+        y = x
+        for _ in range(count):
+            y = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-5) * 1.5 + y
+        return y
+
+    results = []
+    assert launches(lambda: results.append(body(5)) or results[0]) == 1
+    assert bits(results[0]) == bits(one_after_the_other(monkeypatch, lambda: body(5)))
+    assert launches(lambda: body(12)) <= 4
+
+
 def test_no_memory_for_all_at_once(monkeypatch, twin, launches):
     failures = []
 
@@ -285,7 +300,7 @@ def test_no_memory_for_all_at_once(monkeypatch, twin, launches):
             failures.append(leaves)
             raise MemoryError
 
-    monkeypatch.setattr(rowwise._Program, "executable", lambda *_: Full())
+    monkeypatch.setattr(row_programs.RowProgram, "executable", lambda *_: Full())
     twin(lambda n: softmax(n, n.asarray(numpy.zeros((20, 64), "f4"))))
     assert failures
     x = np.asarray(drawn((20, 64)))

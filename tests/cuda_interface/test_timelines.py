@@ -275,10 +275,11 @@ def test_whatever_shares_memory_is_in_order(library, seed, num_devices):
     assert not library.races.found
 
 
+@pytest.mark.parametrize("num_devices", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_threads_on_streams_of_their_own_are_in_order(library, seed):
-    """Four threads, each on streams of its own, work on the same arrays."""
-    programs = [Program(library, 100 * seed + number, num_devices=1, steps=STEPS) for number in range(4)]
+def test_threads_on_streams_of_their_own_are_in_order(library, seed, num_devices):
+    """Four threads, each on streams of its own, on one device or on two, work on the same arrays."""
+    programs = [Program(library, 100 * seed + number, num_devices=num_devices, steps=STEPS) for number in range(4)]
     failures = []
 
     def work(program):

@@ -7,6 +7,7 @@ import pytest
 
 import oxinp
 from oxinp import _runtime, cuda
+from oxinp._core.lazy import schedule
 from oxinp._core.lazy.handle import fetch_storage
 from tests.cuda_interface.evaluated import evaluated
 from tests.patience import PATIENCE
@@ -146,6 +147,14 @@ def test_a_write_waits_for_a_reader_that_another_device_is_about_to_run(devices,
     address = x._storage.value[1][0].ptr
     assert address in np.frombuffer(read.params, np.uint64)
     assert address + 8 in np.frombuffer(written.params[:8], np.uint64)
+
+
+def test_many_pending_arrays_are_computed_together(devices):
+    with cuda.Device(devices[1].ordinal):
+        x = evaluated(oxinp.ones(1000) + 1)
+        arrays = [x + number for number in range(schedule.MAX_ALIVE + 50)]
+        oxinp.evaluate(arrays[3])
+        assert not any(y._storage.value[0].nodes for y in arrays)
 
 
 def test_an_array_of_the_host_goes_to_two_devices_at_once(devices):

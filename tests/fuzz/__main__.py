@@ -37,7 +37,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    config = {"offload_threshold": arguments.threshold}
+    # Errors of indices that the device knows are raised by the statement itself, as in NumPy.
+    config = {"offload_threshold": arguments.threshold, "synchronous": True}
     if arguments.backend is not None:
         config["backend"] = arguments.backend
     return Settings(arguments.namespace, config if arguments.namespace == "oxinp" else {})

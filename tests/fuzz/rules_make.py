@@ -29,7 +29,17 @@ REARRANGEMENTS = (
     "np.select([{a} > 1], [{a}])", "np.pad({a}, 1)", "np.delete({a}, 0, axis=0)", "np.append({a}, {b})",
     "np.bincount(({a} > 1).ravel())", "np.searchsorted([1, 2, 3], {a})", "np.einsum('i...->...i', {a})",
     "np.tensordot({a} > 1, np.ones(2, dtype=np.bool_), axes=0)", "np.array_split({a}, 2)[0]",
-    "np.atleast_1d({a}, {b})[-1]",
+    "np.atleast_1d({a}, {b})[-1]", "np.take_along_axis({a}, np.argsort({a} > 1, axis=0, kind='stable'), 0)",
+    "np.sort(np.partition({a} + 0, 0), axis=None)", "np.median(np.floor(np.clip({a}, -9, 9)), axis=0)",
+    "np.percentile({a}, 40, axis=-1, method='lower')", "np.nanquantile({a}, 0.3, method='nearest')",
+    "np.insert({a}, 1, 5, axis=0)", "np.trim_zeros({a}.ravel())", "np.choose(({a} > 1) + 0, [{a}, 7])",
+    "np.ravel_multi_index(np.nonzero({a}), {a}.shape)", "np.unravel_index(np.arange({a}.size), {a}.shape)[0]",
+    "np.convolve(({a} > 1).ravel() + 0, [1, 2, 1], 'same')", "np.correlate(({a} > 1).ravel() + 0, [1, 2])",
+    "np.packbits({a} > 1)", "np.unpackbits(np.packbits({a} > 1, axis=-1), axis=-1)", "np.delete({a}, [0, -1], axis=-1)",
+    "np.piecewise({a}, [{a} > 1], [7, 0])", "np.bincount(({a} > 1).ravel() + 0, np.ones({a}.size))",
+    "np.histogram(({a} > 1) * 1.0, 3, weights=np.ones({a}.shape))[0]", "np.setxor1d({a} > 1, [True])",
+    "np.interp(({a} > 1) + 0.5, [0, 1, 3], [1, 2, 4])", "np.vander(({a} > 1).ravel() + 0, 3)",
+    "np.histogram2d(({a} > 1).ravel() + 0.5, ({a} > 2).ravel() + 0.5, 2)[0]",
 )  # fmt: skip
 
 # Of integers, and of floats that are small ones, so that every order of summation gives the same bits.

@@ -27,7 +27,10 @@ SPECIAL_INDICES = (
     "{ones}", "np.nonzero({a})", "{a}.ravel()[0] > 0", "True", "np.False_", "..., [0, 0]", "[[0, -1], [-1, 0]]", "[]",
     "{a} != {a}", "np.arange(len({a}))[::-1]", "np.argmax({a} > 1) % len({a})", "([0, -1],)",
     "..., {a}.reshape(-1)[:1] > 0", "[True] * len({a})", "None, [0]", "[0], None, ..., [0]", "np.int64(0)",
-    "np.int32(-1), ...", "(np.arange(3) % len({a}), ...)",
+    "np.int32(-1), ...", "(np.arange(3) % len({a}), ...)", "(np.arange(3) % len({a}), None, np.array([0, 0, -1]))",
+    "(..., np.array([[0], [-1]]))", "(np.array([0, -1, 0]), 0)", "(slice(None), np.array([0, 0]))",
+    "({a}.reshape(len({a}), -1)[:, 0] > 1, 0)", "(np.array([0, -1]), slice(None, None, -1))",
+    "(slice(None, None, 2), np.array([[0, -1]]), None)", "(0, np.array([0, 0]))", "np.array([0, 1], dtype=np.uint8)",
 )  # fmt: skip
 # Functions and methods that change their argument.
 MUTATIONS = (
@@ -38,8 +41,12 @@ MUTATIONS = (
     "{a}.itemset is None", "numpy.copyto({a}, {x})", "numpy.add({a}, {x}, out={a})", "{a}.flags.writeable = False",
     "{a}.setflags(write=True)", "{a}.shape = (-1,)", "{a}[...] = [[1, 2], [3, 4]]", "{a}[:2] = [1, 2]",
     "{a}[-1] = {a}.tolist()[0]", "np.put_along_axis({a}, np.argsort({a} > 1, axis=0, kind='stable'), {s}, axis=0)",
+    "np.add.at({a}, [0, 0, -1], {x})", "np.maximum.at({a}, (np.array([0, -1, 0]), 0), 3)",
+    "np.subtract.at({a}, {a} > 1, {s})", "np.put({a}, np.arange(3), {x}, mode='wrap')", "np.putmask({a}, {a} > 1, {x})",
+    "np.place({a}, {a} > 0, {x})", "{a}.put(np.array([1, 1, -1]), {x}, mode='wrap')", "{a}.sort()",
+    "np.multiply.at({a}, np.array([0, -1, 0]), 2)", "np.fill_diagonal({a}, {x})", "{a}[np.array([0, 0, -1])] += {s}",
     "np.clip({a}, -2, 5, out={a})", "np.concatenate([{a}[:1], {a}[1:]], out={a})",
-    "np.take({a}, [0], axis=0, out={a}[:1])", "np.rint({a}, out={a})", "{a}.partition(0)",
+    "np.take({a}, [0], axis=0, out={a}[:1])", "np.rint({a}, out={a})", "{a}.partition(0)\n{a}.sort()",
 )  # fmt: skip
 
 

@@ -22,6 +22,12 @@ NUM_NEW_CHUNKS = 100
 HYPOTHESIS_PROGRAMS = 50
 
 
+@pytest.fixture(autouse=True)
+def synchronous(config):
+    """Have errors of indices that the device knows raised by the statement itself, as in NumPy."""
+    config.synchronous = True
+
+
 def _assert_no_difference(program, config):
     difference = find_difference(program, oxinp)
     if difference is not None:
@@ -29,7 +35,7 @@ def _assert_no_difference(program, config):
 
 
 def _report(program, difference, config):
-    chosen = {"offload_threshold": config.offload_threshold, "backend": config.backend}
+    chosen = {name: getattr(config, name) for name in ("offload_threshold", "backend", "synchronous")}
     return f"{difference.message}\n\n{program.script(chosen, raising_statements(program))}"
 
 

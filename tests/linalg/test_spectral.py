@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import oxinp
+from oxinp.linalg import _spectral
 from tests.comparator import same_outcome
 
 RANDOM = np.random.default_rng(5)
@@ -118,3 +119,15 @@ def test_what_is_made_of_them(code):
 )
 def test_errors(code):
     same_outcome(lambda xp: eval(code, {"np": xp, "a": xp.asarray(WIDE)}), oxinp, np)  # noqa: S307
+
+
+@pytest.mark.parametrize("rank", [5, 2, 0])
+def test_svd_by_polar_factors(rank):
+    a = RANDOM.standard_normal((5, rank)) @ RANDOM.standard_normal((rank, 5))
+    with oxinp.config.override(fallback="error"):
+        found = _spectral._by_polar(oxinp.asarray(a))
+    u, s, vh = map(np.asarray, found)
+    assert np.allclose(s, np.linalg.svdvals(a), rtol=0, atol=1e-13)
+    assert np.allclose(u * s @ vh, a, rtol=0, atol=1e-13)
+    for q in (u, vh):
+        assert np.allclose(q @ q.T, np.eye(5), rtol=0, atol=1e-13)

@@ -289,7 +289,13 @@ hooks.addresses.append(_address)
 
 def write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
     """Copy bytes of a host copy of a shared storage to where others see them."""
-    assert storage.value is not None
     if high > low:
-        buffer = storage.value[1][0]
-        attempt(device_of(buffer).upload, buffer.ptr + low, host_bytes(host)[low:high])
+        attempt(_write_back, storage, host, low, high)
+
+
+def _write_back(storage: Storage, host: NumpyArray, low: int, high: int) -> None:
+    if here.are_several:
+        claim(storage)
+    assert storage.value is not None
+    buffer = storage.value[1][0]
+    device_of(buffer).upload(buffer.ptr + low, host_bytes(host)[low:high])

@@ -35,14 +35,17 @@ _OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
 class AtWork(threading.local):
-    """What the calling thread computes now, or writes to; kept while somebody watches (`schedule.watch`).
+    """What the calling thread computes now, or writes to; its storage is kept while somebody watches.
 
     Attributes
     ----------
     storage : Storage, Call or None
+    flushes_many : bool
+        It computes what is pending, which is so much that nothing is looked for on the way to something else.
     """
 
     storage: Any = None
+    flushes_many = False
 
 
 at_work = AtWork()

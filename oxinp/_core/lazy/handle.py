@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core.lazy import explain, schedule
-from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.eviction import storages
@@ -280,6 +280,8 @@ def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
         graph, leaves, _ = expression(handle)
         layout = graph.layout
     entry = leaves[0]
+    if here.are_several:  # nobody writes to it before it has been read
+        claim_device(device_of(entry))
     if not layout.is_contiguous:
         if not layout.is_aligned or layout.dtype not in DEVICE_TYPES:
             return host_view(handle).copy()

@@ -365,9 +365,14 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
     if is_pinned(storage):
         return _computed(out, value)
     if out._view is None:
-        with SIDES:
-            if here.are_several:
-                claim(storage)
+        if storage.value is None or here.are_several:
+            with SIDES:
+                if here.are_several:
+                    claim(storage)
+                storage.value = value
+                storage.host = None
+                storage.stale = None
+        else:  # its device's lock is held
             storage.value = value
             storage.host = None
             storage.stale = None

@@ -130,7 +130,8 @@ def _compute(storage: Storage, value: Value) -> Value:
     wanted = None
     references = PENDING[:]
     if here.are_several:
-        others = [other for other in _pending() if other is not storage and _is_own(other)]
+        pending = [] if at_work.flushes_many else _pending()
+        others = [other for other in pending if other is not storage and _is_own(other)]
     else:
         others = [
             other
@@ -143,7 +144,10 @@ def _compute(storage: Storage, value: Value) -> Value:
     if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
         PENDING.append(ref(storage))  # it may have gone from the list already
         flush_device()
-        return storage.value or value
+        now = storage.value or value
+        if not now[0].nodes:
+            return now
+        others = []  # of several devices, a thread's flush leaves to it what it is about to compute
     # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there are
     # several devices: whoever writes to what it reads, on another device, has to find it until the launch has returned.
     if not here.are_several:
@@ -342,14 +346,14 @@ def write(storage: Storage, layout: Layout, value: Value, source: Storage | None
         claim(storage)
         if source is not None:
             claim(source)
-    _watched(storage, depth, _write, storage, layout, value, source)
+    if room >= 0:  # nobody watches
+        _write(storage, layout, value, source)
+    else:
+        _watched(storage, depth, _write, storage, layout, value, source)
 
 
 def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
     """Call what writes to a storage, and let those who watch know."""
-    if room >= 0:  # nobody does
-        body(*args)
-        return
     make_room(storage, depth)
     outer, at_work.storage = at_work.storage, storage
     try:
@@ -399,7 +403,10 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
     """
     if here.are_several:
         claim(storage)
-    _watched(storage, depth, _write_by, storage, layout, bound, leaves)
+    if room >= 0:
+        _write_by(storage, layout, bound, leaves)
+    else:
+        _watched(storage, depth, _write_by, storage, layout, bound, leaves)
 
 
 def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
@@ -543,15 +550,17 @@ def _kept(storage: Storage) -> list[Any]:
 def _flush(find: Callable[[], list[Storage]]) -> None:
     pending = find()
     run_calls(lambda call: _is_shared(call, pending))  # once, before those
-    are_many = len(pending) > MAX_TOGETHER and not here.are_several
-    if are_many:
+    are_many = len(pending) > MAX_TOGETHER
+    outer, at_work.flushes_many = at_work.flushes_many, are_many
+    if are_many and not here.are_several:  # else other devices' threads still have to find it
         del PENDING[: len(pending)]
     try:
         for storage in reversed(pending):
             if storage.value is not None:
                 materialise(storage)
     finally:
-        if are_many:
+        at_work.flushes_many = outer
+        if are_many and not here.are_several:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
     run_calls()
 

@@ -72,17 +72,20 @@ class _Index(NamedTuple):
         The mask that it was made of, so that it is in bounds and not negative.
     axis, extent : int
         What it indexes.
+    given : numpy.ndarray or None
+        What it was made of.
     """
 
     array: Handle
     source: Handle | None
     axis: int
     extent: int
+    given: Any
 
     @property
-    def place(self) -> tuple[Handle, int, int]:
+    def place(self) -> tuple[Handle, int, int, Any]:
         """What `gather.is_unknown` takes."""
-        return self.array, self.axis, self.extent
+        return self.array, self.axis, self.extent, self.given
 
 
 def is_light(array: Handle, key: Any) -> bool:
@@ -156,7 +159,8 @@ def _parts(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[list[Any], lis
 
     The axes are those of the view that is left without the arrays: the free ones, and those that are indexed.
     """
-    held = [_array_of(part) for part in key]
+    given = [_plain(part) for part in key]
+    held = [_array_of(part) for part in given]
     widths = [_width(part) for part in held]
     rest = len(shape) - sum(widths)
     if rest < 0 or sum(part is Ellipsis for part in held) > 1:
@@ -164,12 +168,12 @@ def _parts(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[list[Any], lis
     parts: list[Any] = []
     axes: list[bool] = []  # of the view: whether it is indexed
     axis = 0
-    for part, width in zip(held, widths, strict=True):
+    for part, width, made_of in zip(held, widths, given, strict=True):
         if part is Ellipsis:
             axes += [False] * rest
             axis += rest
         elif isinstance(part, Handle):
-            indices = _indices(part, shape, axis, width)
+            indices = _indices(part, shape, axis, made_of if type(made_of) is np.ndarray else None)
             axes += [True] * len(indices)
             parts += indices
         elif part is None or isinstance(part, slice):
@@ -188,18 +192,18 @@ def _width(part: Any) -> int:
     return int(part is not None and part is not Ellipsis)
 
 
-def _indices(part: Handle, shape: tuple[int, ...], axis: int, width: int) -> list[_Index]:
+def _indices(part: Handle, shape: tuple[int, ...], axis: int, given: Any) -> list[_Index]:
     if part._layout.dtype != BOOL:
-        return [_Index(part, None, axis, shape[axis])]
-    if part._layout.shape != shape[axis : axis + width] or not part._layout.size:
+        return [_Index(part, None, axis, shape[axis], given)]
+    if part._layout.shape != shape[axis : axis + part._layout.ndim] or not part._layout.size:
         raise Unsupported("a mask that does not fit, or without elements")
-    return [_Index(index, part, axis + i, shape[axis + i]) for i, index in enumerate(gather.nonzero(part))]
+    return [_Index(index, part, axis + i, shape[axis + i], None) for i, index in enumerate(gather.nonzero(part))]
 
 
-def _array_of(part: Any) -> Any:
-    """Return a list or a NumPy array as an array of ours; a part of a basic key as it is."""
+def _plain(part: Any) -> Any:
+    """Return a list as NumPy's array, a scalar as NumPy's, anything else as it is."""
     if type(part) is types.scalar:
-        part = part[()]
+        return part[()]
     if isinstance(part, list):
         if holds_arrays(part):
             raise Unsupported("lists of arrays")
@@ -207,7 +211,12 @@ def _array_of(part: Any) -> Any:
             given = np.asarray(part)
         except ValueError:
             raise Unsupported("a list that is no array") from None
-        part = given if given.size else given.astype(np.intp)
+        return given if given.size else given.astype(np.intp)
+    return part
+
+
+def _array_of(part: Any) -> Any:
+    """Return NumPy's array as one of ours; a part of a basic key as it is."""
     if type(part) is np.ndarray and part.ndim and part.dtype.kind in "biu":
         part = types.from_host(part)
     if type(part) is types.ndarray:

@@ -114,7 +114,7 @@ def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
 SELECT = Op("select", _plan_select, _infer_nothing, sized=_sized_select)
 
 
-def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True) -> Any:
+def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True, given: Any = None) -> Any:
     """Return the elements of `array` at positions along an axis, in C order.
 
     Parameters
@@ -126,6 +126,8 @@ def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True
     axis : int
     is_checked : bool
         Whether an index may be negative or out of bounds.
+    given : numpy.ndarray, optional
+        What the index was made of.
 
     Raises
     ------
@@ -140,7 +142,7 @@ def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True
         raise Unsupported("indices that are no integers")
     need_kernel(layout, index._layout)
     extent = layout.shape[axis]
-    error = error_along(axis, extent) if is_checked and is_unknown(index, axis, extent) else None
+    error = error_along(axis, extent) if is_checked and is_unknown(index, axis, extent, given) else None
     return gathered(array, index, axis, 1, error, is_checked=is_checked)
 
 
@@ -170,8 +172,8 @@ def gathered(
     shape = array._layout.shape
     shape = (*shape[:first], *index._layout.shape, *shape[first + count :])
     if not math.prod(shape):
-        if index._layout.size and 0 in array._layout.shape[first : first + count]:
-            raise Unsupported("an axis without elements, which NumPy refuses")
+        if index._layout.size and (error is not None or 0 in array._layout.shape[first : first + count]):
+            raise Unsupported("indices that NumPy refuses, or may refuse")
         return creation.empty(shape, array._layout.dtype)
     index = index if index._layout.is_contiguous else copy(index)
     operands: list[Any] = [array, index]
@@ -183,17 +185,25 @@ def gathered(
     return result
 
 
-def is_unknown(index: Handle, axis: int, extent: int) -> bool:
+def is_unknown(index: Handle, axis: int, extent: int, given: Any = None) -> bool:
     """Whether an index may be out of bounds; few that are on the host are looked at there.
+
+    Parameters
+    ----------
+    index : Handle
+    axis, extent : int
+        What it indexes.
+    given : numpy.ndarray, optional
+        What it was made of.
 
     Raises
     ------
     IndexError
         One that is on the host is out of bounds.
     """
-    if index._storage.host is None or index._layout.size > MAX_LOOKED_AT:
+    if (given is None and index._storage.host is None) or index._layout.size > MAX_LOOKED_AT:
         return True
-    seen = host_view(index).astype(np.int64, copy=False)
+    seen = (host_view(index) if given is None else given).astype(np.int64, copy=False)
     is_beyond = (seen >= extent) | (seen < -extent)
     if is_beyond.any():
         raise error_along(axis, extent)(int(seen[is_beyond][0]))

@@ -62,18 +62,3 @@ def _plan_relax(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
 
 RELAX = Op("graph.relax", _plan_relax, _infer_relax)
 """Operands a matrix, whose row holds what leads to a vertex, and distances; the distances one edge further."""
-
-
-def _infer_scatter(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
-    return (layouts[0],)
-
-
-def _plan_scatter(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
-    array, places, elements = (graph.layout for graph in bound.graphs)
-    types = DEVICE_TYPES[places.dtype], DEVICE_TYPES[elements.dtype]
-    plan: Plan = _family().scatter(array.size, elements.size, *types)
-    return plan
-
-
-SCATTER = Op("graph.scatter", _plan_scatter, _infer_scatter)
-"""Operands an array, places in it, no two the same, and elements: a copy with the elements at the places."""

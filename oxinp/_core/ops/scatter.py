@@ -109,6 +109,8 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     else:
         given = broadcast(value, selected)
     if not math.prod(selected.shape):
+        if selected.error is not None:
+            raise Unsupported("indices that NumPy may refuse")
         return
     if not layout.is_injective:
         raise Unsupported("elements that overlap")

@@ -187,6 +187,22 @@ A, and B; parameters the number of products, and of columns of B.
 """
 
 
+def _infer_cg(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return layouts[3:8]
+
+
+def _plan_cg(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
+    matvec = _plan_matvec([indptr, indices, data, x], (longest,))
+    plan: Plan = _module("cg").plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
+    return plan
+
+
+CG_STEPS = _op("cg_steps", _plan_cg, _infer_cg)
+"""Steps of the conjugate gradient method. Operands a matrix, then x, r, p, the square of the residual's norm, the
+outcome, int32, and the tolerance, each of one element, then parameters the number of steps and the longest row; results
+the five after the steps."""
+
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
 

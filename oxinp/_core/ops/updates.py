@@ -143,6 +143,8 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any) -> None:
         if isinstance(given, Handle):
             given = ravel(copy(view(given, lambda x: np.broadcast_to(x, (count,)))))
     if not count:
+        if selected.error is not None:
+            raise Unsupported("indices that NumPy may refuse")
         return
     if not layout.is_injective:
         raise Unsupported("elements that overlap")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 from functools import cache
@@ -13,7 +12,6 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -29,14 +27,13 @@ from oxinp._core.lazy.expr import (
 )
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
-from oxinp._core.reduction.rows import row_walk
+from oxinp._core.reduction import planning
+from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import ReductionRow, with_initial
-from oxinp._kernels.plan import Again, Plan
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -45,71 +42,17 @@ NO_INITIAL = np._NoValue
 _BOUND = new_table()
 
 
-class Reduced(NamedTuple):
-    """What is reduced of a chain: the value and the mask among its numbers, over which axes, and how."""
-
-    op: ReduceOp
-    axes: tuple[int, ...]
-    mask: int | None
-
-
-def _plan(bound: BoundOp, target: Layout | None) -> Plan:
-    """Plan the chain and the reduction after it, into a layout if one is given."""
-    planner, problem = _problem(bound, target)
-    if planner is None:
-        graph, wanted = bound.graphs[0], bound.parameters
-        structure = graph.structure
-        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
-        own = instructions(structure), structure.result, wanted.op, problem[-1].type, wanted.mask
-        planner = module.Reduction(input_types(structure), *own)
-        structure.plans[_key(wanted, bound.layouts[0] if target is None else target)] = planner
-    plan: Plan = planner.plan(*problem, device().capability)
-    return plan
-
-
-def _plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
-    """Return the same, if other sizes have been planned."""
-    wanted: Reduced = bound.parameters
-    (graph,) = bound.graphs
-    if len(wanted.axes) == graph.layout.ndim:
-        planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
-        line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
-        if planner is not None and line is not None:
-            again: Again | None = planner.line_again(*line, device().capability.num_sms)
-            if again is not None:
-                return again
-    planner, problem = _problem(bound, target)
-    plan: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
-    return plan
-
-
-def _key(wanted: Reduced, target: Layout) -> Any:
-    return "reduction", wanted.op, wanted.mask, target.dtype
-
-
-def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
-    """Return the planner of a reduction if there is one, and what it plans."""
-    wanted: Reduced = bound.parameters
-    (graph,) = bound.graphs
-    target = bound.layouts[0] if target is None else target
-    output = operand(target)
-    if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
-        kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
-        output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
-    return graph.structure.plans.get(_key(wanted, target)), (graph.shape, wanted.axes, arrays(graph), output)
-
-
 @cache
 def _operation(row: ReductionRow) -> Op:
     """Return the operation of a row."""
     return Op(
         row.name,
-        _plan,
+        planning.plan,
         host=row.numpy,
-        plan_again=_plan_again,
+        plan_again=planning.plan_again,
         takes_chains=True,
         takes_views=True,
-        rows=row_walk,
+        rows=planning.row_walk,
         gives_views=True,
     )
 

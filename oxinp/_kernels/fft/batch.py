@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft.kernel import make
-from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, registers
+from oxinp._kernels.fft.prime import threads_of
+from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, Cut, cut, registers
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
     BANK_WIDTH,
@@ -21,8 +22,10 @@ from oxinp._kernels.fft.spec import (
     SCALAR,
     SPLIT,
     STRIDED,
+    SUMMED,
     TRIGONOMETRIC,
     UNIT,
+    WARP,
     Fused,
     TransformSpec,
     conflicts,
@@ -41,6 +44,7 @@ SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a trans
 MIN_SEGMENT = 32
 MIN_BLOCK, BLOCK = 64, 256  # threads at which transforms share a block: few ones, which are spread, and many
 MAX_STAGED = 16  # numbers of a thread that leave registers for their addresses
+HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 REGISTERS_BESIDE = 16  # of convolutions, and where elements come by way of shared memory
 
 
@@ -217,7 +221,7 @@ class Batch(Frozen):
             constants += Circle.constants(self.order)
         widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
-        if self.real:  # two real elements beside a complex one
+        if self.real and self.real != SUMMED:  # two real elements beside a complex one
             widths += min(self.source_type.nbytes, self.target_type.nbytes)
         nbytes = self.size * (self.chirp or self.length) * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
@@ -247,7 +251,7 @@ class Batch(Frozen):
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
-        if self.real in TRIGONOMETRIC or (self.prologue if self.real == SPLIT else self.epilogue) is not None:
+        if self.real not in (SPLIT, MERGE) or (self.prologue if self.real == SPLIT else self.epilogue) is not None:
             return False
         index, side, type_ = {
             SPLIT: (1, self.source, self.source_type),
@@ -278,20 +282,30 @@ class Batch(Frozen):
         loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
         return column, tuple(loops) or (none,), loads, stores
 
+    def _cut(self) -> Cut:
+        """How the transforms are computed in a block."""
+        nbytes = self.type.nbytes
+        if self.real == SUMMED:
+            return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
+        found = cut(self.length, nbytes)
+        assert found is not None, f"no pass of length {self.length}"
+        return found
+
     def _spec(
         self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
     ) -> tuple[TransformSpec, tuple[int, int, int]]:
         """The Spec, and the grid."""
         nbytes = self.type.nbytes
-        found = cut(self.length, nbytes)
-        assert found is not None, f"no pass of length {self.length}"
+        found = self._cut()
         radices, threads = found.radices, found.threads
         is_staged = len(radices) == 1 and loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
-        columns = columns_of(
-            self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
-        )
+        columns = min(WARP, 1 << (column.extent - 1).bit_length())
+        if self.real != SUMMED:
+            columns = columns_of(
+                self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
+            )
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
         least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
@@ -351,7 +365,7 @@ class Batch(Frozen):
 def with_padding(spec: TransformSpec) -> TransformSpec:
     """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
     if len(spec.radices) == 1:
-        return spec if not spec.real else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
+        return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
     candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
     return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))

@@ -38,7 +38,8 @@ TYPES = (c64, c128)
 PROBLEMS: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
     *((COMPLEX, (1 << 24,), (0,)), (COMPLEX, (1 << 26,), (0,)), (COMPLEX, (8192, 8192), (0, 1))),
     *((COMPLEX, (1000, n), (1,)) for n in (13, 16, 31, 64, 100, 360, 1024, 4095, 4096, 6561, 8192, 10000)),
-    *((COMPLEX, (1000, n), (1,)) for n in (37, 1009, 4099, 10007)),
+    *((COMPLEX, (1000, n), (1,)) for n in (31, 37, 61, 101, 103, 1009, 4099, 10007)),
+    *((COMPLEX, (101, 1000), (0,)), (REAL, (1000, 61), (1,))),
     *((COMPLEX, (n, 1000), (0,)) for n in (16, 31, 512, 1000, 1009)),
     *((kind, (1000, n), (1,)) for kind in (REAL, HALF) for n in (20, 99, 2048, 4098)),
     *((kind, (1 << 25,), (0,)) for kind in (REAL, HALF)),
@@ -46,6 +47,7 @@ PROBLEMS: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
 # Of those that are fused with a product before, or with squares of absolute values after.
 FUSED: tuple[tuple[str, tuple[int, ...], int], ...] = (
     *((COMPLEX, (1 << 24,), 0), (COMPLEX, (1000, 4096), 1), (COMPLEX, (1000, 64), 1), (COMPLEX, (1000, 9), 1)),
+    (COMPLEX, (1000, 61), 1),
     *((COMPLEX, (1000, 1009), 1), (COMPLEX, (512, 1000), 0), (REAL, (1000, 4096), 1), (HALF, (1000, 4096), 1)),
 )
 # Types, lengths and axes of cosine and sine transforms.

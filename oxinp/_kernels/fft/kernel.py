@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.block import Block
 from oxinp._kernels.fft.cosine import Second, Third
+from oxinp._kernels.fft.prime import Summed
 from oxinp._kernels.fft.real import Merge, Split
-from oxinp._kernels.fft.spec import MERGE, SECOND, SECOND_SINE, SPLIT, THIRD, THIRD_SINE, TransformSpec
+from oxinp._kernels.fft.spec import MERGE, SECOND, SECOND_SINE, SPLIT, SUMMED, THIRD, THIRD_SINE, TransformSpec
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.kernel import Kernel, retraceable
 
@@ -20,6 +21,7 @@ BUILDERS: dict[str, Any] = {
     "": Block,
     SPLIT: Split,
     MERGE: Merge,
+    SUMMED: Summed,
     **dict.fromkeys((SECOND, SECOND_SINE), Second),
     **dict.fromkeys((THIRD, THIRD_SINE), Third),
 }

@@ -16,8 +16,9 @@ from oxinp._kernels.fft import chirp, pairs
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
 from oxinp._kernels.fft.radices import convolution_length, largest_prime
-from oxinp._kernels.fft.spec import MERGE, SPLIT
+from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, WARP
 from oxinp._kernels.fft.splitting import has_passes, split
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 # Ways of a transform: by one of half the length in a block, or with its pairs apart; one or more passes; Bluestein's
-# convolution in a block, or by way of the workspace.
+# convolution in a block, or by way of the workspace; sums of all elements, of primes.
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
+SUMS = "sums"
 EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 
 
@@ -102,6 +104,8 @@ class Transform(Frozen):
                 return HALVED
             if self._lies_in_pairs():
                 return PAIRED
+        if self._is_summed(device):
+            return SUMS
         if has_passes(self.length, nbytes, device):
             return DIRECT
         return CONVOLVED if self._convolution(device) else CONVOLVED_APART
@@ -113,6 +117,12 @@ class Transform(Frozen):
             return self.prologue is None and self.epilogue is None
         # Halves of sequences are read at places that one step reaches.
         return self.prologue is None or not self.is_half or way == HALVED
+
+    def _is_summed(self, device: Device) -> bool:
+        """Whether a block adds up the results: of primes, all elements of which are there."""
+        room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
+        is_fitting = MIN_SUMMED <= self.length <= min(MAX_SUMMED, room) and not self.is_half
+        return is_fitting and largest_prime(self.length) == self.length
 
     def _convolution(self, device: Device) -> int:
         """The length of the convolution in a block; 0 for none."""
@@ -126,6 +136,8 @@ class Transform(Frozen):
             return [self._halved().launch(device)]
         if way == PAIRED:
             return self._by_pairs(device, scratch)
+        if way == SUMS:
+            return [self.batch.replace(real=SUMMED).launch(device)]
         if way == CONVOLVED_APART:
             return self._convolved(device, scratch)
         if way == CONVOLVED:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ROWS, COLUMNS = "rows", "columns"
 BY_COLUMN, BY_LOOP = "column", "loop"
 SPLIT, MERGE = "split", "merge"
+SUMMED = "summed"
 SECOND, THIRD = "dct2", "dct3"
 SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
@@ -72,6 +73,7 @@ class TransformSpec(Frozen):
     real : str
         `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
         round, "" for what is complex; see `real`. One of `TRIGONOMETRIC` for cosine and sine transforms, see `cosine`.
+        `SUMMED` for larger primes, complex or real, see `prime`.
     is_paired : bool
         Whether two real elements are read or written at once.
     is_staged : bool
@@ -133,6 +135,8 @@ class TransformSpec(Frozen):
         """Of shared memory."""
         if self.is_staged:
             return self.pitch * self.columns
+        if self.real == SUMMED:
+            return 2 * self.length * (self.columns + 1)
         if len(self.radices) == 1 and not self.real:
             return 0
         size = self.length * self.columns
@@ -186,6 +190,7 @@ __all__ = [
     "SECOND_SINE",
     "SPLIT",
     "STRIDED",
+    "SUMMED",
     "THIRD",
     "THIRD_SINE",
     "TRIGONOMETRIC",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, TRIGONOMETRIC, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, UNIT, TransformSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -226,6 +226,8 @@ def _evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
 
 def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
+    if spec.real == SUMMED:
+        return f"fft_summed_{spec.length}{fused}"
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}{fused}"
     if spec.is_staged:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
-from oxinp._kernels.lapack import jacobi
+from oxinp._kernels.lapack import jacobi, symmetric
 from oxinp._kernels.lapack.jacobi import EIGEN, SINGULAR, Problem
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch
 from oxinp._kernels.problem import Operand, Output
@@ -20,7 +20,7 @@ from oxinp._kernels.problem import Operand, Output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.choice import Device, Limits
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Step
     from oxinp._ptx.types import Type
 
@@ -28,9 +28,11 @@ WORD_NBYTES = 8
 STATUS_WORDS = 2
 
 
-def is_possible(type: Type, shape: Sequence[int], what: str, limits: Limits, *, has_vectors: bool) -> bool:
+def is_possible(type: Type, shape: Sequence[int], what: str, device: Device, *, has_vectors: bool) -> bool:
     """Whether there is a kernel for matrices of a shape."""
-    return jacobi.side_of(type, max(shape[-2:]), what, has_vectors=has_vectors, limits=limits) is not None
+    if jacobi.side_of(type, max(shape[-2:]), what, has_vectors=has_vectors, limits=device) is not None:
+        return True
+    return what == EIGEN and symmetric.is_possible(type, math.prod(shape[:-2]), shape[-1], device)
 
 
 def _regular(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int, int] | None:
@@ -75,15 +77,19 @@ def plan_eigh(shape: Sequence[int], a: Operand, device: Device, *, has_vectors: 
     has_vectors : bool
     """
     order, count, scratch = shape[-1], math.prod(shape[:-2]), Scratch()
+    status = Argument("out2" if has_vectors else "out1")
+    if jacobi.side_of(a.type, order, EIGEN, has_vectors=has_vectors, limits=device) is None:
+        found = symmetric.plan(shape, a, device, has_vectors=has_vectors)
+        return found.replace(steps=(*_started(status), *found.steps))
     strides, place, copied = _read(shape, a, device, scratch)
     left = (order, 1, order * order) if has_vectors else None
     problem = Problem(a.type, EIGEN, count, order, order, strides, left)
     side = problem.side(device)
     assert side is not None
-    places = {"a": place, "values": Argument("out0"), "status": Argument("out2" if has_vectors else "out1")}
+    places = {"a": place, "values": Argument("out0"), "status": status}
     if has_vectors:
         places["left"] = Argument("out1")
-    return scratch.plan((*copied, *_started(places["status"]), jacobi.launch(problem, side, places)))
+    return scratch.plan((*copied, *_started(status), jacobi.launch(problem, side, places)))
 
 
 def plan_svd(shape: Sequence[int], a: Operand, device: Device, *, has_vectors: bool) -> Plan:

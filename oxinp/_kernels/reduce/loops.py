@@ -71,18 +71,26 @@ def fold(shape: tuple[int, ...], arrays: Sequence[Operand]) -> int:
 
 
 def column_loop(loops: ReduceLoops, arrays: Sequence[Operand]) -> int | None:
-    """Return the kept loop that lanes go along; None where they go along the reduced ones."""
+    """Return the kept loop that lanes go along; None where they go along the reduced ones.
+
+    Each array votes with the bytes that it has: one of an element per row does not decide how a matrix is read.
+    """
     kept, reduced = loops
     votes = dict.fromkeys(range(len(kept.shape)), 0)
     against = 0
     for i, array in enumerate(arrays):
         along_kept = {abs(step): loop for loop, step in enumerate(kept.strides[i]) if step and kept.shape[loop] > 1}
         along_reduced = [abs(step) for step, n in zip(reduced.strides[i], reduced.shape, strict=True) if step and n > 1]
+        loops_moved = [
+            *zip(kept.strides[i], kept.shape, strict=True),
+            *zip(reduced.strides[i], reduced.shape, strict=True),
+        ]
+        nbytes = array.type.nbytes * math.prod([n for step, n in loops_moved if step])
         nearest = min(along_kept, default=None)
         if nearest is not None and nearest < min(along_reduced, default=nearest + 1):
-            votes[along_kept[nearest]] += array.type.nbytes
+            votes[along_kept[nearest]] += nbytes
         else:
-            against += array.type.nbytes
+            against += nbytes
     best = max(votes, key=lambda loop: (votes[loop], kept.shape[loop]))
     if votes[best] > against and kept.shape[best] >= MIN_COLUMNS:
         return best

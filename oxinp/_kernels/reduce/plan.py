@@ -185,11 +185,9 @@ class Reduction(Planner):
         kernel_of: Callable[[Reduction, Any, Any], Kernel | None],
     ) -> Plan | None:
         kept_shape = without(shape, axes)
-        passes = self.choose(shape, axes, arrays, output, device.num_sms)
+        passes = self.passes(shape, axes, arrays, output, device)
         first = passes[0]
         nbytes = touched_nbytes(shape, arrays)
-        if nbytes >= MIN_TUNED_NBYTES:
-            first = _measured(first, math.prod(kept_shape), math.prod(shape), device)
         kernel = kernel_of(self, first.family, first.spec)
         if kernel is None:
             return None

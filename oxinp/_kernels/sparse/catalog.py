@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.sparse import graph, merge, rows, spgemm, spmm, spmv, trsv, union
+from oxinp._kernels.sparse import cg, graph, merge, rows, spgemm, spmm, spmv, trsv, union
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
 
@@ -35,11 +35,12 @@ def specs() -> list[Any]:
         found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
         found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
+    found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
     for index in (i32, i64):
-        found += [graph.HookSpec(index, 8), graph.FirstSpec(index), graph.ScatterSpec(index, i32)]
+        found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
         found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
@@ -61,12 +62,14 @@ FAMILIES: dict[type, Any] = {
     spgemm.SpgemmHashSpec: spgemm,
     spgemm.SpgemmExpandSpec: spgemm,
     union.UnionSpec: union,
+    cg.CgDotSpec: cg,
+    cg.CgUpdateSpec: cg,
+    cg.CgDirectionSpec: cg,
     trsv.TrsvSpec: trsv,
     graph.HookSpec: graph,
     graph.RootSpec: graph,
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,
-    graph.ScatterSpec: graph,
     rows.RowNumbersSpec: rows,
     rows.PickSpec: rows,
     rows.RunsSpec: rows,

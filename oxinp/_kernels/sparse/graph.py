@@ -4,8 +4,7 @@ Data layout: CSR, vertices i32 or i64. `HookSpec` and `RootSpec` are a round of 
 edge hooks the larger of the two trees' roots under the smaller (an atomic minimum of integers: the result does not
 depend on the order), then every vertex finds its root. `FirstSpec` notes for each vertex the first of the numbered
 edges that reach it. `RelaxSpec` lowers each vertex' distance to the least over its stored row of a neighbour's distance
-plus the weight: a minimum of sums, the same in any order. `ScatterSpec` writes elements by index. `lanes` threads own a
-row. Bytes: the matrix once a round.
+plus the weight: a minimum of sums, the same in any order. `lanes` threads own a row. Bytes: the matrix once a round.
 
 Source: Y. Shiloach and U. Vishkin, An O(log n) parallel connectivity algorithm, Journal of Algorithms 3, 1982.
 """
@@ -56,13 +55,6 @@ class RelaxSpec(Frozen):
     lanes: int
 
 
-class ScatterSpec(Frozen):
-    """The kernel that writes elements to places, no two of which are the same."""
-
-    index: Type
-    value: Type
-
-
 def _grid(num_rows: int, lanes: int) -> tuple[int, int, int]:
     return -(-num_rows * lanes // BLOCK), 1, 1
 
@@ -107,16 +99,9 @@ def relax(num_rows: int, count: int, index: Type, value: Type, distance: Type) -
     return Plan((launch,))
 
 
-def scatter(size: int, count: int, index: Type, value: Type) -> Plan:
-    """Return the plan that writes elements to places of a copy; inputs are the array, the places, the elements."""
-    (out,), (array, places, elements) = outputs(1), inputs(3)
-    launch = Launch(make(ScatterSpec(index, value)), _grid(count, 1), (out, places, elements), (count,))
-    return Plan((Copy(out, array, size * value.nbytes), launch))
-
-
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: HookSpec | RootSpec | FirstSpec | RelaxSpec | ScatterSpec) -> Kernel:
+def make(spec: HookSpec | RootSpec | FirstSpec | RelaxSpec) -> Kernel:
     """Build the kernel of a Spec."""
     kernel: Kernel = _BUILDERS[type(spec)](spec)
     return kernel
@@ -190,23 +175,11 @@ def _relax(spec: RelaxSpec) -> Kernel:
     return k.build()
 
 
-def _scatter(spec: ScatterSpec) -> Kernel:
-    k = Builder("graph_scatter", block=BLOCK)
-    out = k.pointer("out", spec.value, "w")
-    places, elements = k.pointer("places", spec.index, "r"), k.pointer("elements", spec.value, "r")
-    count = k.scalar("count", i64)
-    number = k.cast(k.ctaid, i64) * BLOCK + k.cast(k.tid, i64)
-    with k.when(number < count):
-        out[places[number]] = elements[number]
-    return k.build()
-
-
 _BUILDERS: dict[type, Any] = {
     HookSpec: _hook,
     RootSpec: _roots,
     FirstSpec: _first,
     RelaxSpec: _relax,
-    ScatterSpec: _scatter,
 }
 
 __all__ = [
@@ -214,10 +187,8 @@ __all__ = [
     "HookSpec",
     "RelaxSpec",
     "RootSpec",
-    "ScatterSpec",
     "first",
     "hook",
     "make",
     "relax",
-    "scatter",
 ]

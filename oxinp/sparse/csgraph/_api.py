@@ -104,8 +104,7 @@ def breadth_first_order(csgraph: Any, i_start: Any, directed: bool = True, retur
         return order
     predecessors = creation.full((rows.num_rows,), NOBODY, INT32)
     if before:
-        elements = astype(concatenate(before), INT32)
-        predecessors = perform_on_device(graph.SCATTER, (predecessors, order[1:].copy(), elements))
+        predecessors[order[1:]] = astype(concatenate(before), INT32)
     return order, predecessors
 
 

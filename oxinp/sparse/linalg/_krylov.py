@@ -18,11 +18,15 @@ import scipy.linalg
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.record import types
-from oxinp._core.manipulation.copy import copy
+from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.ops import creation
+from oxinp._core.ops import sparse as ops
+from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp.sparse import _methods
+from oxinp.sparse._base import is_ours
 from oxinp.sparse._executed import executed
 
 RUNNING, CONVERGED = 0, 1
@@ -92,7 +96,8 @@ def _system(name: str, A: Any, b: Any, x0: Any, M: Any, rtol: Any, atol: Any, ma
     is_preconditioned = type(inverse).__name__ != "IdentityOperator"
     solve = inverse.matvec if is_preconditioned else lambda v: v
     maxiter = len(b) * 10 if maxiter is None else maxiter
-    return System(made.matvec, solve, b, b_norm, atol, maxiter, is_preconditioned), x
+    matvec = A.__matmul__ if is_ours(A) else made.matvec
+    return System(matvec, solve, b, b_norm, atol, maxiter, is_preconditioned), x
 
 
 def _residual(system: System, x: Any) -> Any:
@@ -107,7 +112,7 @@ def _run(system: System, outcome: Outcome, step: Callable[[int], tuple[Any, ...]
         looks = looks[1:] or looks
         for _ in range(count):
             vectors = step(iteration)
-            evaluate(*vectors)
+            evaluate(*vectors, outcome.code)
             iteration += 1
         code = outcome.look()
         if code != RUNNING:
@@ -122,6 +127,8 @@ def cg(
     system, x = _system("cg", A, b, x0, M, rtol, atol, maxiter)
     if system.b_norm == 0:
         return system.b, 0
+    if is_ours(A) and not system.is_preconditioned and x.dtype.kind == "f" and A.dtype == x.dtype:
+        return _plain_cg(A, system, x)
     outcome = Outcome()
     r, p, rho_before = _residual(system, x), None, None
 
@@ -144,6 +151,26 @@ def cg(
 
     status = _run(system, outcome, step)
     return x, status
+
+
+def _plain_cg(A: Any, system: System, x: Any) -> tuple[Any, int]:
+    """Solve with a matrix in CSR and no preconditioner: some steps are one plan."""
+    rows, longest = _methods.of_rows(A)
+    r = _residual(system, x)
+    square = _squares(r)
+    tolerance = types.from_host(np.array([system.atol], x.dtype))
+    outcome = astype(OBJECTS["sqrt"](square) < tolerance, np.dtype(np.int32))
+    state = (x, r, copy(r), square, outcome)
+    looks, left = list(STEPS_PER_LOOK), system.maxiter - 1
+    while left > 0 and not int(state[4][0]):
+        count = min(looks[0], left)
+        looks, left = looks[1:] or looks, left - count
+        state = perform_on_device(ops.CG_STEPS, (*rows.parts, *state, tolerance), (count, longest))
+    if system.maxiter <= 0 or not int(state[4][0]):  # SciPy does not look at the residual after the last step
+        if system.maxiter > 0:
+            state = perform_on_device(ops.CG_STEPS, (*rows.parts, *state, tolerance), (1, longest))
+        return state[0], system.maxiter
+    return state[0], 0
 
 
 def bicgstab(

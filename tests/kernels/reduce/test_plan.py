@@ -13,7 +13,7 @@ from oxinp._ptx.types import from_dtype, i64
 from tests.comparator import assert_same, assert_within
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
 from tests.kernels.machine import Session, machine
-from tests.kernels.operations import max_op, sum_op
+from tests.kernels.operations import add, max_op, sum_op
 from tests.tolerances import REDUCTIONS
 
 
@@ -222,3 +222,15 @@ def test_extrema_of_bytes(session, dtype, is_max):
             output = np.empty(expected.shape, dtype)
             reduce(session, x, axes, op, output)
             assert_same(output, expected)
+
+
+def test_arrays_of_an_element_per_row_do_not_decide(session):
+    """A matrix and several columns of one element per row: lanes go along the rows."""
+    rng = np.random.default_rng(0)
+    x, columns_ = rng.standard_normal((64, 96)), [rng.standard_normal((64, 1)) for _ in range(3)]
+    inputs = [x, *[np.broadcast_to(column, x.shape) for column in columns_]]
+    instrs = [Instr(add, from_dtype(x.dtype), (3 + i if i else 0, i + 1)) for i in range(3)]
+    output = np.empty(64)
+    plan = reduce(session, x, (1,), sum_op(x.dtype), output, inputs=inputs, instrs=instrs, value=6)
+    assert [step.kernel.name for step in plan.steps] == ["reduce_rows"]
+    np.testing.assert_allclose(output, (x + sum(columns_)).sum(1), rtol=1e-12)

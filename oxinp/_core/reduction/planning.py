@@ -1,0 +1,85 @@
+"""Plans of reductions: of a chain and what reduces it, and how that goes along rows."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
+from oxinp._core.lazy.op import BoundOp, RowWalk
+from oxinp._core.lazy.placement import device
+from oxinp._core.memory.layout import Layout
+from oxinp._kernels.plan import Again, Plan
+from oxinp._kernels.problem import ReduceOp
+
+
+class Reduced(NamedTuple):
+    """What is reduced of a chain: the value and the mask among its numbers, over which axes, and how."""
+
+    op: ReduceOp
+    axes: tuple[int, ...]
+    mask: int | None
+
+
+def plan(bound: BoundOp, target: Layout | None) -> Plan:
+    """Plan the chain and the reduction after it, into a layout if one is given."""
+    planner, problem = _planner(bound, target)
+    made: Plan = planner.plan(*problem, device().capability)
+    return made
+
+
+def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
+    """Return the same, if other sizes have been planned."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    if len(wanted.axes) == graph.layout.ndim:
+        planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
+        line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
+        if planner is not None and line is not None:
+            again: Again | None = planner.line_again(*line, device().capability.num_sms)
+            if again is not None:
+                return again
+    planner, problem = _problem(bound, target)
+    made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
+    return made
+
+
+def row_walk(bound: BoundOp) -> RowWalk | None:
+    """Return how a reduction goes along rows, see `lazy.rowwise`; None where it goes otherwise."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    if 0 in graph.shape or not wanted.axes:
+        return None
+    planner, problem = _planner(bound, None)
+    module = importlib.import_module("oxinp._kernels.rowwise.plan")
+    walk = module.walk_of(planner.passes(*problem, device().capability))
+    return None if walk is None else RowWalk(wanted.op, wanted.axes, wanted.mask, walk)
+
+
+def _planner(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
+    """Return the planner of a reduction, which is kept by structure, and what it plans."""
+    planner, problem = _problem(bound, target)
+    if planner is None:
+        graph, wanted = bound.graphs[0], bound.parameters
+        structure = graph.structure
+        module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
+        own = instructions(structure), structure.result, wanted.op, problem[-1].type, wanted.mask
+        planner = module.Reduction(input_types(structure), *own)
+        structure.plans[_key(wanted, bound.layouts[0] if target is None else target)] = planner
+    return planner, problem
+
+
+def _key(wanted: Reduced, target: Layout) -> Any:
+    return "reduction", wanted.op, wanted.mask, target.dtype
+
+
+def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:
+    """Return the planner of a reduction if there is one, and what it plans."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    target = bound.layouts[0] if target is None else target
+    output = operand(target)
+    if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
+        kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
+        output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
+    return graph.structure.plans.get(_key(wanted, target)), (graph.shape, wanted.axes, arrays(graph), output)

@@ -1,0 +1,568 @@
+"""Eigenvalues and vectors of real symmetric tridiagonal matrices, by divide and conquer.
+
+J. Cuppen, 1981; M. Gu and S. Eisenstat, 1995: as LAPACK's xSTEDC. Torn at every `leaf`-th row, matrices are small ones,
+for Jacobi's method, and corrections of rank one; two neighbours are merged at a time.
+
+Data layout: `d`, the eigenvalues of what has been merged, ascending, one node after the other; Q, the vectors, one
+matrix in C order after the other. A merge of two nodes with `order` rows together has in the workspace: its poles,
+ascending, their weights, and the column of Q that each belongs to, those that are kept in front and those that are
+deflated behind; rotations; roots, as the pole next to each and the distance from it; and S, by which diag(Q1, Q2) is
+multiplied, a root's vector a row.
+
+Who owns what: `prepare` has a block per merge, of which one thread deflates, one pole after the other. A warp has a
+root, in `roots`, or a pole, in `weights`, or a row of S, in `vectors`, and a lane every 32nd term of sums and products.
+In `rotate` a thread has a row of S.
+
+Algorithm of roots: rational interpolation through the two poles beside, with bounds (R. Li, LAPACK Working Note 89);
+weights are then those of which the roots are exactly the roots, so that vectors are orthogonal whatever their distance.
+
+Flops: 4/3 order^3 in products, and order^2 terms some ten times per merge.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.operand import Matrices
+from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.lapack import jacobi
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32
+from oxinp._ptx.warp import reduce as warp_reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._kernels.choice import Device, Limits
+    from oxinp._kernels.plan import Step
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
+
+BLOCK, WARP = 256, 32
+NUM_WARPS = BLOCK // WARP
+LEAF = 32
+MAX_STEPS = 80  # of the search for a root
+EPSILON = {32: 2.0**-24, 64: 2.0**-53}
+SPLIT, PREPARE, ROOTS, WEIGHTS, VECTORS, ROTATE = "split", "prepare", "roots", "weights", "vectors", "rotate"
+
+
+class DivideSpec(NamedTuple):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+    what : str
+    order : int
+        Of `PREPARE`: the most rows of a merge.
+    """
+
+    type: Type
+    what: str
+    order: int = 0
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Of a block, and some more."""
+        return self.order * (2 * self.type.nbytes + 4) + 512
+
+
+def most_rows(type: Type, limits: Limits) -> int:
+    """Return the most rows of matrices that there are kernels for."""
+    order = LEAF
+    while DivideSpec(type, PREPARE, 2 * order).shared_nbytes <= limits.max_shared_nbytes:
+        order *= 2
+    return order
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: DivideSpec) -> Kernel:
+    """The kernel of a Spec; see `plan`."""
+    made: dict[str, Callable[[DivideSpec], Kernel]] = {
+        SPLIT: _split,
+        PREPARE: lambda spec: _Prepare(spec).build(),
+        ROOTS: lambda spec: _Roots(spec).build(),
+        WEIGHTS: _weights,
+        VECTORS: _vectors,
+        ROTATE: _rotate,
+    }
+    return made[spec.what](spec)
+
+
+def _split(spec: DivideSpec) -> Kernel:
+    """Tear matrices: dense ones of `leaf` rows, and more rows, decoupled, with eigenvalues above all others."""
+    k = Builder("dc_split", block=BLOCK, target="sm_80")
+    real = spec.type
+    leaves, d, e = k.pointer("leaves", real, "w"), k.pointer("d", real, "r"), k.pointer("e", real, "r")
+    order, padded, leaf = (k.scalar(name, u32) for name in ("order", "padded", "leaf"))
+    partials = k.shared(real, NUM_WARPS)
+    base = k.cast(k.ctaid * order, i64)
+    d, e = d.at(base), e.at(base)
+    zero = k.const(0, real)
+    bound = k.var(zero)
+
+    def coupling(row: Value) -> Value:
+        """The element beside the diagonal, of a row and the next one."""
+        found = k.var(zero)
+        with k.when(row + 1 < order):
+            found.set(e[row])
+        return found.get()
+
+    with k.range(k.tid + 0, order, BLOCK) as row:
+        own = k.abs(d[row]) + k.abs(coupling(row)) * 2
+        bound.set(k.max(bound.get(), own))
+    most = warp_reduce(k, bound.get(), k.max)
+    with k.when(k.lane == 0):
+        partials[k.warp] = most
+    k.barrier()
+    for i in range(NUM_WARPS):
+        bound.set(k.max(bound.get(), partials[i]))
+    out = leaves.at(k.cast(k.ctaid * padded, i64) * k.cast(leaf, i64))
+    with k.range(k.tid + 0, padded * leaf, BLOCK) as place:
+        row = place / leaf
+        column = place - row * leaf
+        within = row % leaf
+        value = k.var(zero)
+        with k.when(within == column):
+            value.set(k.where(bound.get() > 0, bound.get() * 1.0625, k.const(1, real)))
+            with k.when(row < order):
+                value.set(d[row])
+            with k.when((within == 0) & (row > 0)):
+                value.set(value.get() - k.abs(coupling(row - 1)))
+            with k.when(within + 1 == leaf):
+                value.set(value.get() - k.abs(coupling(row)))
+        with k.when(within == column + 1):
+            value.set(coupling(row - 1))
+        out[place] = value.get()
+    return k.build()
+
+
+class _Prepare:
+    """Sorts the poles of a merge, and deflates."""
+
+    def __init__(self, spec: DivideSpec) -> None:
+        self.spec, self.real = spec, spec.type
+        self.k = k = Builder("dc_prepare", block=BLOCK, target="sm_80")
+        real = spec.type
+        self.poles, self.weights = k.pointer("poles", real), k.pointer("weights", real)
+        self.sources, self.counts = k.pointer("sources", u32), k.pointer("counts", u32)
+        self.turns, self.places = k.pointer("turns", real), k.pointer("places", u32)
+        self.rho = k.pointer("rho", real)
+        self.d, self.e, self.q = (k.pointer(name, real, "r") for name in ("d", "e", "q"))
+        # Rows of a merge, of the padded matrix, of the matrix; merges of a matrix.
+        self.order, self.padded, self.rows, self.merges = (
+            k.scalar(name, u32) for name in ("order", "padded", "rows", "merges")
+        )
+        self.sorted_d, self.sorted_z = (k.dynamic_shared(real, spec.order) for _ in range(2))
+        self.sorted_from = k.dynamic_shared(u32, spec.order)
+
+    def build(self) -> Kernel:
+        k, real = self.k, self.real
+        half, merge = self.order / 2, k.ctaid
+        matrix = merge / self.merges
+        cut = (merge - matrix * self.merges) * self.order + half - 1
+        coupling = k.var(k.const(0, real))
+        with k.when(cut + 1 < self.rows):
+            coupling.set(self.e[k.cast(matrix * self.rows + cut, i64)])
+        start = k.cast(merge * self.order, i64)
+        d, wide = self.d.at(start), k.cast(half, i64)
+        q = self.q.at(k.cast(merge * 2, i64) * wide * wide)
+        root = k.const(math.sqrt(0.5), real)
+        with k.range(k.tid + 0, self.order, BLOCK) as place:
+            is_second = place >= half
+            own, within = d[place], k.where(is_second, place - half, place)
+            # The last row of the first node's vectors, the first row of the second's.
+            row = k.where(is_second, wide * wide, (wide - 1) * wide)
+            z = q[row + k.cast(within, i64)] * root
+            z = k.where(is_second & (coupling.get() < 0), -z, z)
+            rank = within + self.count(d, own, half, is_second)
+            self.sorted_d[rank] = own
+            self.sorted_z[rank] = z
+            self.sorted_from[rank] = place
+        k.barrier()
+        with k.when(k.tid == 0):
+            self.deflate(k.abs(coupling.get()) * 2, start)
+        return k.build()
+
+    def count(self, d: Pointer, own: Value, half: Value, is_second: Value) -> Value:
+        """How many of the other node's values come before one: less, or equal where it is of the second node."""
+        k = self.k
+        low, high = k.var(0, u32), k.var(half)
+        first = k.where(is_second, k.const(0, u32), half)
+        with k.loop():
+            k.break_if(low.get() >= high.get())
+            middle = (low.get() + high.get()) / 2
+            other = d[first + middle]
+            is_before = (other < own) | (is_second & (other == own))
+            low.set(k.where(is_before, middle + 1, low.get()))
+            high.set(k.where(is_before, high.get(), middle))
+        return low.get()
+
+    def deflate(self, rho: Value, start: Value) -> None:
+        """Keep poles with weights that count, of two that are close one: the other is rotated out."""
+        k = self.k
+        d, z, sources = self.sorted_d, self.sorted_z, self.sorted_from
+        poles, weights, own = self.poles.at(start), self.weights.at(start), self.sources.at(start)
+        turns, places = self.turns.at(start * 2), self.places.at(start * 2)
+        last = self.order - 1
+        largest = k.max(k.max(k.abs(d[0]), k.abs(d[last])), rho)
+        tolerance = largest * (8 * EPSILON[self.real.bits])
+        nowhere = k.const(0xFFFFFFFF, u32)
+        kept, end, rotated = k.var(0, u32), k.var(self.order), k.var(0, u32)
+        before = k.var(nowhere)
+
+        def drop(place: Value, value: Value) -> None:
+            end.set(end.get() - 1)
+            poles[end.get()] = value
+            own[end.get()] = sources[place]
+
+        def keep(place: Value) -> None:
+            poles[kept.get()] = d[place]
+            weights[kept.get()] = z[place]
+            own[kept.get()] = sources[place]
+            kept.set(kept.get() + 1)
+
+        with k.range(k.const(0, u32), self.order) as j:
+            weight = z[j]
+            with k.when(~(rho * k.abs(weight) > tolerance)):
+                drop(j, d[j])
+            with k.otherwise():
+                with k.when(before.get() != nowhere):
+                    i = before.get()
+                    x, y, gap = z[i], weight, d[j] - d[i]
+                    square = k.fma(x, x, y * y)
+                    with k.when(k.abs(gap * x * y) <= tolerance * square):
+                        norm = k.sqrt(square)
+                        c, s = y / norm, -x / norm
+                        z[j] = norm
+                        lower, upper = d[i], d[j]
+                        drop(i, k.fma(lower, c * c, upper * (s * s)))
+                        d[j] = k.fma(lower, s * s, upper * (c * c))
+                        turns[rotated.get() * 2] = c
+                        turns[rotated.get() * 2 + 1] = s
+                        places[rotated.get() * 2] = sources[i]
+                        places[rotated.get() * 2 + 1] = sources[j]
+                        rotated.set(rotated.get() + 1)
+                    with k.otherwise():
+                        keep(i)
+                before.set(j)
+        with k.when(before.get() != nowhere):
+            keep(before.get())
+        merge = k.cast(k.ctaid + 0, i64)
+        self.counts[merge * 2] = kept.get()
+        self.counts[merge * 2 + 1] = rotated.get()
+        self.rho[merge] = rho
+
+
+class _Merge:
+    """What the kernels of a warp per item have in common: which merge, which item, and what `prepare` left."""
+
+    def __init__(self, k: Builder, real: Type) -> None:
+        self.k, self.real = k, real
+        self.poles, self.z = k.pointer("poles", real, "r"), k.pointer("z", real, "r")
+        self.counts, self.rho = k.pointer("counts", u32, "r"), k.pointer("rho", real, "r")
+        self.order = k.scalar("order", u32)
+        per_merge = (self.order + NUM_WARPS - 1) / NUM_WARPS
+        self.merge = k.ctaid / per_merge
+        self.item = (k.ctaid - self.merge * per_merge) * NUM_WARPS + k.warp
+        self.number = k.cast(self.merge, i64)
+        self.start = k.cast(self.merge * self.order, i64)
+        self.kept = self.counts[self.number * 2]
+        self.d, self.weights = self.poles.at(self.start), self.z.at(self.start)
+
+    def summed(self, value: Value) -> Value:
+        return warp_reduce(self.k, value, lambda a, b: a + b)
+
+
+class _Roots:
+    """Finds the roots of 1 / rho + sum of z_i^2 / (d_i - x), by their distance from the nearest pole."""
+
+    def __init__(self, spec: DivideSpec) -> None:
+        self.real = spec.type
+        self.k = k = Builder("dc_roots", block=BLOCK, target="sm_80")
+        self.shifts, self.origins = k.pointer("shifts", spec.type, "w"), k.pointer("origins", u32, "w")
+        self.m = _Merge(k, spec.type)
+
+    def build(self) -> Kernel:
+        k, m = self.k, self.m
+        with k.when(m.item < m.kept):
+            self.find()
+        return k.build()
+
+    def terms(self, origin: Value, shift: Value, split: Value) -> tuple[Value, ...]:
+        """The sums over poles up to a place and beyond, and over both their derivatives."""
+        k, m = self.k, self.m
+        zero = k.const(0, self.real)
+        sums = [k.var(zero) for _ in range(3)]
+        base = m.d[origin]
+        with k.range(k.lane + 0, m.kept, WARP) as i:
+            z = m.weights[i]
+            ratio = z / ((m.d[i] - base) - shift)
+            term = z * ratio
+            is_left = i <= split
+            sums[0].set(sums[0].get() + k.where(is_left, term, zero))
+            sums[1].set(sums[1].get() + k.where(is_left, zero, term))
+            sums[2].set(k.fma(ratio, ratio, sums[2].get()))
+        k.warp_sync()
+        return tuple(m.summed(x.get()) for x in sums)
+
+    def find(self) -> None:
+        k, m, real = self.k, self.m, self.real
+        j = m.item
+        is_last = j + 1 == m.kept
+        right = k.where(is_last, j, j + 1)
+        zero, one = k.const(0, real), k.const(1, real)
+        rho = m.rho[m.number]
+        level = one / rho
+        total = k.var(zero)
+        with k.range(k.lane + 0, m.kept, WARP) as i:
+            total.set(k.fma(m.weights[i], m.weights[i], total.get()))
+        k.warp_sync()
+        # The last root is below the last pole and all that is added to it.
+        gap = k.where(is_last, rho * m.summed(total.get()), m.d[right] - m.d[j])
+        psi, phi, _ = self.terms(j, gap * 0.5, j)
+        is_near_left = (level + psi + phi >= 0) | is_last
+        origin = k.where(is_near_left, j, right)
+        half = gap * 0.5
+        is_below = level + psi + phi >= 0  # the root is in the lower half
+        low = k.var(k.where(is_last, k.where(is_below, zero, half), k.where(is_near_left, zero, -half)))
+        high = k.var(k.where(is_last, k.where(is_below, half, gap), k.where(is_near_left, half, zero)))
+        shift = k.var((low.get() + high.get()) * 0.5)
+        left_gap, right_gap = m.d[j] - m.d[origin], m.d[right] - m.d[origin]
+        with k.range(k.const(0, u32), MAX_STEPS):
+            psi, phi, slope = self.terms(origin, shift.get(), j)
+            w = level + psi + phi
+            size = level + k.abs(psi) + k.abs(phi)
+            width = high.get() - low.get()
+            small = k.max(k.abs(low.get()), k.abs(high.get())) * (2 * EPSILON[real.bits])
+            k.break_if((k.abs(w) <= size * (8 * EPSILON[real.bits])) | ~(width > small))
+            low.set(k.where(w <= 0, shift.get(), low.get()))
+            high.set(k.where(w <= 0, high.get(), shift.get()))
+            step = self.step(w, slope, left_gap - shift.get(), right_gap - shift.get(), is_last, is_near_left)
+            found = shift.get() + step
+            is_inside = (found > low.get()) & (found < high.get())
+            shift.set(k.where(is_inside, found, (low.get() + high.get()) * 0.5))
+        with k.when(k.lane == 0):
+            self.shifts.at(m.start)[j] = shift.get()
+            self.origins.at(m.start)[j] = origin
+
+    def step(self, w: Value, slope: Value, left: Value, right: Value, is_last: Value, is_near_left: Value) -> Value:
+        """The step to the root of a rational function with the same value and derivative, and the poles beside."""
+        k, m, real = self.k, self.m, self.real
+        j = m.item
+        near, far = k.where(is_near_left, left, right), k.where(is_near_left, right, left)
+        z = m.weights[k.where(is_near_left | is_last, j, j + 1)]
+        ratio = z / near
+        c = k.fma(far - near, ratio * ratio, w - far * slope)
+        a = k.fma(left + right, w, -(left * right * slope))
+        b = left * right * w
+        root = k.sqrt(k.abs(k.fma(a, a, -(4 * b * c))))
+        one = k.const(1, real)
+        both = k.where(a <= 0, (a - root) / (2 * k.where(c == 0, one, c)), 2 * b / (a + root))
+        # Beyond the last pole: the function with that pole alone.
+        level = w - slope * left
+        alone = left + left * left * slope / level
+        found = k.where(is_last, alone, both)
+        return k.where(w * found < 0, found, -w / slope)
+
+
+def _weights(spec: DivideSpec) -> Kernel:
+    """The weights of which the roots that were found are the roots."""
+    k = Builder("dc_weights", block=BLOCK, target="sm_80")
+    real = spec.type
+    exact, shifts, origins = (
+        k.pointer("exact", real, "w"),
+        k.pointer("shifts", real, "r"),
+        k.pointer("origins", u32, "r"),
+    )
+    m = _Merge(k, real)
+    shifts, origins = shifts.at(m.start), origins.at(m.start)
+    i = m.item
+    with k.when(i < m.kept):
+        own = m.d[i]
+        product = k.var(k.const(1, real))
+        with k.range(k.lane + 0, m.kept, WARP) as j:
+            distance = (m.d[origins[j]] - own) + shifts[j]
+            other = k.where(j == i, k.const(1, real), m.d[j] - own)
+            product.set(product.get() * (distance / other))
+        k.warp_sync()
+        whole = warp_reduce(k, product.get(), lambda a, b: a * b)
+        with k.when(k.lane == 0):
+            exact.at(m.start)[i] = k.copysign(m.weights[i], k.sqrt(k.abs(whole)))
+    return k.build()
+
+
+def _vectors(spec: DivideSpec) -> Kernel:
+    """Rows of S, in the order of the eigenvalues, and these; S is zero before."""
+    k = Builder("dc_vectors", block=BLOCK, target="sm_80")
+    real = spec.type
+    s, values = k.pointer("s", real, "w"), k.pointer("values", real, "w")
+    shifts, origins = k.pointer("shifts", real, "r"), k.pointer("origins", u32, "r")
+    sources = k.pointer("sources", u32, "r")
+    m = _Merge(k, real)
+    shifts, origins, sources = shifts.at(m.start), origins.at(m.start), sources.at(m.start)
+
+    def value(place: Value) -> Value:
+        """A root, or a pole that was deflated."""
+        found = k.var(m.d[place])
+        with k.when(place < m.kept):
+            found.set(m.d[origins[place]] + shifts[place])
+        return found.get()
+
+    item = m.item
+    with k.when(item < m.order):
+        own = value(item)
+        rank = k.var(0, u32)
+        with k.range(k.lane + 0, m.order, WARP) as other:
+            found = value(other)
+            is_first = (found < own) | ((found == own) & (other < item))
+            rank.set(rank.get() + k.where(is_first, k.const(1, u32), k.const(0, u32)))
+        k.warp_sync()
+        place = k.redux("add", rank.get())
+        row = s.at(k.cast(m.merge * m.order + place, i64) * k.cast(m.order, i64))
+        with k.when(k.lane == 0):
+            values.at(m.start)[place] = own
+        with k.when(item < m.kept):
+            base, shift = m.d[origins[item]], shifts[item]
+            square = k.var(k.const(0, real))
+            with k.range(k.lane + 0, m.kept, WARP) as i:
+                entry = m.weights[i] / ((m.d[i] - base) - shift)
+                square.set(k.fma(entry, entry, square.get()))
+            k.warp_sync()
+            norm = k.sqrt(m.summed(square.get()))
+            with k.range(k.lane + 0, m.kept, WARP) as i:
+                row[sources[i]] = m.weights[i] / ((m.d[i] - base) - shift) / norm
+        with k.otherwise(), k.when(k.lane == 0):
+            row[sources[item]] = k.const(1, real)
+    return k.build()
+
+
+def _rotate(spec: DivideSpec) -> Kernel:
+    """The rotations of deflation, in the reverse order, of the columns of S."""
+    k = Builder("dc_rotate", block=BLOCK, target="sm_80")
+    real = spec.type
+    s, turns, places = k.pointer("s", real), k.pointer("turns", real, "r"), k.pointer("places", u32, "r")
+    counts, order = k.pointer("counts", u32, "r"), k.scalar("order", u32)
+    per_merge = (order + BLOCK - 1) / BLOCK
+    merge = k.ctaid / per_merge
+    row = (k.ctaid - merge * per_merge) * BLOCK + k.tid
+    start = k.cast(merge * order, i64)
+    turns, places = turns.at(start * 2), places.at(start * 2)
+    rotated = counts[k.cast(merge, i64) * 2 + 1]
+    with k.when(row < order):
+        line = s.at(k.cast(merge * order + row, i64) * k.cast(order, i64))
+        with k.range(k.const(0, u32), rotated) as number:
+            at = (rotated - 1 - number) * 2
+            c, sine, first, second = turns[at], turns[at + 1], places[at], places[at + 1]
+            x, y = line[first], line[second]
+            line[first] = k.fma(c, x, -(sine * y))
+            line[second] = k.fma(sine, x, c * y)
+    return k.build()
+
+
+class Tree(NamedTuple):
+    """How matrices are torn: `leaf` rows, doubled `levels` times, are as many as they have, or a few more."""
+
+    leaf: int
+    levels: int
+
+    @property
+    def padded(self) -> int:
+        """Rows, with those that are added."""
+        return self.leaf << self.levels
+
+
+def tree(order: int, leaf: int = LEAF) -> Tree:
+    """Return how matrices of an order are torn."""
+    levels = max(0, math.ceil(math.log2(order / leaf)))
+    return Tree(-(-order // (1 << levels)), levels)
+
+
+def plan(type: Type, count: int, order: int, device: Device, leaf: int = LEAF) -> Plan:
+    """Return the launches of the spectrum of tridiagonal matrices.
+
+    Outputs are the values, ascending, and the vectors, (count, padded) and (count, padded, padded) with what
+    `tree` says: those of the matrices in front; inputs are the diagonals and what lies beside them, (count, order).
+    """
+    shape, scratch = tree(order, leaf), Scratch()
+    padded, nbytes = shape.padded, type.nbytes
+    total = count * padded
+    held = [scratch.take(total * padded * nbytes) for _ in range(3 if shape.levels else 1)]
+    d, e = Argument("in0"), Argument("in1")
+    values = [scratch.take(total * nbytes) for _ in range(2)]
+    poles, weights, exact, shifts, rho = (scratch.take(total * nbytes) for _ in range(5))
+    turns, places = scratch.take(2 * total * nbytes), scratch.take(2 * total * 4)
+    sources, origins, counts = (scratch.take(2 * total * 4) for _ in range(3))
+    status = scratch.take(16)
+    at = {
+        "leaves": held[0], "d": d, "e": e, "poles": poles, "z": weights, "weights": weights, "exact": exact,
+        "shifts": shifts, "origins": origins, "sources": sources, "counts": counts, "turns": turns, "places": places,
+        "rho": rho, "s": held[-1],
+    }  # fmt: skip
+
+    def launch(spec: DivideSpec, blocks: int, constants: tuple[int, ...], **others: Argument) -> Launch:
+        kernel = make(spec)
+        names = [param.name for param in kernel.params if param.is_pointer]
+        arguments = tuple({**at, **others}[name] for name in names)
+        return Launch(kernel, (blocks, 1, 1), arguments, constants)
+
+    vectors, spare = (held[1], held[0]) if shape.levels else (Argument("out1"), held[0])
+    values_in, values_out = values if shape.levels else (Argument("out0"), values[0])
+    steps: list[Step] = [launch(DivideSpec(type, SPLIT), count, (order, padded, shape.leaf))]
+    size = shape.leaf
+    problem = jacobi.Problem(
+        type, jacobi.EIGEN, total // size, size, size, (size, 1, size * size), (size, 1, size * size)
+    )
+    side = problem.side(device)
+    assert side is not None
+    steps += [Fill(status, 8, 0xFF), Fill(status.at(8), 8, 0)]
+    arguments = {"a": held[0], "values": values_in, "left": vectors, "status": status}
+    steps.append(jacobi.launch(problem, side, arguments))
+    for level in range(shape.levels):
+        size *= 2
+        merges = total // size
+        is_last = level + 1 == shape.levels
+        steps.append(
+            launch(
+                DivideSpec(type, PREPARE, max(size, 2 * LEAF)), merges, (size, padded, order, padded // size),
+                d=values_in, q=vectors,
+            )
+        )  # fmt: skip
+        blocks = merges * -(-size // NUM_WARPS)
+        steps += [
+            Fill(held[2], total * size * nbytes, 0),
+            launch(DivideSpec(type, ROOTS), blocks, (size,)),
+            launch(DivideSpec(type, WEIGHTS), blocks, (size,)),
+            launch(
+                DivideSpec(type, VECTORS), blocks, (size,), z=exact,
+                values=Argument("out0") if is_last else values_out,
+            ),
+            launch(DivideSpec(type, ROTATE), merges * -(-size // BLOCK), (size,)),
+        ]  # fmt: skip
+        target = Argument("out1") if is_last else spare
+        product = _product(type, merges, size, device)
+        more = scratch.take(product.scratch_nbytes)
+        steps += product.on(out0=target, in0=vectors, in1=held[2], scratch=more)
+        vectors, spare = target, vectors
+        values_in, values_out = values_out, values_in
+    return scratch.plan(steps)
+
+
+def _product(type: Type, merges: int, size: int, device: Device) -> Plan:
+    """Return the products of the vectors of two nodes, one block above the other, with the transpose of S."""
+    half = size // 2
+    left = Matrices(type, (2 * half * half, half * half, half, 1), math.gcd(256, half * half * type.nbytes))
+    right = Matrices(type, (size * size, half, 1, size), math.gcd(256, half * type.nbytes))
+    product = select.plan((merges, 2, half, size), half, left, right, type, type, device, Variant())
+    assert product is not None
+    return product
+
+
+__all__ = ["LEAF", "DivideSpec", "Tree", "make", "most_rows", "plan", "tree"]

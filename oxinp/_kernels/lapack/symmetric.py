@@ -1,0 +1,243 @@
+"""The spectrum of real symmetric matrices that no block holds: tridiagonal ones, divide and conquer, and reflectors.
+
+As LAPACK's xSYEVD: matrices are reduced panel by panel, what is left after each by one product of twice its width; of
+the eigenvectors of the tridiagonal matrices, block reflectors make those of the matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.blas3 import symmetrize
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.epilogue import subtracted
+from oxinp._kernels.gemm.operand import SYMMETRIC, Form, Matrices
+from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.lapack import divide, lu_panel, scaling, tridiagonal
+from oxinp._kernels.lapack.lu import Stack, contiguous
+from oxinp._kernels.lapack.qr import Qr
+from oxinp._kernels.lapack.scaling import FORMATS
+from oxinp._kernels.lapack.tridiagonal import WIDTH, Reduction
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Step
+    from oxinp._kernels.problem import Operand
+
+BLOCK = 256
+LOWER = Form(SYMMETRIC, is_lower=True)
+
+
+def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
+    """Whether there are kernels for matrices of an order."""
+    return (
+        not type.is_complex
+        and 2 < order <= divide.most_rows(type, device)
+        and order <= lu_panel.most_rows(type, device)
+        and tridiagonal.is_possible(type, count, order, device)
+    )
+
+
+@cache
+@retraceable
+def make_diagonal(type: Type) -> Kernel:
+    """The kernel that puts 1 / tau on the diagonals of products of reflectors: infinity where there is none."""
+    k = Builder("reflectors_diagonal", block=BLOCK, target="sm_80")
+    m, inner, tau = k.pointer("m", type, "w"), k.pointer("inner", type, "r"), k.pointer("tau", type, "r")
+    total, width, pitch, move, tau_move = (
+        k.scalar(name, i64) for name in ("total", "width", "pitch", "move", "tau_move")
+    )
+    one, zero = k.const(1, type), k.const(0, type)
+    with k.grid_stride(total) as number:
+        line = number / width
+        column = number - line * width
+        matrix = line / width
+        row = line - matrix * width
+        value = k.var(inner[number])
+        with k.when(row == column):
+            found = tau[matrix * tau_move + row]
+            is_none = found == zero
+            value.set(k.where(is_none, k.const(float("inf"), type), one / k.where(is_none, one, found)))
+        m[matrix * move + row * pitch + column] = value.get()
+    return k.build()
+
+
+class FinishSpec(NamedTuple):
+    """One kernel that writes results: rows of so many elements, of longer ones, in their order.
+
+    Attributes
+    ----------
+    type : Type
+    is_scaled : bool
+        They are multiplied by what matrices were divided by.
+    """
+
+    type: Type
+    is_scaled: bool
+
+
+@cache
+@retraceable
+def make_finish(spec: FinishSpec) -> Kernel:
+    """The kernel of a Spec: NaN where a matrix is not finite."""
+    type_ = spec.type
+    shift, bias, safe = FORMATS[type_.bits]
+    k = Builder("finish_spectrum", block=BLOCK, target="sm_80")
+    out, found, words = k.pointer("out", type_, "w"), k.pointer("found", type_, "r"), k.pointer("words", u32, "r")
+    total, rows, columns, pitch, move = (k.scalar(name, i64) for name in ("total", "rows", "columns", "pitch", "move"))
+    with k.grid_stride(total) as number:
+        line = number / columns
+        matrix = line / rows
+        value = found[matrix * move + (line - matrix * rows) * pitch + (number - line * columns)]
+        word = words[matrix]
+        exponent = word >> shift
+        if spec.is_scaled:
+            is_far = ((exponent + safe < bias) | (exponent > bias + safe)) & (word != 0)
+            most = k.const(2 * bias - 1, u32)
+            power = scaling.power(k, k.max(k.min(exponent, most), k.const(1, u32)), type_)
+            value = k.where(is_far, value * power, value)
+        out[number] = k.where(exponent > 2 * bias, k.const(float("nan"), type_), value)
+    return k.build()
+
+
+def _finish(
+    spec: FinishSpec, shape: tuple[int, int, int], places: tuple[Argument, ...], strides: tuple[int, int]
+) -> Launch:
+    total = math.prod(shape)
+    grid = (min(-(-total // BLOCK), 1 << 16), 1, 1)
+    return Launch(make_finish(spec), grid, places, (total, *shape[1:], *strides), Work(nbytes=2 * total * 8))
+
+
+def plan(shape: Sequence[int], a: Operand, device: Device, *, has_vectors: bool) -> Plan:
+    """Return the launches of the eigenvalues, ascending, of symmetric matrices.
+
+    Outputs are the values and, where they are asked for, the vectors, one a column.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The batch, and the order twice; see `is_possible`.
+    a : Operand
+        Of which lower triangles are read.
+    device : Device
+    has_vectors : bool
+    """
+    order, count = shape[-1], math.prod(shape[:-2])
+    return _Spectrum(a.type, count, order, device).plan(tuple(shape), a, has_vectors=has_vectors)
+
+
+class _Spectrum:
+    """A plan while it is made."""
+
+    def __init__(self, type: Type, count: int, order: int, device: Device) -> None:
+        self.type, self.count, self.order, self.device = type, count, order, device
+        self.scratch = Scratch()
+        self.steps: list[Step] = []
+        nbytes = type.nbytes
+        self.stack = contiguous(type, count, order, order)
+        self.held = self.scratch.take(count * order * order * nbytes)
+        self.p, self.q = (self.scratch.take(count * order * 2 * WIDTH * nbytes) for _ in range(2))
+        self.d, self.e, self.tau = (self.scratch.take(count * order * nbytes) for _ in range(3))
+        self.words = self.scratch.take(scaling.WORD_NBYTES * count)
+        rest = contiguous(type, count, order - 1, order - 1)
+        self.reflectors = Qr(rest, self.held, self.tau, self.scratch, device)
+
+    def plan(self, shape: tuple[int, ...], a: Operand, *, has_vectors: bool) -> Plan:
+        """Return the plan."""
+        matrices = Matrices(a.type, a.strides, a.alignment)
+        self.steps += symmetrize.plan(shape, matrices, LOWER, self.device).on(out0=self.held)
+        self.steps += scaling.scaled(self.stack, self.held, self.words)
+        self.reduce()
+        padded = divide.tree(self.order).padded
+        values = self.scratch.take(self.count * padded * self.type.nbytes)
+        vectors = self.scratch.take(self.count * padded * padded * self.type.nbytes)
+        conquered = divide.plan(self.type, self.count, self.order, self.device)
+        more = self.scratch.take(conquered.scratch_nbytes)
+        self.steps += conquered.on(out0=values, out1=vectors, in0=self.d, in1=self.e, scratch=more)
+        order = self.order
+        places = (Argument("out0"), values, self.words)
+        self.steps.append(_finish(FinishSpec(self.type, True), (self.count, 1, order), places, (padded, padded)))
+        if has_vectors:
+            shape_, strides = (self.count, order, order), (padded, padded * padded)
+            places = (Argument("out1"), vectors, self.words)
+            self.steps.append(_finish(FinishSpec(self.type, False), shape_, places, strides))
+            self.turn_back()
+        self.reflectors.steps = self.steps
+        return self.reflectors.plan()
+
+    def reduce(self) -> None:
+        """Append what makes the tridiagonal matrices and the reflectors."""
+        made, stack, order = self.reflectors.made, self.stack, self.order
+        division = tridiagonal.cut(self.type, self.count, order, self.device)
+        told = tridiagonal.board(self.scratch, self.type, self.count, order, division)
+        places = {
+            "a": self.held, "p": self.p, "q": self.q, "v": made.v_place, "d": self.d, "e": self.e, "tau": self.tau
+        }  # fmt: skip
+        nbytes = made.v.count * made.v.move * self.type.nbytes
+        self.steps += [Fill(made.v_place, nbytes, 0), Fill(told.flags, told.flags_nbytes, 0)]
+        epoch = 0
+        for first in range(0, order, WIDTH):
+            width = min(WIDTH, order - first)
+            for start in range(0, self.count, division.at_once):
+                panel = Reduction(
+                    self.type,
+                    order,
+                    first,
+                    width,
+                    (stack.pitch, stack.move),
+                    (made.v.pitch, made.v.move),
+                    start,
+                    min(division.at_once, self.count - start),
+                    epoch,
+                )
+                self.steps.append(tridiagonal.launch(panel, division, places, told))
+                epoch += 2 * WIDTH
+            if first + width < order:
+                self.update(first, first + width)
+
+    def update(self, first: int, low: int) -> None:
+        """Append what takes the products of a panel off what is left."""
+        stack, nbytes = self.stack, self.type.nbytes
+        rows, c = self.order - low, self.stack.part(low, low)
+        batch, moves = ((self.count,), (self.order * 2 * WIDTH,)) if self.count > 1 else ((), ())
+        offset = (low - first) * 2 * WIDTH * nbytes
+        alignment = math.gcd(256, offset)
+        left = Matrices(self.type, (*moves, 2 * WIDTH, 1), alignment)
+        right = Matrices(self.type, (*moves, 1, 2 * WIDTH), alignment)
+        variant = Variant(epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
+        shape = (*batch, rows, rows)
+        product = select.plan(shape, 2 * WIDTH, left, right, self.type, self.type, self.device, variant)
+        assert product is not None
+        at = self.held.at(stack.at(low, low))
+        self.steps += product.on(out0=at, in0=self.p.at(offset), in1=self.q.at(offset), in2=at)
+
+    def turn_back(self) -> None:
+        """Append what makes vectors of the matrices of those of the tridiagonal ones, in place."""
+        reflectors, order, nbytes = self.reflectors, self.order, self.type.nbytes
+        made = reflectors.made
+        reflectors.steps = self.steps
+        out = Argument("out1").at(order * nbytes)
+        alignment = math.gcd(256, order * nbytes)
+        target = Stack(self.type, self.count, order - 1, order, order, order * order, alignment)
+        for low, high in reversed(reflectors.blocks):
+            width = high - low
+            source = made.v_place.at(made.v.at(low, low))
+            reflectors.product(low, (low, high), made.v.part(low, low), source, width)
+            total = self.count * width * width
+            grid = (min(-(-total // BLOCK), 1 << 16), 1, 1)
+            m = made.m_place.at(made.m.at(low, 0))
+            arguments = (m, reflectors.inner, self.tau.at(low * nbytes))
+            constants = (total, width, made.m.pitch, made.m.move, order)
+            self.steps.append(Launch(make_diagonal(self.type), grid, arguments, constants))
+            reflectors.apply((low, high), low, target, out, (0, order), is_adjoint=False)
+
+
+__all__ = ["FinishSpec", "is_possible", "make_diagonal", "make_finish", "plan"]

@@ -1,0 +1,110 @@
+"""Large symmetric matrices: tridiagonal ones by divide and conquer, panels, reflectors; LAPACK's ratios, no spills."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.lapack import divide, symmetric, tridiagonal
+from oxinp._kernels.lapack.divide import DivideSpec
+from oxinp._kernels.lapack.symmetric import FinishSpec
+from oxinp._kernels.lapack.tridiagonal import PanelSpec
+from oxinp._ptx.types import c64, f32, f64, from_dtype
+from tests.kernels.lapack.case import RATIO, operand_of, run
+from tests.kernels.lapack.spills import check_assembled
+from tests.kernels.machine import machine
+
+DEVICE = SimpleNamespace(num_sms=3, cc=(8, 0), max_shared_nbytes=160 * 1024, tuned=lambda _: None)
+LEAF = 4
+
+
+def ratios(a, w, q):
+    """Of the residual and of orthogonality."""
+    scale = np.finfo(a.dtype).eps * a.shape[-1]
+    norm = np.maximum(np.linalg.norm(a, 1, axis=(-2, -1)), np.finfo(a.dtype).tiny)
+    residual = np.linalg.norm(a @ q - q * w[..., None, :], 1, axis=(-2, -1)) / norm
+    orthogonal = np.linalg.norm(q.swapaxes(-1, -2) @ q - np.eye(a.shape[-1], dtype=a.dtype), 1, axis=(-2, -1))
+    return max(residual.max(), orthogonal.max()) / scale
+
+
+def conquered(d, e):
+    """Values and vectors of tridiagonal matrices."""
+    count, n = d.shape
+    padded = divide.tree(n, LEAF).padded
+    plan = divide.plan(from_dtype(d.dtype), count, n, DEVICE, LEAF)
+    shapes = (count, padded), (count, padded, padded)
+    w, q = run(machine(), plan, [np.full(shape, np.nan, d.dtype) for shape in shapes], (d, e))
+    return w[:, :n], q[:, :n, :n]
+
+
+def tridiagonals(n):
+    """Diagonals and what lies beside them, of kinds of matrices that tell algorithms apart."""
+    rng, ones = np.random.default_rng(n), np.ones(n)
+    glued = np.where(np.arange(n) % 5 == 4, 1e-13, 1.0)
+    kinds = {
+        "random": (rng.standard_normal(n), rng.standard_normal(n)),
+        "Toeplitz": (2 * ones, -ones),
+        "zero": (0 * ones, 0 * ones),
+        "diagonal": (rng.standard_normal(n), 0 * ones),
+        "Wilkinson": (np.abs(np.arange(n) - n // 2) * 1.0, ones),
+        "glued": (np.abs(np.arange(n) % 5 - 2) * 1.0, glued),
+        "graded": (np.logspace(0, -16, n), np.logspace(0, -16, n)),
+        "nearly the identity": (ones, 1e-9 * ones),
+    }
+    return (np.stack([x[i] for x in kinds.values()]) for i in range(2))
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(3, "f8"), (8, "f8"), (11, "f4"), (27, "f8")])
+def test_tridiagonal_matrices(n, dtype):
+    d, e = (x.astype(dtype) for x in tridiagonals(n))
+    w, q = conquered(d, e)
+    whole = np.zeros((len(d), n, n), dtype)
+    i = np.arange(n)
+    whole[:, i, i] = d
+    whole[:, i[:-1], i[1:]] = whole[:, i[1:], i[:-1]] = e[:, :-1]
+    assert (np.diff(w) >= 0).all()
+    assert ratios(whole, w, q) <= RATIO / 6
+
+
+@pytest.mark.parametrize(("count", "n", "dtype"), [(3, 9, "f8"), (1, 16, "f8"), (1, 36, "f4")])
+def test_symmetric_matrices(count, n, dtype):
+    a = np.random.default_rng(n).standard_normal((count, n, n)).astype(dtype)
+    a = a + a.swapaxes(-1, -2)
+    given = np.where(np.tri(n, dtype=bool), a, a.dtype.type(np.nan))
+    plan = symmetric.plan(a.shape, operand_of(given), DEVICE, has_vectors=True)
+    w, q = run(machine(), plan, [np.full((count, n), np.nan, dtype), np.full(a.shape, np.nan, dtype)], (given,))
+    assert (np.diff(w) >= 0).all()
+    assert ratios(a, w, q) <= RATIO / 6
+
+
+def test_scales_and_what_is_not_finite():
+    rng = np.random.default_rng(2)
+    a = rng.standard_normal((4, 5, 5)) * np.array([1, 1e-290, 1e290, 1])[:, None, None]
+    a = a + a.swapaxes(-1, -2)
+    a[3, 2, 1] = np.inf
+    plan = symmetric.plan(a.shape, operand_of(a), DEVICE, has_vectors=True)
+    w, q = run(machine(), plan, [np.full((4, 5), 7.0), np.full(a.shape, 7.0)], (a,))
+    assert np.isnan(w[3]).all()
+    assert np.isnan(q[3]).all()
+    scale = np.abs(a[:3]).max(axis=(-2, -1), keepdims=True)
+    assert ratios(a[:3] / scale, w[:3] / scale[..., 0], q[:3]) <= RATIO / 6
+
+
+def test_which_there_are_kernels_for():
+    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+    assert symmetric.is_possible(f64, 1, 8192, device)
+    assert symmetric.is_possible(f64, 1000, 256, device)
+    assert not symmetric.is_possible(c64, 1, 1000, device)
+    assert not symmetric.is_possible(f64, 1, 1 << 17, device)
+
+
+def test_kernels_assemble_without_spills(request, tmp_path):
+    kernels = []
+    for type_ in (f32, f64):
+        plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
+        kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
+        kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
+        kernels.append(tridiagonal.make(PanelSpec(type_, 4096, 32)))
+        kernels.append(symmetric.make_diagonal(type_))
+        kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
+    check_assembled(kernels, request, tmp_path)
