@@ -1,4 +1,4 @@
-"""Host time of statements on sizes that are new each time, beside NumPy's: `python -m asv_benchmarks.kernels.new_sizes`.
+"""Host time of statements on sizes that are new: `python -m asv_benchmarks.kernels.new_sizes`, beside NumPy.
 
 Every statement runs on slices that grow by an element (a row) per iteration, after some that have its kernels compiled.
 What the device does meanwhile is waited for before and after, not between: the figures are what asking for work costs.
