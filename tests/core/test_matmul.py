@@ -298,9 +298,9 @@ def test_multiply_adds_do_what_halves_cannot(splits, turned, dtype):
     a, b = operands(dtype=dtype)
     a[:, 0], b[0] = 1e9, 0  # beside which nothing is left of the others
     x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
-    for _ in range(2):  # the second time with everything prepared
+    for _ in range(3):  # the first time nothing is kept, the third time with everything prepared
         assert_product(x @ y, a, b)
-    assert len(splits) == 1
+    assert len(splits) <= 2  # nothing is kept of sizes that are met once
 
 
 def test_every_launch_is_accounted_for(splits):
@@ -364,7 +364,11 @@ def test_multiply_adds_do_what_bytes_cannot(residues, turned, dtype):
     for _ in range(2):
         with numpy.errstate(invalid="ignore"):
             numpy.testing.assert_allclose(numpy.asarray(x @ y), a @ b, rtol=1e-13, atol=1e-13)
+<<<<<<< HEAD
     assert 1 <= len(residues) <= 2  # a second run of a size is planned again, for what is kept of it
+=======
+    assert len(residues) <= 2  # nothing is kept of sizes that are met once
+>>>>>>> sizes
 
 
 def test_settings_turn_bytes_off(residues, config):

@@ -1,0 +1,106 @@
+"""Host time of statements on sizes that are new: `python -m asv_benchmarks.kernels.new_sizes`, beside NumPy.
+
+Every statement runs on slices that grow by an element (a row) per iteration, after some that have its kernels compiled.
+What the device does meanwhile is waited for before and after, not between: the figures are what asking for work costs.
+Results are compared with NumPy's.
+"""
+
+# ruff: noqa: ICN001, ARG001 - oxinp or NumPy is np in statements, which all take the same
+
+import statistics
+import sys
+import time
+
+import numpy
+
+import oxinp
+
+WARM, ITERATIONS, BLOCK = 96, 600, 50
+LENGTH, SIDE, DEPTH = 1 << 15, 1100, 300
+
+
+def chain(np, x, y, z, k):
+    return x[:k] * x[:k] + 1.0
+
+
+def stencil(np, x, y, z, k):
+    z[1:-1] = 0.33 * (x[:-2] + x[1:-1] + x[2:])
+
+
+def growing_stencil(np, x, y, z, k):
+    z[1 : k - 1] = 0.33 * (x[: k - 2] + x[1 : k - 1] + x[2:k])
+
+
+def total(np, x, y, z, k):
+    return x[:k].sum()
+
+
+def dot(np, x, y, z, k):
+    return np.dot(np.flip(x[:k]), y[:k])
+
+
+def loop(np, x, y, z, k):
+    a = np.dot(np.flip(x[:k]), z[:k])
+    z[:k] += a * np.flip(z[:k])
+
+
+def product(np, x, y, z, k):
+    return x[: (k - 11_900) * DEPTH].reshape(-1, DEPTH) @ y[: DEPTH * DEPTH].reshape(DEPTH, DEPTH)
+
+
+STATEMENTS = {
+    "x[:k] * x[:k] + 1": (chain, numpy.float64, LENGTH),
+    "z[1:-1] = 0.33 * (x[:-2] + x[1:-1] + x[2:])": (stencil, numpy.float64, LENGTH),
+    "the same, of k elements": (growing_stencil, numpy.float64, LENGTH),
+    "x[:k].sum()": (total, numpy.float64, LENGTH),
+    "dot(flip(x[:k]), y[:k])": (dot, numpy.float64, LENGTH),
+    "a = dot(flip(x[:k]), z[:k]); z[:k] += a * flip(z[:k])": (loop, numpy.float64, LENGTH),
+    "x[:k] @ y, 300 x 300 f64": (product, numpy.float64, SIDE * DEPTH),
+    "x[:k] @ y, 300 x 300 f32": (product, numpy.float32, SIDE * DEPTH),
+}
+
+
+def microseconds(np, body, arrays, sizes):
+    """The least and the median time of an iteration, over blocks of them."""
+    times = []
+    for start in range(0, len(sizes), BLOCK):
+        begin = time.perf_counter()
+        for k in sizes[start : start + BLOCK]:
+            result = body(np, *arrays, k)
+            if np is oxinp and result is not None:
+                np.evaluate(result)
+        times.append((time.perf_counter() - begin) / BLOCK * 1e6)
+    return min(times), statistics.median(times), result
+
+
+def main():
+    """Print a row per statement."""
+    draw = numpy.random.default_rng(1)
+    sys.stdout.write(f"{'statement':56} {'least':>8} {'median':>8} {'NumPy':>8} us\n")
+    for name, (body, dtype, length) in STATEMENTS.items():
+        # Small, for the loop feeds its results back.
+        given = [draw.standard_normal(length).astype(dtype) * 1e-3 for _ in range(3)]
+        ours = [oxinp.asarray(x) for x in given]
+        theirs = [x.copy() for x in given]
+        warm, sizes = range(12_000 - WARM, 12_000), range(12_000, 12_000 + ITERATIONS)
+        for k in warm:
+            for np, arrays in ((oxinp, ours), (numpy, theirs)):
+                result = body(np, *arrays, k)
+                if np is oxinp and result is not None:
+                    np.evaluate(result)
+        oxinp.cuda.synchronize()
+        least, median, found = microseconds(oxinp, body, ours, sizes)
+        oxinp.cuda.synchronize()
+        _, numpys, wanted = microseconds(numpy, body, theirs, sizes)
+        pairs = [(ours[2], theirs[2])] + ([] if wanted is None else [(found, wanted)])
+        tolerance = 1e-9 if dtype is numpy.float64 else 1e-4
+        is_same = all(
+            numpy.allclose(numpy.asarray(a), b, rtol=tolerance, atol=tolerance * float(numpy.abs(b).max()))
+            for a, b in pairs
+        )
+        sys.stdout.write(f"{name:56} {least:8.1f} {median:8.1f} {numpys:8.1f}{'' if is_same else '  WRONG'}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
