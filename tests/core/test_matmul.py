@@ -364,11 +364,7 @@ def test_multiply_adds_do_what_bytes_cannot(residues, turned, dtype):
     for _ in range(2):
         with numpy.errstate(invalid="ignore"):
             numpy.testing.assert_allclose(numpy.asarray(x @ y), a @ b, rtol=1e-13, atol=1e-13)
-<<<<<<< HEAD
-    assert 1 <= len(residues) <= 2  # a second run of a size is planned again, for what is kept of it
-=======
     assert len(residues) <= 2  # nothing is kept of sizes that are met once
->>>>>>> sizes
 
 
 def test_settings_turn_bytes_off(residues, config):
