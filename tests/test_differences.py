@@ -365,6 +365,20 @@ def test_variances():
     assert abs(float(np.var(np.array(b))) - exact) <= 1e-6 * exact < abs(float(numpy.var(b)) - exact)
 
 
+@backs("Fourier, cosine and sine transforms err less than pocketfft's")
+@pytest.mark.usefixtures("on_device")
+def test_transforms():
+    x = numpy.random.default_rng(3).standard_normal(1000)
+    exact = numpy.fft.fft(x.astype(numpy.longdouble))
+    ours = numpy.asarray(np.fft.fft(np.asarray(x)))
+    assert numpy.linalg.norm(ours - exact) <= numpy.linalg.norm(numpy.fft.fft(x) - exact)
+    _, power = np.scipy.signal.welch(np.asarray(x.astype("f4")), nperseg=64)
+    assert power.dtype == "f4"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.scipy.signal.convolve(np.asarray(numpy.where(x > 2, numpy.inf, x)), np.asarray(x[:300]), method="fft")
+
+
 @backs("A sum into an `out` of another dtype")
 def test_output_of_another_dtype():
     a = numpy.full((2, 2**17), 2.0**-40)
