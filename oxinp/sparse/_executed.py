@@ -109,9 +109,11 @@ class _Bound:
         value = getattr(self._module, name)
         if full in _REPLACED:
             made = _REPLACED[full]
+        elif full == f"{_ARRAY_API}np_compat":
+            made = _module("numpy")
         elif isinstance(value, ModuleType):
             # A module may be there under another name, as SciPy's `np_compat` is.
-            made = value if value.__name__.startswith("scipy._lib.") else _module(value.__name__)
+            made = value if value.__name__.startswith(_HELPERS) else _module(value.__name__)
         else:
             made = _adapted(value, full) if self._module.__name__ == self._name else value
         setattr(self, name, made)
@@ -120,7 +122,10 @@ class _Bound:
 
 def _adapted(value: Any, name: str) -> Any:
     """Return what stands for an object of a private module: functions about arguments and versions stay SciPy's."""
-    return value if name.startswith("scipy._lib.") else adapted(value, name)
+    return value if name.startswith(_HELPERS) else adapted(value, name)
+
+
+_HELPERS = ("scipy._lib.", "scipy._external.")
 
 
 # -- BLAS of vectors, which SciPy looks up by the types of arrays ------------------------------------------------------
@@ -191,8 +196,19 @@ def _asarray(value: Any, dtype: Any = None, **options: Any) -> Any:
     return asarray(value, dtype, **options)
 
 
+def _asarray_of(value: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:  # noqa: ARG001 - SciPy's
+    return _asarray(value, dtype)
+
+
+def _namespace_of(*arrays: Any, **options: Any) -> Any:  # noqa: ARG001 - SciPy's signature
+    return _module("numpy")
+
+
+_ARRAY_API = "scipy._lib._array_api."
 _REPLACED: dict[str, Any] = {
     "numpy.asarray": _asarray,
+    f"{_ARRAY_API}_asarray": _asarray_of,
+    f"{_ARRAY_API}array_namespace": _namespace_of,
     "scipy.linalg.get_blas_funcs": get_blas_funcs,
     "scipy.sparse._sparsetools.csr_hstack": _csr_hstack,
 }

@@ -87,7 +87,7 @@ def test_norms_of_stacks(code, dtype):
         "np.linalg.matrix_power(s, 0)",
         "np.linalg.matrix_power(s, 1)",
         "np.linalg.matrix_power(s, 2)",
-        "np.linalg.matrix_power(s, 5)",
+        "np.linalg.matrix_power(s, 3)",
         "np.linalg.matrix_power(t, 3)",
         "np.linalg.cross(a.reshape(-1, 3), a.reshape(-1, 3)[::-1])",
         "np.linalg.cross(v3, a.reshape(-1, 3), axis=-1)",
@@ -114,7 +114,7 @@ def test_products(code, dtype):
     arrays = {name: numbers(shape, dtype) for name, shape in shapes.items()}
     if "b, w" in code:
         arrays["w"] = numbers(5, dtype)
-    run(code, **arrays)
+    run(f"{code} + 0", **arrays)  # the signs of zeros depend on the order of sums
 
 
 def test_views_are_views():

@@ -108,11 +108,12 @@ def test_growing_slices_as_in_numpy(body, data):
 @pytest.mark.parametrize("body", [*CHAINS, *REDUCED], ids=lambda body: body.__name__)
 def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     ours, _ = data
-    counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(300, 332)}  # every alignment
+    for k in range(300, 332):  # every alignment
+        oxinp.evaluate(body(oxinp, *ours, k))
     made = []
     make = executor.Executable.__init__
     monkeypatch.setattr(executor.Executable, "__init__", lambda self, *args: made.append(self) or make(self, *args))
-    counts |= {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
+    counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
 
