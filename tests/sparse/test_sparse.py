@@ -111,7 +111,11 @@ def test_functions_give_our_arrays():
 
 
 def test_functions_give_our_sparse_arrays():
-    for made in (sparse.eye_array(3), sparse.kron(sparse.coo_array(DENSE), sparse.coo_array(DENSE)), sparse.tril(oxinp.eye(3))):
+    for made in (
+        sparse.eye_array(3),
+        sparse.kron(sparse.coo_array(DENSE), sparse.coo_array(DENSE)),
+        sparse.tril(oxinp.eye(3)),
+    ):
         assert type(made) is getattr(sparse, type(made).__name__)
     diagonals = sparse.diags_array(oxinp.arange(3.0))
     assert_same(diagonals.toarray(), np.diag(np.arange(3.0)))
