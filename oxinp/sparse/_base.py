@@ -19,6 +19,7 @@ from oxinp._core.lazy import placement, schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import device_value, fetch
 from oxinp._core.lazy.record import is_hosted, types
+from oxinp._core.memory.storage import SHARED
 
 # THE FORMATS. Format -> the attributes that are its arrays; none: SciPy's object is held.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -148,7 +149,9 @@ class Sparse(metaclass=SparseType):
         """Return what was made of some parts, which may be written to at any time: made again if they were."""
         values = tuple([_value(array) for part in parts for array in _each(self._parts[part])])
         known = self._known.get(name)
-        if known is not None and _are_same(known[0], values):
+        # What others hold may change at any time, and nobody tells.
+        is_ours = all(value is not None and not value[2] & SHARED for value in values)
+        if known is not None and is_ours and _are_same(known[0], values):
             return known[1]
         made = make()
         self._known[name] = values, made

@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import operator
 from collections.abc import Callable
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +53,8 @@ MODULES = frozenset(
 )
 
 _executed: dict[str, ModuleType] = {}
+_executing: dict[str, ModuleType] = {}
+_LOCK = RLock()
 
 
 def executed(name: str) -> ModuleType:
@@ -64,17 +67,27 @@ def executed(name: str) -> ModuleType:
     """
     made = _executed.get(name)
     if made is None:
-        theirs = importlib.import_module(name)
-        made = _executed[name] = ModuleType(name, theirs.__doc__)
-        package = name.rpartition(".")[0]
-        scope = {**vars(builtins), "__import__": _import}
-        made.__dict__.update(__package__=package, __file__=theirs.__file__, __builtins__=scope)
+        with _LOCK:
+            made = _executed.get(name) or _execute(name)
+    return made
+
+
+def _execute(name: str) -> ModuleType:
+    made = _executing.get(name)  # from inside, a circle of imports sees what is there, as in Python
+    if made is not None:
+        return made
+    theirs = importlib.import_module(name)
+    made = _executing[name] = ModuleType(name, theirs.__doc__)
+    scope = {**vars(builtins), "__import__": _import}
+    made.__dict__.update(__package__=name.rpartition(".")[0], __file__=theirs.__file__, __builtins__=scope)
+    try:
         code = compile(inspect.getsource(theirs), str(theirs.__file__), "exec", dont_inherit=True)
-        try:
-            exec(code, made.__dict__)  # noqa: S102 - the installed SciPy's own source
-        except (ImportError, AttributeError) as error:
-            del _executed[name]
-            raise Unsupported(f"{name} of SciPy {scipy.__version__} cannot be executed again: {error}") from error
+        exec(code, made.__dict__)  # noqa: S102 - the installed SciPy's own source
+    except (ImportError, AttributeError) as error:
+        raise Unsupported(f"{name} of SciPy {scipy.__version__} cannot be executed again: {error}") from error
+    finally:
+        del _executing[name]
+    _executed[name] = made  # whole: other threads use it from here on
     return made
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import chains, explain, expr, placement, schedule
+from oxinp._core.lazy import chains, explain, expr, fused_views, placement, schedule
 from oxinp._core.memory import layout
 from tests.comparator import assert_same
 
@@ -92,14 +92,24 @@ def test_many_pending_arrays_are_flushed_together(on_device, stats):
     assert_same(y, (numpy.arange(10.0) + 7) * 2)
 
 
+def test_views_of_a_chain_are_bounded(on_device):
+    x = np.asarray(numpy.arange(5000.0))
+    np.evaluate(x * 2)  # what runs once is not kept
+    for i in range(fused_views.MAX_VIEWS + 50):
+        assert ((x * 2)[i : i + 20] + 1).shape == (20,)
+    graph = (x * 2)._storage.value[0]
+    assert 0 < len(graph.views) <= fused_views.MAX_VIEWS
+
+
 def test_tables_of_records_are_bounded(on_device, monkeypatch):
     monkeypatch.setattr(expr, "MAX_RECORDS", 100)
+    before = max(len(layout._INTERNED), len(layout._CONTIGUOUS))
     for n in range(2, 200):
         x = np.arange(float(n))
         y = x[1:] + x[:-1]
         assert_same(y + x[0], numpy.arange(1.0, 2 * n - 2, 2))
         assert sum(map(len, expr._TABLES)) <= 200
-        assert max(len(layout._INTERNED), len(layout._CONTIGUOUS)) <= 4000
+        assert max(len(layout._INTERNED), len(layout._CONTIGUOUS)) <= before + 4000
 
 
 def test_places_in_an_array_share_programs(on_device, monkeypatch):

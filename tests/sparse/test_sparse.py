@@ -1,5 +1,6 @@
 """Sparse arrays as SciPy's users know them: classes, aliases, operators, functions, pickles."""
 
+import inspect
 import pickle
 from contextlib import nullcontext as nothing
 
@@ -8,7 +9,9 @@ import pytest
 import scipy.sparse
 
 import oxinp
-from oxinp import sparse
+from oxinp import _runtime, sparse
+from oxinp._core.host.sharing import share
+from oxinp.sparse import _executed
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("offload_threshold")
@@ -132,3 +135,25 @@ def test_solvers_call_back_with_our_arrays():
     assert type(found) is oxinp.ndarray
     assert set(seen) == {oxinp.ndarray}
     assert np.allclose(spd @ np.asarray(found), np.arange(1.0, 5.0))
+
+
+def test_what_others_write_is_seen(config):
+    config.offload_threshold = 0
+    matrix = sparse.coo_array((np.arange(1.0, 6.0), (np.arange(5), np.arange(5))), shape=(5, 5))
+    x = oxinp.ones(5)
+    assert_same(matrix @ x, np.arange(1.0, 6.0))
+    buffer = share(matrix.data)
+    oxinp.cuda.synchronize()
+    _runtime.current().upload(buffer.ptr + matrix.data._layout.offset, np.arange(10.0, 15.0).view("u1"))
+    assert_same(matrix @ x, np.arange(10.0, 15.0))
+
+
+def test_a_module_that_is_not_executed_to_its_end_is_tried_again(monkeypatch):
+    name = "scipy.sparse.csgraph._laplacian"
+    monkeypatch.delitem(_executed._executed, name, raising=False)
+    source = inspect.getsource
+    monkeypatch.setattr(_executed.inspect, "getsource", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        _executed.executed(name)
+    monkeypatch.setattr(_executed.inspect, "getsource", source)
+    assert callable(_executed.executed(name).laplacian)

@@ -270,8 +270,7 @@ def _borrow(handle: Handle) -> Any:
     storage = handle._storage
     value = _on_device(storage)
     schedule.flush_readers(value)
-    storage.host = None
-    storage.stale = None
+    schedule.note_written(storage)  # whoever borrows it may
     return value[1][0]
 
 

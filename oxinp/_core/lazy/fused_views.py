@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from oxinp._core.memory.storage import Value
 
+MAX_VIEWS = 256
+"""Views of a chain that are remembered."""
+
 MAX_NODES = 6
 """Operations of a chain that are computed again for a view rather than once before it: more may take longer than that.
 
@@ -50,6 +53,8 @@ def fused_view(value: Value, layout: Layout) -> Value | None:
         graph.views = {}
     known = graph.views.get(layout)
     if known is None:
+        if len(graph.views) >= MAX_VIEWS:
+            graph.views.clear()
         known = graph.views[layout] = _view(graph, layout) or _NO_VIEW
     if known is _NO_VIEW:
         return None

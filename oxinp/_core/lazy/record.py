@@ -30,6 +30,9 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
 from oxinp._runtime import here
 
+MAX_CHECKED = 1 << 10
+"""Structures of operands that an operation remembers to be allowed in place."""
+
 _new = object.__new__
 _NumpyArray = np.ndarray
 
@@ -183,6 +186,8 @@ def express(
         if record.graph is not None:
             if is_checked and not record.is_checked:
                 record.is_checked = True
+                if len(operation.checked) >= MAX_CHECKED:
+                    operation.checked.clear()
                 operation.checked.add((tuple([value[0].structure for value in values]), record.graph.dtype))
             if record.scalars:
                 try:

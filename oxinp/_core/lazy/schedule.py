@@ -382,7 +382,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-    _note_written(storage)
+    note_written(storage)
     if direct and reads_target and source is not None and source is not storage:
         _read_back(source, storage, layout)
 
@@ -417,7 +417,7 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
     if REPORTS:
         note("device", bound.describe(), f"{layout.nbytes} B of a device array")
     executable.run_into(buffer.ptr + layout.offset, leaves)
-    _note_written(storage)
+    note_written(storage)
 
 
 def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
@@ -449,13 +449,13 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
         bound.executable(layout.form).run_into(ptr, leaves)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    _note_written(storage)
+    note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
 
 
-def _note_written(storage: Storage) -> None:
+def note_written(storage: Storage) -> None:
     """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
     assert storage.value is not None
     graph, leaves, mask = storage.value
