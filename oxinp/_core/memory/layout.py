@@ -61,7 +61,7 @@ class Layout:
     alignment: int  # largest power of two, at most 256, that divides the offset: Buffers are 256-byte aligned
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
     parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
-    read: Any  # the leaf Graph of its form, made by `programs.read` on first use
+    read: Any  # the leaf Graph of its form, made by `chains.read` on first use
     _dense: Layout | None
     _extent: tuple[int, int] | None
     _form: Layout | None

@@ -52,7 +52,7 @@ next_mask = cycle([1 << bit for bit in range(60)]).__next__
 
 
 class Leaf:
-    """A Buffer read from a byte that is not its first; made by `programs.read`.
+    """A Buffer read from a byte that is not its first; made by `chains.read`.
 
     A Buffer stands for itself where the offset is zero: both have ``ptr`` and ``buffer``.
     """
