@@ -80,7 +80,8 @@ class Call:
         self.leaves: tuple[Any, ...] | None = leaves
         self.mask = mask
         self.results: tuple[ref[Pending], ...] = ()
-        self.wait()
+        self._entry: ref[Call] | None = ref(self, _forget)  # `wait`, spelled out
+        CALLS[self._entry] = None
 
     def wait(self) -> None:
         """Enter it among `CALLS`."""
@@ -98,7 +99,7 @@ class Call:
         leaves = self.leaves
         if leaves is None:
             return
-        CALLS.pop(self._entry, None)
+        CALLS.pop(self._entry, None)  # type: ignore[arg-type] # there is one as long as there are leaves
         try:
             buffers = self._watched(leaves) if is_watched else self.bound.run(leaves)
         except BaseException:
@@ -106,21 +107,24 @@ class Call:
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
-        self.finish(buffers)
+        self._settle(buffers)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
 
     def finish(self, buffers: Sequence[Buffer]) -> None:
         """Say where the results are, unless that has been said."""
-        if self.leaves is None:
-            return
-        self.leaves = None
-        CALLS.pop(self._entry, None)
+        if self.leaves is not None:
+            CALLS.pop(self._entry, None)  # type: ignore[arg-type]
+            self._settle(buffers)
+
+    def _settle(self, buffers: Sequence[Buffer]) -> None:
+        self.leaves = self._entry = None  # nobody has to be told any more when it goes
         for reference, buffer in zip(self.results, buffers, strict=True):
             result = reference()
             if result is not None:
-                result.settle(buffer)
+                result._buffer = buffer
+                result.call = None
 
     def _watched(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         outer, at_work.storage = at_work.storage, self
@@ -177,11 +181,6 @@ class Pending:
         if call is not None:
             call.run()
         return getattr(self._buffer, name)
-
-    def settle(self, buffer: Buffer) -> None:
-        """Say where the result is."""
-        self._buffer = buffer
-        self.call = None
 
     def is_held(self) -> bool:
         """Whether an array has the result itself."""
