@@ -181,7 +181,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     result = astype(view(given[-1], lambda x: np.broadcast_to(x, shape)), dtype, "C")
     for number, choice in reversed(list(enumerate(given[:-1]))):
         result = where(compute["equal"](index, number), astype(choice, dtype, copy_wanted=False), result)
-    return result
+    return result if shape else result[()]
 
 
 @implements("ravel_multi_index")

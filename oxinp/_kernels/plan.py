@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.tma import MapSpec
 
 ALIGNMENT = 256
+REPORT_ADDRESS_BITS = 48
+"""Of what a kernel is given for a report: its address; the bits above are the host's, to know whose report it is."""
 
 Grid = tuple[int, int, int]
 

@@ -7,6 +7,8 @@ import operator
 import numpy
 import pytest
 
+import oxinp as np
+
 pytestmark = pytest.mark.usefixtures("offload_threshold")
 
 
@@ -127,3 +129,10 @@ def test_where_that_was_computed(twin):
     twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3).sum()))
     twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3) > 1))
     twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3)))
+
+
+@pytest.mark.parametrize("code", "efd")
+def test_a_range_from_minus_zero_begins_with_it(code):
+    for stop, step in ((3, 1), (-3, -1)):
+        ours, numpys = np.arange(-0.0, stop, step, code), numpy.arange(-0.0, stop, step, code)
+        assert numpy.asarray(ours).tobytes() == numpys.tobytes()

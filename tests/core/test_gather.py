@@ -125,6 +125,28 @@ def test_what_is_out_of_bounds_is_raised_by_whoever_waits_next():
     np.cuda.synchronize()
 
 
+@pytest.mark.parametrize("num_between", [260, 4200])
+def test_an_error_is_of_the_operation_that_was_wrong_though_others_came_between(num_between):
+    ours, others = np.arange(10.0) + 0, np.arange(2000.0) + 0
+    index, right = np.asarray([1000, 1004]) + 0, np.asarray([1, 2]) + 0
+    np.evaluate(ours, others, index, right)
+    chosen = ours[index]
+    line = test_an_error_is_of_the_operation_that_was_wrong_though_others_came_between.__code__.co_firstlineno + 5
+    for _ in range(num_between):
+        others[right]
+    is_known = num_between < 4096
+    found = r"^index 1004 is out of bounds for axis 0 with size 10\n" if is_known else r"^an index is out of bounds\n"
+    with pytest.raises(IndexError, match=found) as raised:
+        numpy.asarray(chosen)
+    (note,) = [x for x in raised.value.__notes__ if x.startswith("found")]
+    assert note == (
+        f"found by the device in what line {line} of {__file__} asked for"
+        if is_known
+        else "found by the device in what was asked for over 4096 reports ago"
+    )
+    np.cuda.synchronize()
+
+
 def test_a_gather_does_not_wait(stats):
     ours, index = np.arange(300.0), np.arange(0, 300, 7) + 0
     before = stats().d2h_bytes

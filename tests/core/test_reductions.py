@@ -142,6 +142,15 @@ def test_where(name, code, stats):
     assert {key for key, count in stats().fallbacks.items() if count > before.get(key, 0)} <= {"__array__"}
 
 
+@pytest.mark.parametrize("code", "efdFD")
+def test_a_sum_of_minus_zeros_that_starts_from_one(code):
+    x = numpy.full((3, 50), -0.0, code)
+    for axis in (None, 0, 1):
+        for initial in (-0.0, 0.0):
+            ours, numpys = np.sum(np.asarray(x), axis, initial=initial), numpy.sum(x, axis, initial=initial)
+            assert numpy.asarray(ours).tobytes() == numpys.tobytes()
+
+
 @pytest.mark.parametrize("code", "?blBefd")
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "nansum", "nanmax", "nanmin", "nanprod"])
 def test_initial(name, code, stats):

@@ -251,3 +251,12 @@ def test_float_formatting_of_each_spec():
     ours, numpys = scalar(numpy.float64, 1234.5678)
     for spec in ("", ".2f", "e", "g", "+.1f", ",", "010.3f", "%"):
         assert format(ours, spec) == format(numpys, spec)
+
+
+def test_what_chooses_among_scalars_is_one():
+    for ours, numpys in [
+        (np.choose(0, [np.array(3.0)]), numpy.choose(0, [numpy.array(3.0)])),
+        (np.choose(1, [2, 3]), 3),
+    ]:
+        assert not isinstance(ours, np.ndarray)
+        assert ours == numpys

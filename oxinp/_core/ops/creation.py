@@ -124,7 +124,10 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     first, second = np.array([start, start + step], layout.dtype).astype(counted)
     graph = Graph.of(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
     with np.errstate(over="ignore"):
-        return wrap_pending((graph, (first.item(), (second - first).item()), 0))
+        made = wrap_pending((graph, (first.item(), (second - first).item()), 0))
+    if layout.dtype.kind == "f" and first == 0 and np.signbit(first):
+        made[:1] = first.item()  # to which adding no steps would give its sign
+    return made
 
 
 def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wanted: bool | None = None) -> Any:

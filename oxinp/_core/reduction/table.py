@@ -271,6 +271,7 @@ def _extremum_at(*, is_max: bool) -> Any:
 @cache
 def with_initial(op: ReduceOp) -> ReduceOp:
     """Return `op` with a value to start from as one more parameter, of the accumulated dtype."""
+    op = operators.starting(op)
     first = op.finish
 
     def finish(k: Any, total: Any, *parameters: Any) -> Any:

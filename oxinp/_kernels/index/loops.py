@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.plan import REPORT_ADDRESS_BITS
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import UNSIGNED, Type, i32, i64, u32, u64
@@ -214,11 +215,11 @@ def resolve(k: Builder, value: Value, extent: Value, bits: int) -> tuple[Value, 
 
 
 def report(k: Builder, status: Value, value: Value) -> None:
-    """Leave an index that is out of bounds at an address, for the host to see."""
-    words = Pointer(k, status, i64, "global", "w")
+    """Leave an index that is out of bounds for the host to see, after `status`, which has its address."""
+    words = Pointer(k, status & ((1 << REPORT_ADDRESS_BITS) - 1), i64, "global", "w")
     number = k.bitcast(value, i64) if value.type is u64 else k.cast(value, i64)
     words.store(1, [number], order="relaxed.sys")
-    words.store(0, [k.const(1, i64)], order="relaxed.sys")
+    words.store(0, [k.bitcast(status, i64)], order="relaxed.sys")
 
 
 def is_clear(k: Builder, flag: Pointer) -> Value:

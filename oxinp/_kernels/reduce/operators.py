@@ -29,9 +29,9 @@ def add(k: Builder, a: Value, b: Value) -> Value:
     return a + b
 
 
-def _counting(k: Builder, elements: Sequence[Element], type: Type) -> list[Any]:
+def _counting(k: Builder, elements: Sequence[Element], type: Type, identity: complex = 0) -> list[Any]:
     """The elements' values, 0 for those that do not count."""
-    zero = k.const(0, type)
+    zero = k.const(identity, type)
     values = [k.cast(element.value, type) for element in elements]
     return [v if e.is_valid is None else k.where(e.is_valid, v, zero) for v, e in zip(values, elements, strict=True)]
 
@@ -61,13 +61,15 @@ def settled(k: Builder, total: Any, error: Any) -> Any:
 
 
 @cache
-def compensated_sum(type: Type) -> ReduceOp:
+def compensated_sum(type: Type, *, starts: bool = False) -> ReduceOp:
     """Return the sum of floats or complex numbers, for which only the first few additions of a thread round.
 
     Parameters
     ----------
     type : Type
         In which elements are added.
+    starts : bool
+        Whether there is a value to start from: the sum of nothing is then -0, which keeps the sign of any zero.
 
     Notes
     -----
@@ -75,9 +77,11 @@ def compensated_sum(type: Type) -> ReduceOp:
     from there on every addition keeps its own.
     """
     acc = compound(*[part for part in type.parts for _ in range(2)])
+    nothing = -0.0 if starts else 0
+    zero = complex(nothing, nothing) if starts and type.is_complex else nothing
 
     def gather(k: Builder, elements: Sequence[Element]) -> Value:
-        total = tree(k, add, _counting(k, elements, type))
+        total = tree(k, add, _counting(k, elements, type, zero))
         return k.compound(acc, *[x for part in total.parts for x in (part, k.const(0, part.type))])
 
     def lift(k: Builder, value: Value) -> Value:
@@ -88,7 +92,13 @@ def compensated_sum(type: Type) -> ReduceOp:
         parts = [settled(k, s, e) for s, e in _pairs(total)]
         return k.compound(type, *parts) if type.is_complex else parts[0]
 
-    return ReduceOp("sum", acc, (0,) * len(acc.parts), _combine_sums, lift, gather, finish)
+    return ReduceOp("sum", acc, (nothing, 0) * len(type.parts), _combine_sums, lift, gather, finish)
+
+
+def starting(op: ReduceOp) -> ReduceOp:
+    """Return what an operator is where there is a value to start from."""
+    plain = {compensated_sum(type): type for type in (f32, f64, c64, c128)}
+    return compensated_sum(plain[op], starts=True) if op in plain else op
 
 
 def _combine_sums(k: Builder, a: Value, b: Value) -> Value:
