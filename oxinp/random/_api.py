@@ -24,7 +24,7 @@ from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp.random import philox
 from oxinp.random.choosing import choose
-from oxinp.random.methods import methods, mutex_of, settle, shape_of
+from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation, broadcast
 
@@ -116,7 +116,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 array, after = ask(position)
                 if isinstance(after, Ending | TwistEnding):
                     if self._is_own:
-                        self._ending = after
+                        keep(self, after)
                         return array
                     after = after.position()
                 bit_generator.state = after.numpys()

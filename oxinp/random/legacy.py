@@ -23,7 +23,7 @@ from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
 from oxinp.random.choosing import choose
-from oxinp.random.methods import methods, mutex_of, settle, shape_of
+from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation
 
 _NUMPYS: Any = np.random.RandomState
@@ -55,7 +55,7 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
 
     def _end(self, ending: TwistEnding) -> None:
         if self._is_own:
-            self._ending = ending
+            keep(self, ending)
         else:
             _NUMPYS.set_state(self, ending.position().numpys())
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
@@ -62,6 +65,29 @@ def settle(generator: Any) -> None:
         generator._settle()
 
 
+# By their ids, those that have drawn on the device.
+_HAVE_DRAWN: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def keep(generator: Any, ending: Any) -> None:
+    """Have a generator end where a draw on the device does, which is read when needed, see `settle`."""
+    generator._ending = ending
+    _HAVE_DRAWN[id(generator)] = generator
+
+
+def _settle_all() -> None:
+    """Settle before a fork: a child draws on from here, and cannot read the device."""
+    for reference in _HAVE_DRAWN.valuerefs():
+        generator = reference()
+        if generator is None or generator._ending is None:
+            continue
+        with contextlib.suppress(Exception), generator._mutex:  # its ending stays, and raises where it is asked for
+            settle(generator)
+
+
+hooks.before_fork.append(_settle_all)
+
+
 def methods(kind: type) -> dict[str, Any]:
     """Return what a class of ours has that NumPy's methods are taken from: all that give arrays."""
     names = [name for name in dir(kind) if not name.startswith("_") and name not in STATE]
@@ -79,4 +105,4 @@ def shape_of(size: Any) -> tuple[int, ...] | None:
     return shape if all(n >= 0 for n in shape) else None
 
 
-__all__ = ["MUTATES", "methods", "mutex_of", "settle", "shape_of"]
+__all__ = ["MUTATES", "keep", "methods", "mutex_of", "settle", "shape_of"]
