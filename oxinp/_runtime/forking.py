@@ -33,5 +33,10 @@ def _begin_child() -> None:
         hook()
 
 
+def _prepare() -> None:
+    for hook in tuple(hooks.before_fork):
+        hook()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_child)
+    os.register_at_fork(before=_prepare, after_in_child=_begin_child)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "addresses",
     "after_waiting",
+    "before_fork",
     "before_growth",
     "before_leaving",
     "before_leaving_stream",
@@ -91,6 +92,9 @@ to_evict: list[Callable[[Any, int], int]] = []
 """Called with a backend and a number of bytes when none of its memory is left, caches and garbage given back: arrays
 make room for so much. Each returns how much it has made free; they are called again until that is enough, or nothing.
 """
+
+before_fork: list[Callable[[], object]] = []
+"""Called before the process forks: what a child needs and could not read from the device is read here. None raises."""
 
 in_forked_child: list[Callable[[], object]] = []
 """Called in a child that has just been forked, once no lock is held there."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,10 +22,9 @@ from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
-from oxinp._runtime.forking import free_in_children
 from oxinp.random import philox
 from oxinp.random.choosing import choose
-from oxinp.random.methods import methods, settle, shape_of
+from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation, broadcast
 
@@ -74,20 +72,20 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 
     def __init__(self, bit_generator: Any) -> None:
         super().__init__(bit_generator)
-        self._mutex = free_in_children(threading.RLock())
+        self._mutex = mutex_of(_NUMPYS.bit_generator.__get__(self))
 
     @property
     def bit_generator(self) -> Any:
         """See `numpy.random.Generator.bit_generator`."""
-        settle(self)
-        self._is_own = False
+        with self._mutex:
+            settle(self)
+            self._is_own = False
         return _NUMPYS.bit_generator.__get__(self)
 
     def _settle(self) -> None:
-        with self._mutex:
-            if self._ending is not None:
-                _NUMPYS.bit_generator.__get__(self).state = self._ending.position().numpys()
-                self._ending = None
+        if self._ending is not None:
+            _NUMPYS.bit_generator.__get__(self).state = self._ending.position().numpys()
+            self._ending = None
 
     def _draw(
         self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any]], variate: str = ""
@@ -118,7 +116,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 array, after = ask(position)
                 if isinstance(after, Ending | TwistEnding):
                     if self._is_own:
-                        self._ending = after
+                        keep(self, after)
                         return array
                     after = after.position()
                 bit_generator.state = after.numpys()
@@ -240,14 +238,17 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""
         if all(type(x) in _PLAIN or (type(x) is tuple and all(type(n) is int for n in x)) for x in args):
-            settle(self)
-            return wrap_host(getattr(_NUMPYS, name)(self, *args))
+            with self._mutex:
+                if self._ending is not None:
+                    self._settle()
+                return wrap_host(getattr(_NUMPYS, name)(self, *args))
         return getattr(_GeneratorMethods, name)(self, *args)
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.Generator.bytes`."""
-        settle(self)
-        drawn: bytes = super().bytes(length)
+        with self._mutex:
+            settle(self)
+            drawn: bytes = super().bytes(length)
         return drawn
 
     def spawn(self, n_children: int) -> list[Any]:

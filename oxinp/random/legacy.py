@@ -6,9 +6,9 @@ NumPy's words; all else is NumPy's, on the host.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +23,7 @@ from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
 from oxinp.random.choosing import choose
-from oxinp.random.methods import methods, settle, shape_of
+from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation
 
 _NUMPYS: Any = np.random.RandomState
@@ -41,13 +41,12 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
     def __init__(self, seed: Any = None) -> None:
         super().__init__(seed)
         self._is_own = not isinstance(seed, np.random.BitGenerator)
-        self._mutex = free_in_children(threading.RLock())
+        self._mutex = mutex_of(self._bit_generator)
 
     def _settle(self) -> None:
-        with self._mutex:
-            if self._ending is not None:
-                _NUMPYS.set_state(self, self._ending.position().numpys())
-                self._ending = None
+        if self._ending is not None:
+            _NUMPYS.set_state(self, self._ending.position().numpys())
+            self._ending = None
 
     def _read(self) -> dict[str, Any]:
         settle(self)
@@ -56,29 +55,33 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
 
     def _end(self, ending: TwistEnding) -> None:
         if self._is_own:
-            self._ending = ending
+            keep(self, ending)
         else:
             _NUMPYS.set_state(self, ending.position().numpys())
 
     def get_state(self, legacy: bool = True) -> Any:
         """See `numpy.random.RandomState.get_state`."""
-        settle(self)
-        return super().get_state(legacy=legacy)
+        with self._mutex:
+            settle(self)
+            return super().get_state(legacy=legacy)
 
     def set_state(self, state: Any) -> None:
         """See `numpy.random.RandomState.set_state`."""
-        settle(self)
-        super().set_state(state)
+        with self._mutex:
+            settle(self)
+            super().set_state(state)
 
     def seed(self, seed: Any = None) -> None:
         """See `numpy.random.RandomState.seed`."""
-        settle(self)
-        super().seed(seed)
+        with self._mutex:
+            settle(self)
+            super().seed(seed)
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.RandomState.bytes`."""
-        settle(self)
-        drawn: bytes = super().bytes(length)
+        with self._mutex:
+            settle(self)
+            drawn: bytes = super().bytes(length)
         return drawn
 
     def __reduce__(self) -> Any:
@@ -89,7 +92,12 @@ class _Shared:
     """The state that the functions of `numpy.random` share, which NumPy's own may use at any time."""
 
     def __init__(self) -> None:
-        self._mutex = free_in_children(threading.RLock())
+        self._mutex = contextlib.nullcontext()  # NumPy's lock is what its functions know
+        free_in_children(self._bit_generator.lock)
+
+    @property
+    def _bit_generator(self) -> Any:
+        return np.random.mtrand._rand._bit_generator  # another after `numpy.random.set_bit_generator`
 
     def _read(self) -> dict[str, Any]:
         state: dict[str, Any] = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -113,7 +121,7 @@ def _drawn(
     """Numbers from the device, see `twister.draw`; None where NumPy is to draw them."""
     if shape is None or not starts_on_device(math.prod(shape) * dtype.itemsize // _TIMES) or 0 in shape:
         return None
-    with owner._mutex:
+    with owner._mutex, owner._bit_generator.lock:  # from the state to the one after it
         position = Twist.of(owner._read())
         if position is None:
             return None

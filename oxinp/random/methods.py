@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._runtime import hooks
+from oxinp._runtime.forking import free_in_children
 
 # What a method writes to, self being argument 0; `out` by position, since methods tell `inspect` nothing everywhere.
 MUTATES: dict[str, tuple[Mutated, ...]] = {
@@ -28,8 +33,9 @@ def _method(kind: type, name: str) -> Callable[..., Any]:
     mutates = MUTATES.get(qualified, OUT)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        settle(self)
-        return call(numpys, (self, *args), kwargs, name=f"random.{qualified}", mutates=mutates)
+        with self._mutex:
+            settle(self)
+            return call(numpys, (self, *args), kwargs, name=f"random.{qualified}", mutates=mutates)
 
     method.__name__ = name
     method.__qualname__ = qualified
@@ -37,10 +43,49 @@ def _method(kind: type, name: str) -> Callable[..., Any]:
     return method
 
 
+_REENTRANT = type(threading.RLock())
+
+
+def mutex_of(bit_generator: Any) -> Any:
+    """Return the lock that a generator of ours is used under, on the host as on the device.
+
+    It is the bit generator's own, so that whoever holds that may draw, too; before NumPy 2.4, whose lock cannot be
+    taken twice, one that is taken before it.
+    """
+    lock = free_in_children(bit_generator.lock)
+    return lock if isinstance(lock, _REENTRANT) else free_in_children(threading.RLock())
+
+
 def settle(generator: Any) -> None:
-    """Bring the bit generator of one of our generators to where the last draw on the device ended."""
+    """Bring the bit generator of one of our generators to where the last draw on the device ended.
+
+    The caller holds the generator's mutex.
+    """
     if generator._ending is not None:
         generator._settle()
+
+
+# By their ids, those that have drawn on the device.
+_HAVE_DRAWN: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def keep(generator: Any, ending: Any) -> None:
+    """Have a generator end where a draw on the device does, which is read when needed, see `settle`."""
+    generator._ending = ending
+    _HAVE_DRAWN[id(generator)] = generator
+
+
+def _settle_all() -> None:
+    """Settle before a fork: a child draws on from here, and cannot read the device."""
+    for reference in _HAVE_DRAWN.valuerefs():
+        generator = reference()
+        if generator is None or generator._ending is None:
+            continue
+        with contextlib.suppress(Exception), generator._mutex:  # its ending stays, and raises where it is asked for
+            settle(generator)
+
+
+hooks.before_fork.append(_settle_all)
 
 
 def methods(kind: type) -> dict[str, Any]:
@@ -60,4 +105,4 @@ def shape_of(size: Any) -> tuple[int, ...] | None:
     return shape if all(n >= 0 for n in shape) else None
 
 
-__all__ = ["MUTATES", "methods", "settle", "shape_of"]
+__all__ = ["MUTATES", "keep", "methods", "mutex_of", "settle", "shape_of"]

@@ -334,3 +334,53 @@ def test_every_lock_is_free_in_children():
     found = [line.strip() for line in lines if made.search(line)]
     assert found
     assert [line for line in found if "free_in_children(" not in line] == []
+
+
+def test_generators_go_on_in_a_child_where_they_were():
+    run(
+        EMULATOR,
+        """
+        oxinp.config.offload_threshold = 0
+        pairs = []
+        for make in ("default_rng(1)", "RandomState(1)"):
+            ours, numpys = (eval("random." + make, {"random": xp.random}) for xp in (np, numpy))
+            ours.standard_normal(400), numpys.standard_normal(400)
+            assert ours._ending is not None
+            pairs.append((ours, numpys))
+
+        def child():
+            oxinp.config.offload_threshold = 1 << 30
+            for ours, numpys in pairs:
+                assert ours.bytes(8) == numpys.bytes(8)
+
+        assert in_child(child) == 0
+        child()
+        """,
+    )
+
+
+def test_a_generator_that_cannot_be_settled_lets_the_process_fork():
+    run(
+        EMULATOR,
+        """
+        oxinp.config.offload_threshold = 0
+        rng = np.random.default_rng(1)
+        rng.standard_normal(400)
+
+        class Lost:
+            def position(self):
+                raise RuntimeError("lost")
+
+        rng._ending = Lost()
+
+        def child():
+            try:
+                rng.bytes(8)
+            except RuntimeError as error:
+                assert str(error) == "lost"
+            else:
+                raise AssertionError("not refused")
+
+        assert in_child(child) == 0
+        """,
+    )
