@@ -43,7 +43,7 @@ def _method(kind: type, name: str) -> Callable[..., Any]:
     return method
 
 
-_REENTRANT = type(threading.RLock())
+_REENTRANT = type(free_in_children(threading.RLock()))
 
 
 def mutex_of(bit_generator: Any) -> Any:

@@ -32,6 +32,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import sort
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._runtime.forking import free_in_children
 from oxinp.sparse._base import is_small
 from oxinp.sparse._rows import taken
 
@@ -54,7 +55,7 @@ MODULES = frozenset(
 
 _executed: dict[str, ModuleType] = {}
 _executing: dict[str, ModuleType] = {}
-_LOCK = RLock()
+_LOCK = free_in_children(RLock())
 
 
 def executed(name: str) -> ModuleType:
