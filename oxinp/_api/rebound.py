@@ -18,7 +18,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import StandIns
-from oxinp._core.lazy.record import wrap_host
+from oxinp._core.lazy.record import types
 
 _MAKE_ARRAYS = (
     "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity indices "
@@ -118,7 +118,7 @@ def _wrapped(result: Any) -> Any:
     """Return ours for NumPy's arrays: what its code makes of scalars by ways that are not bound to ours."""
     if type(result) is tuple:
         return tuple(map(_wrapped, result))
-    return wrap_host(result) if type(result) is np.ndarray else result
+    return types.from_host(result) if type(result) is np.ndarray else result
 
 
 def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:

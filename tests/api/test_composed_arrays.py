@@ -123,3 +123,11 @@ def test_what_numpy_refuses(name):
     with pytest.raises(expected.type) as raised:
         REFUSED[name](np, np.asarray)
     assert str(raised.value) == str(expected.value)
+
+
+def test_results_that_numpy_gives_as_views_can_be_written():
+    """NumPy computes what is made of scalars, and its histogram is a part of a larger array."""
+    x = np.asarray(numpy.array(2, "i1"))
+    counts = np.histogram2d((x > 0).ravel(), (x > 2).ravel(), 2)[0]
+    counts[...] *= 2
+    assert_same(counts, numpy.histogram2d([True], [False], 2)[0] * 2)
