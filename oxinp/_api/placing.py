@@ -217,7 +217,7 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     extents = (operator.index(shape),) if isinstance(shape, int | np.integer) else tuple(map(operator.index, shape))
     if index._layout.dtype.kind not in "iu" or not index._layout.ndim or not index._layout.size:
         raise Unsupported("indices that NumPy converts or refuses, or none")
-    if order not in ("C", "F") or math.prod(extents) <= 0:
+    if order not in ("C", "F") or not extents or math.prod(extents) <= 0:
         raise Unsupported("what NumPy refuses")
     _check_placement(index)
     compute, rest = UFUNC_OBJECTS, astype(index, INT64, copy_wanted=False)

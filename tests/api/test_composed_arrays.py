@@ -131,3 +131,9 @@ def test_results_that_numpy_gives_as_views_can_be_written():
     counts = np.histogram2d((x > 0).ravel(), (x > 2).ravel(), 2)[0]
     counts[...] *= 2
     assert_same(counts, numpy.histogram2d([True], [False], 2)[0] * 2)
+
+
+def test_several_indices_of_no_dimensions_are_refused():
+    for xp in (np, numpy):
+        with pytest.raises(ValueError, match="0d arrays"):
+            xp.unravel_index(xp.asarray(numpy.arange(1)), ())
