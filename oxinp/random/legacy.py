@@ -107,9 +107,6 @@ class _Shared:
         np.random.set_state(ending.position().numpys())  # noqa: NPY002
 
 
-Owner = RandomState | _Shared
-
-
 def _drawn(
     owner: Any,
     name: str,

@@ -318,11 +318,6 @@ def delegate(self: Sparse, name: str, args: tuple[Any, ...], kwargs: dict[str, A
     return used.take(result)
 
 
-def class_of(theirs: Any) -> Any:
-    """Return the class of ours for one of SciPy's."""
-    return CLASSES[theirs.__name__]
-
-
 __all__ = [
     "BUILDERS",
     "CLASSES",

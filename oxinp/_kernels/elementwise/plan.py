@@ -370,14 +370,6 @@ def _tile_units(chain: Chain, vector: int) -> int:
     return units
 
 
-def with_index(shape: Sequence[int], arrays: Sequence[Operand], instrs: Sequence[Instr]) -> Nest:
-    """Return the nest of the arrays and, if an instruction wants it, of the flat index as one more operand."""
-    strides = [array.strides for array in arrays]
-    if any(instr.wants_index for instr in instrs):
-        strides.append(contiguous_strides(shape))
-    return collapse(shape, strides)
-
-
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of C order, in elements."""
     if len(shape) == 2:  # spelled out, for matrices are reduced all the time
