@@ -1,5 +1,6 @@
 """Host memory that others hold, too: in NumPy's hands."""
 
+import ctypes
 import gc
 import hashlib
 import io
@@ -313,3 +314,80 @@ class TestForeignHostMemory:
         copied = oxinp.from_dlpack(theirs, copy=True)
         copied[0] = 77
         assert theirs[0] == 2
+
+
+class Held:
+    def __init__(self, memory):
+        self.values = np.frombuffer(memory)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+def has(name, array):
+    """Return an object with an attribute of an array's."""
+    return type("Has", (), {name: getattr(array, name), "array": array})()
+
+
+SHARERS = {
+    "memoryview": lambda memory: memoryview(memory).cast("d"),
+    "bytearray": lambda memory: memory,
+    "ctypes": lambda memory: (ctypes.c_double * N).from_buffer(memory),
+    "__array_interface__": lambda memory: has("__array_interface__", np.frombuffer(memory)),
+    "__array_struct__": lambda memory: has("__array_struct__", np.frombuffer(memory)),
+    "__array__": Held,
+}
+
+
+@pytest.mark.usefixtures("offload_threshold")
+@pytest.mark.parametrize("name", SHARERS)
+def test_asarray_shares(name):
+    memory = bytearray(8 * N)
+    given = SHARERS[name](memory)
+    x = oxinp.asarray(given)
+    assert type(x) is oxinp.ndarray
+    assert_same(x, np.asarray(given))
+    x[:2] = x.dtype.type(7)
+    assert memory[: 2 * x.itemsize] == np.full(2, 7, x.dtype).tobytes()
+    y = x + 1
+    memory[:8] = b"\1" * 8
+    assert_same((x + 0)[:3], np.asarray(given)[:3])
+    assert y[0] == 8
+    x += oxinp.ones_like(x)
+    assert_same(x, np.frombuffer(memory, x.dtype))
+    copied = oxinp.asarray(given, "f4")
+    copied[0] = 99
+    assert np.asarray(given)[0] != 99
+
+
+@pytest.mark.usefixtures("on_device")
+def test_what_nobody_else_holds_is_not_pinned():
+    class Makes:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(6.0).reshape(2, 3).T
+
+    for x in (oxinp.asarray(Makes()), oxinp.array(bytearray(8)), oxinp.asarray(memoryview(b"12345678"))):
+        assert not is_pinned(x._storage)
+    assert not oxinp.asarray(memoryview(b"12345678")).flags.writeable
+
+
+def test_asarray_of_a_read_only_array_method_copies():
+    class Frame:
+        def __init__(self):
+            self.values = np.zeros(3)
+
+        def __array__(self, dtype=None, copy=None):
+            read_only = self.values.view()
+            read_only.flags.writeable = False
+            return read_only
+
+    x = oxinp.asarray(Frame())
+    assert not is_pinned(x._storage)
+
+
+def test_asarray_of_a_file_mapped_for_writing(tmp_path):
+    mapped = np.memmap(tmp_path / "memory", "f8", "w+", shape=3)
+    oxinp.asarray(mapped)[:] = 4
+    mapped.flush()
+    assert np.fromfile(tmp_path / "memory").tolist() == [4, 4, 4]
+    assert not is_pinned(oxinp.asarray(np.memmap(tmp_path / "memory", "f8", "r"))._storage)

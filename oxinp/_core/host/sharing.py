@@ -126,12 +126,17 @@ def adopt_host(array: NumpyArray, base: Any = None) -> Any:
         whole = np.asarray(_Bytes(array, low, high - low))
         layout = Layout.at(array.dtype, array.shape, array.strides, array.ctypes.data - low)
     storage = make_storage(None, whole)
-    if not (whole.dtype.hasobject or isinstance(array.base, bytes)):  # of which neither ever changes under us
+    if not (whole.dtype.hasobject or _is_of_bytes(array)):  # of which neither ever changes under us
         pin = storage.stale = Pin()
         pin.is_forever = True
     return _wrap(
         storage, layout or host_layout(whole), array.base if base is None else base, writeable=array.flags.writeable
     )
+
+
+def _is_of_bytes(array: NumpyArray) -> bool:
+    owner: Any = array.base
+    return isinstance(owner.obj if isinstance(owner, memoryview) else owner, bytes)
 
 
 class _Bytes:
