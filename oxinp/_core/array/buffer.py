@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from typing import Any
+from weakref import ref
 
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import lend
@@ -39,11 +41,28 @@ def export(self: Any, flags: int, /) -> memoryview:  # noqa: ARG001 - the caller
     return memoryview(_exported(self))
 
 
+class _Failed(threading.local):
+    """What kept an array of this thread's from being lent as a buffer."""
+
+    array: Any = None
+    error: BaseException | None = None
+
+
+_failed = _Failed()
+
+
 def _exported(array: Any) -> Any:
     dtype = array._layout.dtype
     if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and dtype.names is None):
         raise BufferError(f"cannot include dtype {dtype} in a buffer")
-    return _lent(array, "__buffer__")
+    try:
+        return _lent(array, "__buffer__")
+    except BufferError:
+        raise
+    except BaseException as error:
+        # NumPy takes every error for "no buffer" and asks for the structure next: it is raised again there.
+        _failed.array, _failed.error = ref(array), error.with_traceback(None)
+        raise
 
 
 def array_interface(self: Any) -> dict[str, Any]:
@@ -54,6 +73,11 @@ def array_interface(self: Any) -> dict[str, Any]:
 
 def array_struct(self: Any) -> Any:
     """Where the elements are, for programs in C, as a capsule that holds the memory; see `array_interface`."""
+    failed, error = _failed.array, _failed.error
+    if failed is not None:
+        _failed.array = _failed.error = None
+        if failed() is self and error is not None:
+            raise error
     return _addressed(self, "__array_struct__", _IN_STRUCTS).__array_struct__
 
 

@@ -161,8 +161,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
             source = value._storage if is_waiting(held) else None
-            store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
-            return
+            try:
+                store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
+            except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
+                pass
+            else:
+                return
     else:
         host, seen = host_and_view(array)
         given = _on_host(value)
