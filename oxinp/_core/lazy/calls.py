@@ -89,7 +89,11 @@ class Call:
         CALLS[self._entry] = None
 
     def run(self) -> None:
-        """Enqueue the operation, if that has not been done."""
+        """Enqueue the operation, if that has not been done, where it was asked for."""
+        if here.are_several and self.leaves is not None and not self.is_from_here():
+            with here.on(self.origin):
+                attempt(self._run)
+            return
         leaves, bound = self.leaves, self.bound
         if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
             bound.plan_ahead(leaves)
@@ -132,6 +136,10 @@ class Call:
             return self.bound.run(leaves)
         finally:
             at_work.storage = outer
+
+    def is_from_here(self) -> bool:
+        """Whether it was asked for where the calling thread's work goes: a kernel of that may take it over."""
+        return not here.are_several or getattr(self, "origin", here.thread.timeline) is here.thread.timeline
 
     def reads(self, entry: Any) -> bool:
         """Whether it is applied to a leaf."""

@@ -192,7 +192,7 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
     if not graph.layout.is_contiguous:
         return None
     for place, entry in enumerate(leaves):
-        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
             continue
         bound = call.bound
         if (
@@ -425,7 +425,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 
     `seen` is how the result is read: as it is, or as a view of it.
     """
-    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
         return False
     bound = call.bound
     assert storage.value is not None
@@ -530,7 +530,10 @@ def flush_all() -> None:
 
 def flush_device() -> None:
     """Compute what is pending on the device that the calling thread's work goes to, as `flush_all` does."""
-    attempt(_flush, _own_pending if here.are_several else _pending)
+    if here.are_several:
+        attempt(_flush, _own_pending, _is_own)
+    else:
+        attempt(_flush, _pending)
 
 
 def flush_large(nbytes: int) -> None:
@@ -547,9 +550,9 @@ def _kept(storage: Storage) -> list[Any]:
     return [buffer for buffer in found if not (type(buffer) is Pending and buffer.call) and hasattr(buffer, "nbytes")]
 
 
-def _flush(find: Callable[[], list[Storage]]) -> None:
+def _flush(find: Callable[[], list[Storage]], is_meant: Callable[[Any], bool] | None = None) -> None:
     pending = find()
-    run_calls(lambda call: _is_shared(call, pending))  # once, before those
+    run_calls(lambda call: (is_meant is None or is_meant(call)) and _is_shared(call, pending))  # once, before those
     are_many = len(pending) > MAX_TOGETHER
     outer, at_work.flushes_many = at_work.flushes_many, are_many
     if are_many and not here.are_several:  # else other devices' threads still have to find it
@@ -562,7 +565,7 @@ def _flush(find: Callable[[], list[Storage]]) -> None:
         at_work.flushes_many = outer
         if are_many and not here.are_several:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
-    run_calls()
+    run_calls(is_meant)
 
 
 def _is_shared(call: Call, storages: list[Storage]) -> bool:
@@ -589,7 +592,7 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
     for record in RECORDERS:
         record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
     values = [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
-    if here.are_several or mask & SHARED:
+    if mask & SHARED:
         call.run()
     return values
 
@@ -625,7 +628,7 @@ def _own_pending() -> list[Storage]:
     return [storage for storage in _pending() if _is_own(storage) and storage is not at_work.storage]
 
 
-def _is_own(storage: Storage) -> bool:
+def _is_own(storage: Storage | Call) -> bool:
     origin = getattr(storage, "origin", None)
     return origin is None or origin.backend is here.thread.timeline.backend
 
