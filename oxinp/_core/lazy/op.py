@@ -16,6 +16,7 @@ from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again, Plan
@@ -152,7 +153,7 @@ class BoundOp:
 
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""
-        key = keyed(variant)
+        key = keyed(variant) if here.are_several else variant
         if self.executables is None:
             self.executables = {}
         found = self.executables.get(key)
