@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.array.foreign import (
+from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
+from oxinp._core.host.foreign import (
     KNOWN,
     dispatched_by,
     dispatches,
@@ -23,8 +25,6 @@ from oxinp._core.array.foreign import (
     is_left_to_numpy,
     is_wrapped,
 )
-from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
-from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle

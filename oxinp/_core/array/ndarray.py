@@ -12,10 +12,10 @@ import numpy as np
 
 from oxinp._core.array import display
 from oxinp._core.array.flags import Flags
-from oxinp._core.array.foreign import KNOWN
 from oxinp._core.array.methods import array_methods
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
+from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host

@@ -80,7 +80,7 @@ def is_left_to_numpy(function: Callable[..., Any], values: list[Any]) -> bool:
     values : list
         What `foreigners` found.
     """
-    methods, wraps = _asked(function)
+    methods, wraps = methods_asked(function), _wraps(function)
     for value in values:
         kind = type(value)
         if issubclass(kind, np.ndarray):
@@ -92,12 +92,23 @@ def is_left_to_numpy(function: Callable[..., Any], values: list[Any]) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _asked(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """Return which methods of its argument a function of NumPy's calls, and whether it wraps what it returns."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:  # written in C
-        return (), False
-    wraps = not _ASK.isdisjoint(code.co_names)
-    constants = [name for name in code.co_consts if type(name) is str and hasattr(np.ndarray, name)] if wraps else []
-    own = function.__name__  # `mean` calls its argument's by name
-    return (*constants, *([own] if own in code.co_names else [])), wraps
+def methods_asked(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the methods of an argument that a function of NumPy's calls where it is no array."""
+    code = _code(function)
+    if code is None:
+        return ()
+    given = code.co_consts if _wraps(function) else ()
+    own = [function.__name__] if function.__name__ in code.co_names else []  # `mean` calls its argument's by name
+    return tuple(name for name in (*given, *own) if type(name) is str and hasattr(np.ndarray, name))
+
+
+@functools.lru_cache(maxsize=1024)
+def _wraps(function: Callable[..., Any]) -> bool:
+    """Whether a function of NumPy's wraps what it returns as its argument is."""
+    code = _code(function)
+    return code is not None and not _ASK.isdisjoint(code.co_names)
+
+
+def _code(function: Callable[..., Any]) -> Any:
+    """Return the code of a function that is written in Python, None for others."""
+    return getattr(inspect.unwrap(function), "__code__", None)
