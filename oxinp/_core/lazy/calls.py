@@ -217,6 +217,10 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
     if len(CALLS) >= MAX_CALLS:
         run_calls()
     call = Call(bound, leaves, mask)
+    if len(bound.layouts) == 1:
+        result = Pending(call)
+        call.results = (ref(result),)
+        return call, [result]
     results = [Pending(call) for _ in bound.layouts]
     call.results = tuple([ref(result) for result in results])
     return call, results

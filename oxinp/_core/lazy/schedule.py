@@ -100,33 +100,33 @@ def materialise(storage: Storage) -> Value:
     """
     value: Any = storage.value
     if value[0].nodes:
-        return attempt(_materialise, storage)
+        return attempt(_compute if room >= 0 else _compute_watched, storage)
     if type(value[1][0]) is Pending and value[1][0].call is not None:
         value[1][0].call.run()
     return value  # type: ignore[no-any-return]
 
 
-def _materialise(storage: Storage) -> Value:
+def _compute_watched(storage: Storage) -> Value:
+    """Do as `_compute`, where it was asked for, and let those who watch know."""
     value: Any = storage.value
-    if not value[0].nodes:
-        return value  # type: ignore[no-any-return]
-    if here.are_several:
+    if here.are_several and value[0].nodes:
         claim(storage)
         if (origin := _elsewhere(storage)) is not None:
             with here.on(origin):
-                return _materialise(storage)
-    if room >= 0:  # nobody watches
-        return _compute(storage, value)
+                return _compute_watched(storage)
     outer, at_work.storage = at_work.storage, storage
     try:
-        return _compute(storage, value)
+        return _compute(storage)
     finally:
         at_work.storage = outer
 
 
-def _compute(storage: Storage, value: Value) -> Value:
+def _compute(storage: Storage) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
+    value: Any = storage.value
     graph, leaves, _ = value
+    if not graph.nodes:
+        return value  # type: ignore[no-any-return]
     wanted = None
     references = PENDING[:]
     if here.are_several:
@@ -589,12 +589,15 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
         For `RECORDERS`.
     """
     call, results = request(bound, leaves, mask)
-    for record in RECORDERS:
-        record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
-    values = [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
+    if room < 0:
+        for record in RECORDERS:
+            record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
     if mask & SHARED:
         call.run()
-    return values
+    if len(results) == 1:  # which is nearly always, and a comprehension takes longer
+        (layout,) = bound.layouts
+        return [(layout.graph or leaf(layout), (results[0],), next_mask())]
+    return [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
 
 
 def prune(storage: Storage, depth: int) -> None:
