@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
     check_writeable,
+    declined,
     declined_in_place,
     is_hosted,
     operand,
@@ -255,10 +257,14 @@ def operator_methods() -> dict[str, Any]:
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
         if type(self) is type(other) is types.ndarray:
             return product.of_two(self, other)
-        return NotImplemented if other_side(other) is NotImplemented else product(self, other)
+        if other_side(other) is NotImplemented:
+            return declined(np.matmul, operator.matmul, self, other)
+        return product(self, other)
 
     def __rmatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        return NotImplemented if other_side(other) is NotImplemented else product(other, self)
+        if other_side(other) is NotImplemented:
+            return declined(np.matmul, operator.matmul, other, self)
+        return product(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
         given, other = other, operand_in_place(other)

@@ -33,7 +33,7 @@ from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.planning import Reduced
-from oxinp._core.reduction.table import ReductionRow, with_initial
+from oxinp._core.reduction.table import BY_UFUNC, ReductionRow, with_initial
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -159,6 +159,9 @@ _DEFAULTS = {
 }
 
 
+_UFUNCS = {row: getattr(np, name) for name, row in BY_UFUNC.items()}  # whose `reduce` takes more than the function
+
+
 def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]) -> Any:
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
     arguments = {
@@ -166,11 +169,12 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
         for name, value in options.items()
         if value is not _DEFAULTS[name]
     }
+    numpys = _UFUNCS[row].reduce if "dtype" in arguments and row in _UFUNCS else row.numpy
     if out is None:
-        return wrap_host(row.numpy(seen, **arguments))
+        return wrap_host(numpys(seen, **arguments))
     held = begin_writing(out)
     try:
-        row.numpy(seen, out=held, **arguments)
+        numpys(seen, out=held, **arguments)
     finally:
         end_writing(out._storage)
     return out

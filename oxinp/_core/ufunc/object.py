@@ -30,7 +30,7 @@ from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc.calls import Call, evaluate, signature_of, variant
 from oxinp._core.ufunc.operations import operations_of
-from oxinp._core.ufunc.operators import operators
+from oxinp._core.ufunc.operators import operators, plain_call
 from oxinp._core.ufunc.table import UfuncRow
 
 
@@ -49,7 +49,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         self._reach = row.weight * 16  # at most what an element costs: none has more bytes
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
-        self._plain: Any = self.methods[0] if self.methods else None
+        self._plain: Any = plain_call(self.operations[0], row) if self.methods else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain

@@ -63,7 +63,14 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
 
     Of one operand: ``-a``. Of two: ``a + b``, ``b + a`` and ``a += b``.
     """
-    return (_unary(operation, row),) if row.numpy.nin == 1 else _binary(operation, row)
+    if row.numpy.nin == 1:
+        return (_unary(operation, row),)
+    return _binary(operation, row, row.python if row.operators else None)
+
+
+def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
+    """Return what a ufunc's call of two arrays is: its operator, but that it does not defer to the other side."""
+    return operators(operation, row._replace(operators=()))[0]
 
 
 def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
@@ -97,7 +104,9 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return operator
 
 
-def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
+def _binary(  # noqa: PLR0915 - calls cost
+    operation: Operation, row: UfuncRow, python: Callable[..., Any] | None
+) -> tuple[Callable[..., Any], ...]:
     pairs = operation.pairs
     records = operation.records
     compute = row.python or row.numpy
@@ -204,7 +213,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
         else:
             other = other_side(b)
             if other is NotImplemented:
-                return declined(ufunc, a, b)
+                return declined(ufunc, python, a, b)
             b = other
         return apply_or_fall_back(a, b)
 
@@ -234,7 +243,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
         other = other_side(b)
-        return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
+        return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
