@@ -1,7 +1,7 @@
 """NumPy on the GPU by changing one import: ``import oxinp as np``.
 
 Every public name of NumPy's is here, made when it is first used; `oxinp._api.coverage` is the table of them. Beside
-them: `config`, the settings; `evaluate` and `explain`; `oxinp.scipy`, SciPy; `oxinp.sparse`, its sparse arrays; and
+them: `config`, the settings; `asnumpy`, `evaluate` and `explain`; `oxinp.scipy`, SciPy; `oxinp.sparse`, its sparse arrays; and
 `oxinp.cuda`, the device.
 """
 
@@ -14,6 +14,7 @@ from oxinp._config import config
 from oxinp._core.host.fallback import FallbackError, FallbackWarning
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.explain import explain
+from oxinp._core.manipulation.copy import asnumpy
 
 if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool and the fast paths of operators rely on
     raise ImportError(
@@ -24,7 +25,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = ("cuda", "scipy", "sparse")
 
-__all__ = ["FallbackError", "FallbackWarning", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
+__all__ = ["FallbackError", "FallbackWarning", "asnumpy", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

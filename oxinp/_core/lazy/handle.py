@@ -320,10 +320,10 @@ def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
                         stale.low, stale.high = min(stale.low, low), max(stale.high, high)
                     pinned(storage).num_writers += 1
                     return view
-        attempt(_leave_stale, handle)
+        attempt(leave_stale, handle)
 
 
-def _leave_stale(handle: Handle) -> None:
+def leave_stale(handle: Handle) -> None:
     """Let the device side of a storage be stale where a view lies, and the host side be the one that counts."""
     storage = handle._storage
     if is_shared(storage):

@@ -50,6 +50,34 @@ def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any
     return own(moved(make(moved(array, np.transpose, axes)), np.transpose, back))
 
 
+def asnumpy(a: Any) -> np.ndarray[Any, Any]:
+    """Return the elements of an array as a NumPy array of their own; arrays on the device stay there.
+
+    `numpy.asarray` of an array of ours is its memory, which therefore stays on the host as long as the result is held.
+
+    Parameters
+    ----------
+    a : array_like
+        Ours, a scalar of ours, or anything that `numpy.asarray` takes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same shape and dtype, in the same order of axes; a NumPy array is returned as it is, else no memory is
+        shared with `a`.
+
+    Examples
+    --------
+    >>> import oxinp as np
+    >>> np.asnumpy(np.arange(3))
+    array([0, 1, 2])
+    """
+    if not isinstance(a, Handle):
+        return np.asarray(a)
+    axes = axes_of(a._layout, "K")
+    return fetch(a) if axes is None else fetch(moved(a, np.transpose, axes)).transpose(np.argsort(axes))
+
+
 def own(made: Handle) -> Any:
     """Return a view of a new array, of which nobody else has a handle, as that array."""
     made._view = (None, True)
