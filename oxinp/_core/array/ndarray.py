@@ -13,7 +13,7 @@ import numpy as np
 from oxinp._core.array import buffer, display
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods
-from oxinp._core.array.scalar import DeviceScalar
+from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.sharing import adopt_host, lend
@@ -410,6 +410,6 @@ def _finalize(array: Any, source: Any) -> Any:
 KNOWN.update((ndarray, DeviceScalar))
 buffer.offer(ndarray)
 types.ndarray = ndarray
-types.scalar = DeviceScalar
+types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

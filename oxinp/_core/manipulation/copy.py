@@ -129,7 +129,7 @@ def assign(target: Handle, value: Any) -> None:
     if isinstance(value, Handle):
         if value._storage is target._storage and value._layout is layout:
             return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
-        if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
+        if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
         value = from_elsewhere(value, layout.dtype)

@@ -217,7 +217,7 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
     if type(array) is not types.ndarray or advanced.is_light(array, key):
         return False
     try:
-        if type(value) is types.scalar:
+        if type(type(value)) is types.scalar_type:
             value = fetch(value)[()] if value._storage.host is not None else view(value, lambda x: x.reshape(()))
         elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
             value = from_elsewhere(value, array._layout.dtype)
@@ -249,10 +249,10 @@ def _on_host(value: Any) -> Any:
 def _with_values(key: Any) -> Any:
     """Return a key with the values of scalars that are on the device; the key itself if there is none."""
     if type(key) is tuple:
-        if any(type(part) is types.scalar for part in key):
-            return tuple(part[()] if type(part) is types.scalar else part for part in key)
+        if any(type(type(part)) is types.scalar_type for part in key):
+            return tuple(part[()] if type(type(part)) is types.scalar_type else part for part in key)
         return key
-    return key[()] if type(key) is types.scalar else key
+    return key[()] if type(type(key)) is types.scalar_type else key
 
 
 def _as_view_key(key: Any) -> tuple[Any, ...]:

@@ -83,7 +83,9 @@ class ufunc:  # noqa: N801 - NumPy's name
         mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
-        if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
+        if not all(
+            out is None or (isinstance(out, Handle) and type(type(out)) is not types.scalar_type) for out in outs
+        ):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):

@@ -159,7 +159,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalar)
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
                             array._layout = layout
                             array._storage = storage
                             array._view = None
