@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from oxinp._core.host.fallback import user_frame
+from oxinp._core.errors.frames import call_as_user, warn
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -136,9 +136,7 @@ def reduce(
     if op.num_parameters:
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
-        frame = user_frame()
-        line = frame.f_code.co_filename, frame.f_lineno
-        warnings.warn_explicit("Degrees of freedom <= 0 for slice", RuntimeWarning, *line)
+        warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
     (total,) = schedule.defer(bound, leaves, value[2])
     if out is None:
         return wrap_result(total)
@@ -158,6 +156,10 @@ _DEFAULTS = {
 }
 
 
+_HARMLESS = {"axis", "dtype", "keepdims"}
+"""Arguments of averages that leave no slice without elements."""
+
+
 def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]) -> Any:
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
     arguments = {
@@ -165,11 +167,15 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
         for name, value in options.items()
         if value is not _DEFAULTS[name]
     }
+    # Where slices are empty, or may be, NumPy's Python code warns as well.
+    is_plain = row.ufunc is not None or row.is_average
+    is_numerical = is_plain and not row.skips_nan and seen.size and arguments.keys() <= _HARMLESS
+    call = call_numerical if is_numerical else call_as_user
     if out is None:
-        return wrap_host(row.numpy(seen, **arguments))
+        return wrap_host(call(row.numpy, (seen,), arguments))
     held = begin_writing(out)
     try:
-        row.numpy(seen, out=held, **arguments)
+        call(row.numpy, (seen,), {**arguments, "out": held})
     finally:
         end_writing(out._storage)
     return out

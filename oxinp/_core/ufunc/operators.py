@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import attributed
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
@@ -68,7 +69,7 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
 
 def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     pairs = operation.pairs
-    compute = row.python or row.numpy
+    compute = row.on_host
     ufunc = row.numpy
     reach = ceil(row.weight * 16)  # an int, which Python compares with the threshold twice as fast
 
@@ -100,7 +101,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
 def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
     pairs = operation.pairs
     records = operation.records
-    compute = row.python or row.numpy
+    compute = row.on_host
     ufunc = row.numpy
     reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
@@ -252,6 +253,8 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
     in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
     if in_place_on_host is None:
         return operator, reflected
+    if row.may_warn:
+        in_place_on_host = attributed(in_place_on_host, 2)
 
     def in_place(a: Any, b: Any) -> Any:
         storage = a._storage
