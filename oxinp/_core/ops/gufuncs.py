@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
@@ -175,7 +176,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if is_hosted(arrays) and placement.is_host(cost := self._cost(arrays[0]._layout, arrays[1]._layout)):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
-            return wrap_host(self._row.numpy(*map(host_view, arrays), dtype=loop))
+            return wrap_host(call_numerical(self._row.numpy, [host_view(x) for x in arrays], {"dtype": loop}))
         return self._product(*arrays) if loop is None else self._product(*arrays, loop)
 
     def __reduce__(self) -> Any:

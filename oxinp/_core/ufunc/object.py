@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.explain import REPORTS
@@ -121,7 +122,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         operands = given[: self._num_inputs]
         keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))
         if all(out is None for out in outs):
-            results = self._row.numpy(*operands, **keywords)
+            results = call_numerical(self._row.numpy, operands, keywords)
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
         results = compute_into(self._row.numpy, operands, keywords, outs)
         if len(outs) == 1:
@@ -134,7 +135,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         operations = self._operations_for(operands)
         if mask is None and not options and len(outs) == 1:
             if outs[0] is None:
-                return apply(operations[0], row.python or row.numpy, operands)
+                return apply(operations[0], row.on_host, operands)
             return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
         signature = signature_of(row.numpy, options)
         casting = options.get("casting", "same_kind")
@@ -148,7 +149,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         """Compute on scalars alone, which is nobody's work but NumPy's."""
         keywords = {name: value for name, value in kwargs.items() if name != "out"}
         if all(out is None for out in outs):
-            return self._row.numpy(*operands, **keywords)
+            return call_numerical(self._row.numpy, operands, keywords)
         for out in outs:
             if out is not None:
                 check_writeable(out)
