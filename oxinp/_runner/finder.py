@@ -27,17 +27,14 @@ from typing import Any
 
 import numpy as np
 
-# Imported now: a checkout that is not installed is on `sys.path` only until the script's folder takes its place.
-import _driver
 from oxinp._runner.rewrite import compile_source
 
 __all__ = ["UsersLoader", "UsersZip", "acts_for_user", "find_frame", "install", "is_users", "is_users_file", "root"]
 
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
-_FILES = (str(np.__file__), str(_driver.__file__), str(Path(__file__).parent))
-_PACKAGES = [Path(path).resolve().parent for path in _FILES]
 _OURS = Path(__file__).resolve().parents[1]
-_OURS_AS_WRITTEN = tuple(f"{package.resolve()}{os.sep}" for package in (_OURS, Path(_driver.__file__).parent))
+_OURS_AS_WRITTEN = f"{_OURS}{os.sep}"
+_PACKAGES = [Path(str(np.__file__)).resolve().parent, _OURS]
 _STANDARD = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-import _driver
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
 
@@ -210,5 +209,5 @@ def _lies_in(entry: TracebackType, prefixes: tuple[str, ...]) -> bool:
 
 # The last frames of ours before the program's.
 _ENTRIES = {_enter.__code__, _execute.__code__}
-_OWN = (str(Path(__file__).parents[1]) + os.sep, _folder(_driver))
+_OWN = (str(Path(__file__).parents[1]) + os.sep,)
 _IMPORT = ("<frozen importlib", "<frozen runpy")

@@ -154,7 +154,7 @@ def _open(name: str, version: int) -> Backend:
 
 def _start() -> Backend:
     """Open the first GPU, and import what that and kernels need while the driver starts."""
-    finish = importlib.import_module("_driver.early").start(MINIMUM_CC[0])
+    finish = importlib.import_module("oxinp._driver.early").start(MINIMUM_CC[0])
     try:
         module = importlib.import_module(_MODULES["cuda"])
         if finish is not None:

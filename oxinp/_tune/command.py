@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _driver.errors import DeviceFault
+from oxinp._driver.errors import DeviceFault
 from oxinp._runtime import select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.tuned import MAX_DISTANCE, Database, Row, database

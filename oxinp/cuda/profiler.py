@@ -8,8 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from _driver.event import Event as DriverEvent
 from oxinp import _runtime
+from oxinp._driver.event import Event as DriverEvent
 from oxinp._runtime import counters
 from oxinp._runtime.forking import free_in_children
 from oxinp.cuda import current

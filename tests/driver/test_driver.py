@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from _driver import api, driver, errors, library
-from _driver.device import ATTRIBUTES, Device, best_device, list_devices
+from oxinp._driver import api, driver, errors, library
+from oxinp._driver.device import ATTRIBUTES, Device, best_device, list_devices
 from tests.driver.fake_library import FakeLibrary, open_context
 
 ROW = api.DriverFunction("abs", "int n", 2000)
@@ -161,9 +161,9 @@ def test_platforms_without_cuda(platform):
 
 def test_importing_loads_no_driver():
     code = (
-        "import pkgutil, importlib, _driver\n"
-        "for m in pkgutil.iter_modules(_driver.__path__): importlib.import_module('_driver.' + m.name)\n"
-        "from _driver import driver; assert driver._loaded is None"
+        "import pkgutil, importlib\nfrom oxinp import _driver\n"
+        "for m in pkgutil.iter_modules(_driver.__path__): importlib.import_module('oxinp._driver.' + m.name)\n"
+        "from oxinp._driver import driver; assert driver._loaded is None"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
@@ -185,7 +185,7 @@ def test_shared_library_binds_converts_and_keeps():
 def test_after_a_fork_every_function_already_given_out_refuses():
     code = """
 import os, sys
-from _driver import api, driver, errors, library
+from oxinp._driver import api, driver, errors, library
 from tests.driver.test_driver import ROW, HOT_ROW
 
 shared = library.SharedLibrary(None)

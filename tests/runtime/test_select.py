@@ -139,6 +139,6 @@ def test_import_loads_neither_backend():
     code = """
 import sys
 import oxinp._runtime
-assert not {"oxinp._runtime.cuda", "oxinp._runtime.emulator", "_driver"} & sys.modules.keys()
+assert not {"oxinp._runtime.cuda", "oxinp._runtime.emulator", "oxinp._driver"} & sys.modules.keys()
 """
     subprocess.run([sys.executable, "-c", code], check=True)

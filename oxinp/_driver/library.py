@@ -7,14 +7,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from _driver import errors
-from _driver.api import argument_types
-from _driver.early import FILE_NAMES
+from oxinp._driver import errors
+from oxinp._driver.api import argument_types
+from oxinp._driver.early import FILE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _driver.api import DriverFunction
+    from oxinp._driver.api import DriverFunction
 
 __all__ = ["Library", "SharedLibrary", "find"]
 
