@@ -23,15 +23,20 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool
 
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = ("cuda", "scipy", "sparse")
+# Of notebooks, and imported there only.
+_IN_NOTEBOOKS = ("install", "load_ipython_extension")
 
 __all__ = ["FallbackError", "FallbackWarning", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    value = importlib.import_module(f"oxinp.{name}") if name in _PACKAGES else _namespace.resolve(name)
+    if name in _IN_NOTEBOOKS:
+        value = getattr(importlib.import_module("oxinp._runner.notebook"), name)
+    else:
+        value = importlib.import_module(f"oxinp.{name}") if name in _PACKAGES else _namespace.resolve(name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PACKAGES, *_namespace.names()})
+    return sorted({*globals(), *_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names()})

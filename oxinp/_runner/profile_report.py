@@ -6,6 +6,7 @@ import atexit
 import json
 import linecache
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = ["as_json", "as_table", "start"]
 MAX_ROWS = 30
 MAX_WIDTH = 100  # of a line's place and source
 NEGLIGIBLE = 0.005  # share of the time up to which a line that caused nothing is left out of the table
+_CELL = re.compile(r"^<ipython-input-|[\\/]ipykernel_\d+[\\/]")  # what notebooks call the text of a cell
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _HEAD = ("time", "", "launches", "flops", "moved", "to device", "to host", "line")
@@ -145,6 +147,8 @@ def _source(line: Line) -> str:
 
 
 def _short(file: str) -> str:
+    if _CELL.search(file):
+        return "cell"
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
