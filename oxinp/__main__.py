@@ -8,6 +8,7 @@ from oxinp._config import config
 from oxinp._runner import info, program, worker
 from oxinp._runtime import select
 from oxinp._runtime.backend import BackendUnavailable
+from oxinp._terminal import closing_quietly
 from oxinp._version import __version__
 
 NAME = f"{sys.executable} -m oxinp"
@@ -41,7 +42,8 @@ def refuse(message: str) -> None:
 
 def show(text: str) -> None:
     """Print and end."""
-    print(text)
+    with closing_quietly():
+        print(text)
     sys.exit(0)
 
 
@@ -98,7 +100,9 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
     if what == "info":
         show(info.report())
     if what == "tune":
-        sys.exit(importlib.import_module("oxinp._tune.command").main(arguments))
+        with closing_quietly():
+            status = importlib.import_module("oxinp._tune.command").main(arguments)
+        sys.exit(status)
     option, value = what[:2], what[2:]
     runners = {"-c": program.run_code, "-m": program.run_module}
     if what.startswith("-") and what != "-" and option not in runners:
@@ -118,6 +122,9 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
             importlib.import_module(TOOLS[name]).start(given)
         except ValueError as error:
             refuse(f"{name}: {error}")
+        except OSError as error:
+            sys.stderr.write(f"{NAME}: {name}: can't write to {given!r}: [Errno {error.errno}] {error.strerror}\n")
+            sys.exit(2)
     runners.get(option, lambda _, rest: program.run_script(what, rest))(value, arguments)
 
 

@@ -19,10 +19,23 @@ from typing import Any
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
 
-__all__ = ["at_end", "run_code", "run_module", "run_script"]
+__all__ = ["at_end", "open_report", "run_code", "run_module", "run_script"]
 
 at_end: list[Callable[[], object]] = []
 """Called when the program has come to its end; one may end the run with another code, by `sys.exit`."""
+
+
+def open_report(path: str) -> int:
+    """Open a file for what is reported at the end, before the program begins; return its descriptor.
+
+    The program may go to another folder meanwhile, and a name that cannot be written to costs no run.
+
+    Raises
+    ------
+    OSError
+        It cannot be written to.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
 
 
 def run_script(path: str, arguments: list[str]) -> None:
