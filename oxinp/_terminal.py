@@ -32,14 +32,11 @@ def columns(stream: Any = None) -> int | None:
     Parameters
     ----------
     stream : text file, optional
-        Standard output where it is not given. The environment variable COLUMNS comes before what it says.
+        Standard output where it is not given.
     """
-    text = os.environ.get("COLUMNS", "")
-    if text.isdecimal() and int(text):
-        return int(text)
     try:
         found = os.get_terminal_size((sys.stdout if stream is None else stream).fileno()).columns
-    except (AttributeError, OSError, ValueError):  # none, closed, or no file
+    except (AttributeError, OSError, ValueError):  # no terminal, closed, or no file at all
         return None
     return found or None
 

@@ -1,6 +1,7 @@
 """Tables fit the terminal, and closed pipes are quiet."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -57,19 +58,27 @@ def test_columns_of_known_width_for_rows_to_come():
     assert drawn.draw(["a", "12", "left out"]) == "a           12"
 
 
-@pytest.mark.parametrize(("variable", "found"), [("72", 72), ("", None), ("0", None), ("wide", None)])
-def test_width(monkeypatch, variable, found):
-    monkeypatch.setenv("COLUMNS", variable)
-    assert columns(io.StringIO()) == found
-    monkeypatch.setattr(_terminal.os, "get_terminal_size", lambda _: _terminal.os.terminal_size((50, 20)))
-    assert columns(sys.__stdout__) == (found or 50)
+@pytest.fixture
+def terminal(monkeypatch):
+    """Take standard output for a terminal of 60 columns."""
+    real, size = sys.stdout, _terminal.os.terminal_size((60, 20))
+    monkeypatch.setattr(_terminal.os, "get_terminal_size", lambda file: {7: size}[file])
+    monkeypatch.setattr(real, "fileno", lambda: 7, raising=False)
 
 
-def test_reports_fit(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
+@pytest.mark.usefixtures("terminal")
+def test_reports_fit():
     report = Explanation()
     report.entries.append(Entry("device", "multiply", "the operands are on the device " * 3, "/home/ada/long/x.py:3"))
+    assert columns() == 60
     assert max(map(len, str(report).splitlines())) <= 60
+
+
+def test_what_is_no_terminal_has_no_width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")  # readline sets it for whatever is started next
+    assert columns(io.StringIO()) is None
+    with open(os.devnull, "w") as file:  # noqa: PTH123 - a device
+        assert columns(file) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes as POSIX has them")
