@@ -1,12 +1,13 @@
 """``python -m oxinp``: an unmodified NumPy program on the GPU; ``info`` and ``tune``."""
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 
 from oxinp._config import config
 from oxinp._runner import info, program, worker
-from oxinp._runtime import select
+from oxinp._runtime import hooks, select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._terminal import closing_quietly
 from oxinp._version import __version__
@@ -54,6 +55,15 @@ def set_backend(name: str) -> None:
     except ValueError as error:
         refuse(f"--backend: {error}")
 
+
+def say_host(reason: str) -> None:
+    """Say, once, that there is no GPU, where the program would use one."""
+    if os.getpid() == PROCESS:  # not again in forked workers
+        why = reason.partition(". ")[0].removesuffix(".")
+        sys.stderr.write(f"oxinp: no GPU, so the program runs on the host, on NumPy: {why}\n")
+
+
+PROCESS = os.getpid()
 
 # Options that may have a value: the module whose `start` takes it, or "", before the program begins.
 TOOLS = {
@@ -111,6 +121,7 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
         if not arguments:
             refuse(f"Argument expected for the {option} option")
         value, *arguments = arguments
+    hooks.on_host.append(say_host)
     try:
         if config.backend != "auto":
             select.current()

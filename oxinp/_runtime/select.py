@@ -127,8 +127,9 @@ def _decide() -> Backend | None:
             if "cuda" not in _failures:
                 try:
                     backend = _open("cuda", version)
-                except BackendUnavailable:
-                    backend = None
+                except BackendUnavailable as error:
+                    for hook in tuple(hooks.on_host):
+                        hook(str(error))
         elif name != "host":
             backend = _open(name, version)
         _decided = (version, backend)

@@ -143,11 +143,23 @@ def test_windows_has_its_own_name():
     assert tried == ["nvcuda.dll"]
 
 
-def test_no_driver_says_what_was_tried_and_what_helps():
-    with pytest.raises(
-        errors.NoDriver, match=r"libcuda\.so\.1: cannot.*libcuda\.so: cannot.*Install the NVIDIA driver"
-    ):
-        library.find("linux", _opener(())[0])
+@pytest.mark.parametrize(
+    ("platform", "said", "reason"),
+    [
+        ("linux", "{}: cannot open shared object file: No such file or directory", "there is no libcuda.so.1."),
+        ("win32", "Could not find module '{}' (or one of its dependencies)", "there is no nvcuda.dll."),
+        ("linux", "{}: wrong ELF class", "libcuda.so.1: wrong ELF class; libcuda.so: wrong ELF class; /usr"),
+        ("win32", "[WinError 193]", "nvcuda.dll: [WinError 193]. Install"),
+    ],
+)
+def test_no_driver_says_why_and_what_helps(platform, said, reason):
+    def refuse(name):
+        raise OSError(said.format(name))
+
+    with pytest.raises(errors.NoDriver) as caught:
+        library.find(platform, refuse)
+    assert str(caught.value).startswith(f"The NVIDIA driver's library could not be loaded: {reason}")
+    assert "Install the NVIDIA driver; in a container" in str(caught.value)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "freebsd14", "emscripten"])
