@@ -7,8 +7,10 @@ them: `config`, the settings; `asnumpy`, `evaluate` and `explain`; `oxinp.scipy`
 
 import importlib
 import sys
+import warnings
 from typing import Any
 
+from oxinp import _config
 from oxinp._api import namespace as _namespace
 from oxinp._config import config
 from oxinp._core.host.fallback import FallbackError, FallbackWarning
@@ -22,17 +24,33 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool
         "environment variable PYTHON_GIL=1 (or python -X gil=1), or use the ordinary build of Python"
     )
 
+_is_command = sys.argv[:1] == ["-m"]  # `python -m oxinp`, whose `__main__` Python is about to find
+if _config.mistake is not None:  # raised here, so that no frames of ours stand between the program and what is wrong
+    if _is_command:
+        sys.exit(f"oxinp: {_config.mistake}")
+    raise _config.mistake.with_traceback(None)
+for _sentence in _config.unknown():
+    if _is_command:
+        sys.stderr.write(f"oxinp: {_sentence}\n")
+    else:
+        warnings.warn(_sentence, stacklevel=2)
+
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = ("cuda", "scipy", "sparse")
+# Of notebooks, and imported there only.
+_IN_NOTEBOOKS = ("install", "load_ipython_extension")
 
 __all__ = ["FallbackError", "FallbackWarning", "asnumpy", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    value = importlib.import_module(f"oxinp.{name}") if name in _PACKAGES else _namespace.resolve(name)
+    if name in _IN_NOTEBOOKS:
+        value = getattr(importlib.import_module("oxinp._runner.notebook"), name)
+    else:
+        value = importlib.import_module(f"oxinp.{name}") if name in _PACKAGES else _namespace.resolve(name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PACKAGES, *_namespace.names()})
+    return sorted({*globals(), *_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names()})

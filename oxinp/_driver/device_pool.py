@@ -6,13 +6,13 @@ import itertools
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.memory import DeviceMemory
+from oxinp._driver import errors
+from oxinp._driver.memory import DeviceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["POLICIES", "DevicePool", "Lease"]
 

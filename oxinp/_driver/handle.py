@@ -6,13 +6,13 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from _driver import errors
+from oxinp._driver import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from _driver.driver import Driver
+    from oxinp._driver.driver import Driver
 
 __all__ = ["Handle", "watchers"]
 

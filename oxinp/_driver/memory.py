@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver.enums import HostMemoryFlag, HostRegisterFlag
-from _driver.handle import Handle
+from oxinp._driver.enums import HostMemoryFlag, HostRegisterFlag
+from oxinp._driver.handle import Handle
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["DeviceMemory", "PinnedMemory", "RegisteredMemory"]
 

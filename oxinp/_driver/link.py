@@ -6,10 +6,10 @@ import contextlib
 import ctypes
 from typing import TYPE_CHECKING, NamedTuple
 
-from _driver.jit import JitOptions
+from oxinp._driver.jit import JitOptions
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["Linked", "link"]
 

@@ -370,7 +370,7 @@ def version_text(version: int) -> str:
 
     Examples
     --------
-    >>> from _driver.errors import version_text
+    >>> from oxinp._driver.errors import version_text
     >>> version_text(12040)
     '12.4'
     """

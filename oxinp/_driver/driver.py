@@ -8,14 +8,14 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.api import FUNCTIONS, MINIMUM_VERSION
-from _driver.library import find
+from oxinp._driver import errors
+from oxinp._driver.api import FUNCTIONS, MINIMUM_VERSION
+from oxinp._driver.library import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _driver.library import Library
+    from oxinp._driver.library import Library
 
 __all__ = ["Driver", "load", "start"]
 

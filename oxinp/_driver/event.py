@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.enums import EventFlag
-from _driver.handle import Handle
+from oxinp._driver import errors
+from oxinp._driver.enums import EventFlag
+from oxinp._driver.handle import Handle
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["Event"]
 

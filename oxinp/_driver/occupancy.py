@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver.enums import LaunchAttributeId
-from _driver.launch import LaunchAttribute, LaunchConfig
+from oxinp._driver.enums import LaunchAttributeId
+from oxinp._driver.launch import LaunchAttribute, LaunchConfig
 
 if TYPE_CHECKING:
-    from _driver.module import Function
+    from oxinp._driver.module import Function
 
 __all__ = ["available_shared_nbytes", "max_blocks_per_sm", "max_cluster_size", "max_clusters", "suggest_block"]
 

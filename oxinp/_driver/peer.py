@@ -6,14 +6,14 @@ import contextlib
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.enums import P2PAttribute
+from oxinp._driver import errors
+from oxinp._driver.enums import P2PAttribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from _driver.context import Context
-    from _driver.device import Device
+    from oxinp._driver.context import Context
+    from oxinp._driver.device import Device
 
 __all__ = ["ATTRIBUTES", "attribute", "can_access", "disable", "enable"]
 

@@ -6,8 +6,8 @@ import contextlib
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.enums import JitOption
+from oxinp._driver import errors
+from oxinp._driver.enums import JitOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

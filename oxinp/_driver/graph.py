@@ -7,19 +7,19 @@ import ctypes
 import os
 from typing import TYPE_CHECKING
 
-from _driver import enums, errors
-from _driver.callback import ENTRY, HostFunction
-from _driver.copy import Place, block_copy
-from _driver.handle import Handle
-from _driver.launch import LaunchAttribute
-from _driver.work_structures import GraphUpdateInfo, HostNodeParams, KernelNodeParams, MemsetNodeParams
+from oxinp._driver import enums, errors
+from oxinp._driver.callback import ENTRY, HostFunction
+from oxinp._driver.copy import Place, block_copy
+from oxinp._driver.handle import Handle
+from oxinp._driver.launch import LaunchAttribute
+from oxinp._driver.work_structures import GraphUpdateInfo, HostNodeParams, KernelNodeParams, MemsetNodeParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from _driver.context import Context
-    from _driver.launch import Launcher
-    from _driver.stream import Stream
+    from oxinp._driver.context import Context
+    from oxinp._driver.launch import Launcher
+    from oxinp._driver.stream import Stream
 
 __all__ = ["CAPTURE_MODES", "Executable", "Graph", "Node", "capture", "is_capturing"]
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from _driver import handle
-from _driver.memory import DeviceMemory
+from oxinp._driver import handle
+from oxinp._driver.memory import DeviceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from _driver.api import DriverFunction
-    from _driver.context import Context
-    from _driver.handle import Handle
-    from _driver.library import Library
+    from oxinp._driver.api import DriverFunction
+    from oxinp._driver.context import Context
+    from oxinp._driver.handle import Handle
+    from oxinp._driver.library import Library
 
 __all__ = ["Call", "Leak", "LeakDetector", "TracedLibrary", "snapshot"]
 
@@ -56,7 +56,7 @@ class LeakDetector:
 
     Examples
     --------
-    >>> from _driver.debug import LeakDetector
+    >>> from oxinp._driver.debug import LeakDetector
     >>> with LeakDetector() as detector:
     ...     pass
     >>> detector.leaks()

@@ -10,16 +10,16 @@ import ctypes
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from _driver import errors
-from _driver.enums import GreenContextFlag, ResourceType
-from _driver.handle import Handle
-from _driver.stream import Stream
-from _driver.work_structures import DevResource
+from oxinp._driver import errors
+from oxinp._driver.enums import GreenContextFlag, ResourceType
+from oxinp._driver.handle import Handle
+from oxinp._driver.stream import Stream
+from oxinp._driver.work_structures import DevResource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["GreenContext", "GreenStream", "split"]
 

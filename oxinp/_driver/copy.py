@@ -6,12 +6,12 @@ import ctypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.enums import MemoryType
-from _driver.work_structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
+from oxinp._driver import errors
+from oxinp._driver.enums import MemoryType
+from oxinp._driver.work_structures import Memcpy2D, Memcpy3D, Memcpy3DPeer
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["Place", "block_copy", "copy_2d", "copy_3d", "copy_peer", "copy_peer_3d"]
 

@@ -6,13 +6,13 @@ import ctypes
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from _driver import errors
-from _driver.enums import FunctionAttribute
-from _driver.handle import Handle
-from _driver.jit import JitOptions
+from oxinp._driver import errors
+from oxinp._driver.enums import FunctionAttribute
+from oxinp._driver.handle import Handle
+from oxinp._driver.jit import JitOptions
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["ATTRIBUTES", "Function", "Module"]
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from _driver import peer
+from oxinp._driver import peer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _driver.device import Device
+    from oxinp._driver.device import Device
 
 __all__ = ["BusPlace", "Link", "bus_place", "links", "nearest_processors"]
 

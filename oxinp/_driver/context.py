@@ -5,17 +5,17 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.driver import Driver
-from _driver.enums import Limit
-from _driver.handle import Handle
-from _driver.launch_log import LaunchLog
+from oxinp._driver import errors
+from oxinp._driver.driver import Driver
+from oxinp._driver.enums import Limit
+from oxinp._driver.handle import Handle
+from oxinp._driver.launch_log import LaunchLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from _driver.device import Device
+    from oxinp._driver.device import Device
 
 __all__ = ["LIMITS", "Context"]
 

@@ -7,12 +7,12 @@ import ctypes
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.driver import load
-from _driver.enums import DeviceAttribute
+from oxinp._driver import errors
+from oxinp._driver.driver import load
+from oxinp._driver.enums import DeviceAttribute
 
 if TYPE_CHECKING:
-    from _driver.driver import Driver
+    from oxinp._driver.driver import Driver
 
 __all__ = ["ATTRIBUTES", "Device", "best_device", "list_devices"]
 

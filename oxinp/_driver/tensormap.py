@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["ELEMENT_TYPES", "ElementType", "TensorMap"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver import errors
-from _driver.enums import AccessFlag, AllocationType, LocationType, PoolAttribute
-from _driver.handle import Handle
-from _driver.structures import MemAccessDesc, MemLocation, MemPoolProps
+from oxinp._driver import errors
+from oxinp._driver.enums import AccessFlag, AllocationType, LocationType, PoolAttribute
+from oxinp._driver.handle import Handle
+from oxinp._driver.structures import MemAccessDesc, MemLocation, MemPoolProps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from _driver.context import Context
-    from _driver.device import Device
+    from oxinp._driver.context import Context
+    from oxinp._driver.device import Device
 
 __all__ = ["ATTRIBUTES", "StreamPool"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver.api import IpcHandle
-from _driver.enums import EventFlag, IpcFlag
-from _driver.event import Event
-from _driver.handle import Handle
+from oxinp._driver.api import IpcHandle
+from oxinp._driver.enums import EventFlag, IpcFlag
+from oxinp._driver.event import Event
+from oxinp._driver.handle import Handle
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["ExportedMemory", "ImportedMemory", "SharedEvent"]
 

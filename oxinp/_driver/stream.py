@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from _driver.callback import ENTRY, once
-from _driver.enums import StreamFlag
-from _driver.event import Event
-from _driver.handle import Handle
+from oxinp._driver.callback import ENTRY, once
+from oxinp._driver.enums import StreamFlag
+from oxinp._driver.event import Event
+from oxinp._driver.handle import Handle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["Stream"]
 

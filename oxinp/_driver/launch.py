@@ -13,14 +13,14 @@ import re
 import struct
 from typing import TYPE_CHECKING, Protocol
 
-from _driver import errors
-from _driver.enums import LaunchAttributeId
+from oxinp._driver import errors
+from oxinp._driver.enums import LaunchAttributeId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from _driver.launch_log import LaunchCounter
-    from _driver.module import Function
+    from oxinp._driver.launch_log import LaunchCounter
+    from oxinp._driver.module import Function
 
 __all__ = [
     "CurrentStream",
@@ -91,7 +91,7 @@ def split_format(param_format: str, num_varying: int) -> tuple[str, str]:
 
     Examples
     --------
-    >>> from _driver.launch import split_format
+    >>> from oxinp._driver.launch import split_format
     >>> split_format("<2QI4x128s", 3)
     ('<QQI', '<QQI4x128s')
     """

@@ -7,14 +7,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from _driver import errors
-from _driver.api import argument_types
-from _driver.early import FILE_NAMES
+from oxinp._driver import errors
+from oxinp._driver.api import argument_types
+from oxinp._driver.early import FILE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _driver.api import DriverFunction
+    from oxinp._driver.api import DriverFunction
 
 __all__ = ["Library", "SharedLibrary", "find"]
 
@@ -96,6 +96,9 @@ class SharedLibrary:
         ctypes.c_void_p.from_address(ctypes.addressof(bound)).value = address
 
 
+_ABSENT = ("No such file or directory", "Could not find module")  # what the systems' loaders say of no file
+
+
 def find(platform: str = sys.platform, opener: Callable[[str], Library] = SharedLibrary) -> Library:
     """Return the driver library of this machine, opened.
 
@@ -123,8 +126,11 @@ def find(platform: str = sys.platform, opener: Callable[[str], Library] = Shared
         try:
             return opener(name)
         except OSError as error:
-            failures.append(str(error) if name in str(error) else f"{name}: {error}")
+            said = str(error)
+            if not any(absent in said for absent in _ABSENT):
+                failures.append(said if name in said else f"{name}: {said}")
+    reason = "; ".join(failures) or f"there is no {names[0]}"
     raise errors.NoDriver(
-        f"The NVIDIA driver's library could not be loaded ({'; '.join(failures)}). Install the NVIDIA driver; in a "
-        "container, start it with access to GPUs (docker run --gpus all)."
+        f"The NVIDIA driver's library could not be loaded: {reason}. Install the NVIDIA driver; in a container, start "
+        "it with access to GPUs (docker run --gpus all)."
     )
