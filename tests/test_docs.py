@@ -22,6 +22,7 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PATH = re.compile(r"`((?:_driver|oxinp|tests|asv_benchmarks|examples|docs|\.ci)/[\w./*-]*)`")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
 def page_id(path):
@@ -50,7 +51,8 @@ def test_every_layer_has_its_row(name):
 def test_pages_name_what_exists(page):
     text = page.read_text(encoding="utf-8")
     named = set(PATH.findall(text))
-    links = {str((page.parent / link).resolve().relative_to(ROOT)) for link in re.findall(r"\]\(([\w./-]+)\)", text)}
+    prose = CODE.sub("", text)
+    links = {str((page.parent / link).resolve().relative_to(ROOT)) for link in re.findall(r"\]\(([\w./-]+)\)", prose)}
     missing = [name for name in sorted(named | links) if not (ROOT / name).exists()]
     assert not missing
 

@@ -36,6 +36,7 @@ __all__ = [  # noqa: PLE0604 - and so are their names
     "current_device",
     "debug",
     "is_available",
+    "kernel",
     "limit_memory",
     "links",
     "list_devices",
@@ -119,6 +120,7 @@ _LAZY = {
     "best_device": "oxinp.cuda.device",
     "current_device": "oxinp.cuda.device",
     "debug": "oxinp.cuda.debug",
+    "kernel": "oxinp.cuda.kernel",
     "limit_memory": "oxinp.cuda.memory",
     "links": "oxinp.cuda.device",
     "list_devices": "oxinp.cuda.device",
@@ -139,3 +141,7 @@ def __getattr__(name: str) -> Any:
     value = module if _LAZY[name].endswith(f".{name}") else getattr(module, name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
