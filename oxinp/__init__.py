@@ -24,7 +24,30 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool
 # Packages of our own that NumPy has not, imported when first used.
 _PACKAGES = ("cuda", "scipy", "sparse")
 
-__all__ = ["FallbackError", "FallbackWarning", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
+__all__ = [  # noqa: PLE0604
+    "FallbackError",
+    "FallbackWarning",
+    "config",
+    "evaluate",
+    "explain",
+    "show_versions",
+    *_namespace.names(),
+]
+
+for _function in (evaluate, explain):
+    _function.__module__ = __name__  # where users find them
+
+
+def show_versions() -> None:
+    """Print the versions of oxinp, of what it stands on and of Python, the backend and the device: for bug reports.
+
+    `oxinp.__version__` is NumPy's, which programs ask for; that of oxinp is `oxinp.cuda.__version__`.
+
+    See Also
+    --------
+    numpy.show_config : NumPy's own build.
+    """
+    print(importlib.import_module("oxinp._runner.info").report())  # noqa: T201 - what it is for
 
 
 def __getattr__(name: str) -> Any:
@@ -34,4 +57,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PACKAGES, *_namespace.names()})
+    return sorted(
+        {*(name for name in globals() if not name.startswith("_")), *_PACKAGES, *_namespace.names(), "__version__"}
+    )

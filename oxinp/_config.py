@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["SETTINGS", "Config", "Setting", "before_change", "config"]
 
@@ -203,8 +203,8 @@ class Config:
 
     Parameters
     ----------
-    environment : mapping of str to str
-        Where the initial values are looked for.
+    environment : mapping of str to str, optional
+        Where the initial values are looked for; the process's environment if not given.
 
     Attributes
     ----------
@@ -229,18 +229,10 @@ class Config:
     ValueError: backend cannot be 'gpu'; legal values: auto, cuda, emulator, host
     """
 
-    __slots__ = (
-        "backend",
-        "cache_dir",
-        "fallback",
-        "matmul",
-        "matmul_workspace",
-        "memory_pool",
-        "offload_threshold",
-        "pending_share",
-        "synchronous",
-        "version",
-    )
+    __slots__ = {  # what `help` says of them
+        **{row.name: f"{row.meaning}.\n\nLegal: {row.legal}; from {row.variable}." for row in SETTINGS},
+        "version": "Grows with every assignment.",
+    }
 
     backend: str
     cache_dir: str
@@ -253,7 +245,8 @@ class Config:
     synchronous: bool
     version: int
 
-    def __init__(self, environment: os._Environ[str] | dict[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
         object.__setattr__(self, "version", 0)
         for row in SETTINGS:
             text = environment.get(row.variable)

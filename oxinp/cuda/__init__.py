@@ -16,6 +16,7 @@ from oxinp import _runtime
 from oxinp._runtime import counters, select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.memory import MemoryStats
+from oxinp._version import __version__
 from oxinp.cuda.event import Event
 from oxinp.cuda.stream import Stream
 
@@ -49,6 +50,7 @@ __all__ = [  # noqa: PLE0604 - and so are their names
     "stats",
     "synchronize",
     "trim",
+    "__version__",
     *_errors.__all__,
 ]
 

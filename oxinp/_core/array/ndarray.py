@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._core.array import display
 from oxinp._core.array.flags import Flags
-from oxinp._core.array.methods import array_methods
+from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import adopt_host
@@ -401,6 +401,7 @@ def _finalize(array: Any, source: Any) -> Any:
     return array
 
 
+describe(ndarray)
 types.ndarray = ndarray
 types.scalar = DeviceScalar
 types.finalize = _finalize
