@@ -253,16 +253,18 @@ class Config:
             value = row.default() if text is None else _checked(row, text, f"the environment variable {row.variable}")
             object.__setattr__(self, row.name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        row = _ROWS.get(name)
-        if row is None:
-            known = ", ".join(_ROWS)
-            raise AttributeError(f"there is no setting {name!r}; there are {known}")
-        value = _checked(row, value, name)
-        for prepare in before_change.get(name, ()):
-            prepare(value)
-        object.__setattr__(self, name, value)
-        object.__setattr__(self, "version", self.version + 1)
+    if not TYPE_CHECKING:  # to type checkers, the settings are all the attributes there are
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            row = _ROWS.get(name)
+            if row is None:
+                known = ", ".join(_ROWS)
+                raise AttributeError(f"there is no setting {name!r}; there are {known}")
+            value = _checked(row, value, name)
+            for prepare in before_change.get(name, ()):
+                prepare(value)
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, "version", self.version + 1)
 
     def renew(self) -> None:
         """Let every decision that was kept under the present `version` be taken anew."""
