@@ -16,7 +16,7 @@ from oxinp._api.submodule_rows import SUBMODULES  # noqa: E402
 HEAD = "# Written by docs/type_stubs.py from the tables; type checkers alone read it.\n"
 UNTYPED = """from typing import Any
 
-from {source} import *  # type: ignore # SciPy has types where scipy-stubs is installed
+from {source} import *  # type: ignore[import-untyped] # SciPy has types where scipy-stubs is installed
 
 def __getattr__(name: str) -> Any: ...
 """
