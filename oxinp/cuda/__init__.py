@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # what `_LAZY` names
     from oxinp.cuda.shared import SharedArray
 
 
-
 __all__ = [  # noqa: PLE0604 - and so are their names
     "BackendUnavailable",
     "Device",
