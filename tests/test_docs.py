@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -110,8 +111,18 @@ def test_docstring_examples(name):
     assert not failed
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=page_id)
-def test_page_examples(page):
+EXAMPLES = [page for page in PAGES if blocks_of(page)]
+# Pages that look at the device, and say what to do where there is none.
+OF_A_DEVICE = [ROOT / "docs" / f"{name}.md" for name in ("quickstart", "placement-and-fusion", "kernel-language")]
+
+
+@pytest.mark.parametrize(
+    ("page", "backend"),
+    [*[(page, os.environ["OXINP_BACKEND"]) for page in EXAMPLES], *[(page, "host") for page in OF_A_DEVICE]],
+    ids=lambda value: value if isinstance(value, str) else page_id(value),
+)
+def test_page_examples(page, backend):
     command = [sys.executable, "-W", "error", "-m", "tests.page_examples", str(page)]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
+    environment = {**os.environ, "OXINP_BACKEND": backend}
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
