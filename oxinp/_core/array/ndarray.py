@@ -12,7 +12,7 @@ import numpy as np
 
 from oxinp._core.array import buffer, display
 from oxinp._core.array.flags import Flags
-from oxinp._core.array.methods import array_methods
+from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
@@ -409,6 +409,7 @@ def _finalize(array: Any, source: Any) -> Any:
 
 KNOWN.update((ndarray, DeviceScalar))
 buffer.offer(ndarray)
+describe(ndarray)
 types.ndarray = ndarray
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize

@@ -36,9 +36,13 @@ KEPT = "**"
 class FallbackError(RuntimeError):
     """NumPy would have to do the work on the host, and `config.fallback` is "error"."""
 
+    __module__ = "oxinp"  # where users find it
+
 
 class FallbackWarning(UserWarning):
     """NumPy did the work on the host, and `config.fallback` is "warn"."""
+
+    __module__ = "oxinp"
 
 
 def call(
