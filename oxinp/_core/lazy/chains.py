@@ -119,7 +119,7 @@ def _operands(structure: Structure, layouts: list[Layout]) -> list[Operand]:
 
 ELEMENTWISE_CALL = Op(
     "chain",
-    lambda bound, _: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
+    lambda bound: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
     infer=lambda layouts, _: layouts,
     takes_chains=True,
     takes_views=True,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
@@ -352,7 +353,7 @@ def compute_into(
             views.append(None if out is None else begin_writing(out))
             if out is not None:
                 written.append(out._storage)
-        return compute(*operands, **{**keywords, "out": tuple(views)})
+        return call_numerical(compute, operands, {**keywords, "out": tuple(views)})
     finally:
         for storage in written:
             end_writing(storage)

@@ -151,7 +151,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         if copy_wanted:
             return copy(value)
         return value
-    if type(value) is types.scalar:
+    if type(type(value)) is types.scalar_type:
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
