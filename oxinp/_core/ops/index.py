@@ -216,7 +216,11 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     element[:] = np.asarray(value) if isinstance(value, np.generic) else value
-    assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
+    try:
+        filled = express(WHERE, (key, element[0], array), target_of(array))
+    except Unsupported:
+        return False
+    assign(array, wrap_pending(filled, as_array=True))
     return True
 
 
