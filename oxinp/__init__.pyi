@@ -10,5 +10,6 @@ from oxinp._core.host.fallback import FallbackError as FallbackError
 from oxinp._core.host.fallback import FallbackWarning as FallbackWarning
 from oxinp._core.lazy.evaluate import evaluate as evaluate
 from oxinp._core.lazy.explain import explain as explain
+from oxinp._core.manipulation.copy import asnumpy as asnumpy
 
 def show_versions() -> None: ...
