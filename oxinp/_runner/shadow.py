@@ -17,7 +17,7 @@ from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
 from oxinp._core.lazy.placement import device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Storage
+from oxinp._core.memory.storage import Storage, is_pinned
 
 __all__ = ["Place", "Shadows", "Unchecked"]
 
@@ -109,7 +109,7 @@ class Shadows:
         found = []
         for shadow in shadows.values():
             storage = shadow.storage()
-            if storage is not None:
+            if storage is not None and not is_pinned(storage):  # else others may have written to it
                 layout = layout_of(storage)
                 ours, numpys = (seen_at(memory, layout) for memory in (_bytes_of(storage), shadow.memory))
                 found.append((storage, ours, numpys, shadow.place))

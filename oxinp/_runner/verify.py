@@ -24,6 +24,7 @@ import numpy as np
 
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import FallbackError
+from oxinp._core.host.sharing import WHEN_LENT
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.storage import Storage
@@ -66,6 +67,7 @@ def start(rtol: str) -> None:
         )
     verification = Verification(value)
     twins.install(verification.call)
+    WHEN_LENT.append(verification.forget)
     program.at_end.append(verification.finish)
 
 
@@ -135,6 +137,13 @@ class Verification:
         except Unchecked:
             return None
         return given
+
+    def forget(self, storage: Storage) -> None:
+        """Compare what a storage holds, and take it as it is from now on: others may write to it."""
+        with self._lock:
+            if not self._state.is_inside:
+                self._settle(find_frame(sys._getframe(1)))
+            self._shadows.drop(storage)
 
     def finish(self) -> None:
         """Compare what the last line did; say how the program went, and end with 1 if a line differed."""

@@ -6,6 +6,7 @@ The host side of a storage is lent by pinning it, its device side by marking it 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -49,6 +50,9 @@ _new = object.__new__
 _BYTE = np.dtype("V1")
 _ALIGNMENT = 256  # of Buffers, and of what any allocator of device memory gives
 
+WHEN_LENT: list[Callable[[Storage], object]] = []
+"""Called with a storage whose host side others are about to hold: they may write to it from then on."""
+
 # Storages whose Buffer others hold, by its address.
 _shared: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 
@@ -87,6 +91,8 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     """
     if here.are_several and not is_shared(handle._storage):
         fetch_storage(handle._storage)  # which waits outside of the lock
+    for told in WHEN_LENT:
+        told(handle._storage)
     return attempt(_lend, handle, forever)
 
 
