@@ -4,6 +4,7 @@
 
 import numpy
 import pytest
+import scipy.sparse.linalg
 
 import oxinp
 from tests.comparator import assert_same
@@ -282,3 +283,50 @@ def test_nobody_is_asked_of_plain_arguments(config):
     expected = [numpy.float64(3), numpy.array([0, 1, 2, 0, 1, 2.0]), numpy.float64(5), numpy.array([1, 2], "u8")]
     for result, value in zip(results, expected, strict=True):
         assert_same(result, value)
+
+
+ASKS = "def {name}(x):\n    return isinstance(x, numpy.ndarray), isinstance(x, list), x.__class__ is type(x)\n"
+
+
+def asked_by(module, name):
+    """Return a function of another library's that asks an array what it is."""
+    names = {"__name__": module, "numpy": numpy}
+    exec(ASKS.format(name=name), names)  # noqa: S102 - our own code
+    return names[name]
+
+
+@pytest.mark.parametrize("make", [lambda: oxinp.arange(3), lambda: oxinp.arange(3).view(Kept)], ids=["plain", "kept"])
+def test_who_takes_numpys_class_alone_finds_it(make):
+    x = make()
+    assert asked_by("pandas.core.common", "is_bool_indexer")(x) == (True, False, False)
+    for module, name in (("pandas.core.common", "other"), ("__main__", "is_bool_indexer"), ("xarray.core", "interp")):
+        assert asked_by(module, name)(x) == (False, False, True)
+    assert isinstance(x, type(x))
+    assert not isinstance(x, numpy.ndarray)
+
+
+class Kept(oxinp.ndarray):
+    pass
+
+
+def test_arrays_in_containers_are_compared():
+    x = oxinp.arange(2)
+    numpy.testing.assert_equal({"a": x, "b": [x]}, {"a": [0, 1], "b": [x]})
+    oxinp.testing.assert_equal({"a": x}, {"a": oxinp.arange(2)})
+    for other in ({"a": [0, 2]}, {"a": oxinp.arange(1, 3)}):
+        with pytest.raises(AssertionError, match="Mismatched elements"):
+            oxinp.testing.assert_equal({"a": x}, other)
+
+
+def test_scipys_linear_operators():
+    operator = scipy.sparse.linalg.aslinearoperator(oxinp.diag(oxinp.arange(1.0, 6)))
+    assert operator.shape == (5, 5)
+    assert_same(numpy.asarray(operator.matvec(numpy.ones(5))), numpy.arange(1.0, 6))
+
+
+def test_a_class_of_numpys_module_is_among_an_arrays():
+    """By which SymPy tells arrays from numbers, to which it would convert them."""
+    x = oxinp.arange(6.0) * 2
+    for value in (x, x.sum()):
+        assert any(kind.__module__ == "numpy" for kind in type(value).__mro__)
+    assert type(x).__module__.startswith("oxinp")

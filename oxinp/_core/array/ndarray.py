@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from oxinp._core.array.methods import array_methods
 from oxinp._core.array.scalar import DeviceScalar
 from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
+from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
@@ -59,7 +61,8 @@ if TYPE_CHECKING:
     _Operators = Handle
 else:
     # The special methods of the ufunc table's rows and the reductions, over methods that NumPy computes.
-    _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
+    # By a class of NumPy's module among an object's classes, some programs (SymPy) tell arrays from what is none.
+    _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), "__module__": "numpy", **array_methods()})
     _Operators = type(
         "_Operators",
         (_HostMethods,),
@@ -109,6 +112,11 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return made if cls is ndarray else make(made, cls, None)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        frame = sys._getframe(1)
+        return reported_class(type(self), frame) if frame.f_code.co_name in INSISTING else type(self)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -91,6 +91,7 @@ else:
         (Handle,),
         {
             "__slots__": (),
+            "__module__": "numpy",  # by which some programs (SymPy) tell NumPy's scalars from what is none
             **{
                 special: _lazy(name, index)
                 for name, row in ROWS.items()
