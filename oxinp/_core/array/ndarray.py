@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.array import display
+from oxinp._core.array import buffer, display
 from oxinp._core.array.flags import Flags
-from oxinp._core.array.methods import array_methods
-from oxinp._core.array.scalar import DeviceScalar
+from oxinp._core.array.methods import array_methods, describe
+from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
@@ -23,7 +23,7 @@ from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import astype, axes_of, copy
+from oxinp._core.manipulation.copy import asnumpy, astype, copy
 from oxinp._core.memory.storage import SIDES, is_shared
 from oxinp._core.ops import creation, index
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
@@ -275,13 +275,14 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     # -- conversion ----------------------------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        fallback.count("__array__")
+        is_same = dtype is None or np.dtype(dtype) == self._layout.dtype
+        if is_same and not copy and not (copy is False and is_shared(self._storage)):
+            return lend(self)
         if copy is False:
             msg = "Unable to avoid copy while creating an array as requested."
             raise ValueError(msg)
-        fallback.count("__array__")
-        axes = axes_of(self._layout, "K")  # what numpy.array and numpy.asarray keep
-        held = fetch(self) if axes is None else fetch(self.transpose(axes)).transpose(np.argsort(axes))
-        return held if dtype is None else held.astype(dtype, copy=False)
+        return asnumpy(self).astype(self._layout.dtype if dtype is None else dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return types.array_ufunc(ufunc, method, inputs, kwargs)
@@ -415,7 +416,9 @@ def _finalize(array: Any, source: Any) -> Any:
 
 
 KNOWN.update((ndarray, DeviceScalar))
+buffer.offer(ndarray)
+describe(ndarray)
 types.ndarray = ndarray
-types.scalar = DeviceScalar
+types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

@@ -41,7 +41,9 @@ class _Types:
     """What the layers above enter here: the classes that results are wrapped in, and what they fall back on."""
 
     ndarray: Any = None
-    scalar: Any = None
+    scalar: Any = None  # the class of device scalars,
+    scalar_type: Any = None  # its own class,
+    scalars: Any = None  # and by dtype the class below it that a scalar is made in
     dressed: Any = None  # the class between ndarray and users' classes
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
@@ -111,7 +113,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     storage = make_storage(value, None)
     schedule.enter(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
     array._layout = layout
     array._storage = storage
     array._view = None
@@ -126,7 +128,7 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     if type(entry) is Pending:
         entry.owner = ref(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
     array._layout = layout
     array._storage = storage
     array._view = None
@@ -491,7 +493,7 @@ def mask_operand(where: Any) -> Any:
 
     NotImplemented to decline, as `operand` does.
     """
-    if type(where) is types.scalar and where._layout.dtype != np.bool_:
+    if type(type(where)) is types.scalar_type and where._layout.dtype != np.bool_:
         where = np.asarray(where)[()]
     is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
     if is_array and not isinstance(where, np.generic):

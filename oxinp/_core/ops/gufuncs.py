@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
@@ -116,6 +117,11 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         return result if out is None else _into(out, result)
 
+    @property
+    def note(self) -> str:
+        """See `ufunc`."""
+        return "Computed on the device. Sums are in another order than NumPy's, at least as accurate as pairwise ones."
+
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
         try:
@@ -175,7 +181,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if is_hosted(arrays) and placement.is_host(cost := self._cost(arrays[0]._layout, arrays[1]._layout)):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
-            return wrap_host(self._row.numpy(*map(host_view, arrays), dtype=loop))
+            return wrap_host(call_numerical(self._row.numpy, [host_view(x) for x in arrays], {"dtype": loop}))
         return self._product(*arrays) if loop is None else self._product(*arrays, loop)
 
     def __reduce__(self) -> Any:

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import attributed
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
@@ -75,7 +76,7 @@ def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
 
 def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     pairs = operation.pairs
-    compute = row.python or row.numpy
+    compute = row.on_host
     ufunc = row.numpy
     reach = ceil(row.weight * 16)  # an int, which Python compares with the threshold twice as fast
 
@@ -109,7 +110,7 @@ def _binary(  # noqa: PLR0915 - calls cost
 ) -> tuple[Callable[..., Any], ...]:
     pairs = operation.pairs
     records = operation.records
-    compute = row.python or row.numpy
+    compute = row.on_host
     ufunc = row.numpy
     reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
@@ -159,7 +160,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalar)
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
                             array._layout = layout
                             array._storage = storage
                             array._view = None
@@ -261,6 +262,8 @@ def _binary(  # noqa: PLR0915 - calls cost
     in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
     if in_place_on_host is None:
         return operator, reflected
+    if row.may_warn:
+        in_place_on_host = attributed(in_place_on_host, 2)
 
     def in_place(a: Any, b: Any) -> Any:
         storage = a._storage
