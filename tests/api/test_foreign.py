@@ -247,8 +247,10 @@ def test_views_of_numpys_subclasses_share_the_elements(view):
         x += 1
         before = seen.tolist()
         seen[0, 0] = 77
+        as_matrix = np.asmatrix(x)
+        as_matrix[1, 1] = 78
         product = None if seen.shape[0] != seen.shape[1] else (seen * seen).tolist()
-        outcomes.append([kind, before, named(x), product])
+        outcomes.append([kind, before, named(x), product, type(as_matrix)])
     assert outcomes[0] == outcomes[1]
 
 
