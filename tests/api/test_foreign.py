@@ -151,7 +151,7 @@ np.sum(column) np.mean(column) np.max(column) np.amax(column) np.transpose(colum
 np.cumprod(column) np.argmax(column) np.concatenate([x,column]) np.where(x>1,column,0) np.dot(column,x) np.diff(column)
 x+column column+x x-column x*column x@column x==column x<column np.hypot(x,column) np.hypot(column,x) np.exp(column)
 np.logaddexp(x,column) np.add(x,1,out=y) np.add(column,1,out=y) np.add(x,column,out=y) np.add.outer(x,column)
-np.add.reduce(column) np.multiply(x,column,where=x>1,out=y) divmod(x,column) x**column x+sparse x-sparse x@sparse
+np.add.reduce(column) np.multiply(x,column,out=y) divmod(x,column) x**column x+sparse x-sparse x@sparse
 x==sparse x!=sparse x<sparse sparse+x divmod(x,sparse) x**sparse x*sparse x>sparse np.sum(sparse) np.mean(sparse)
 np.sum(sparse,axis=0) np.mean(sparse,axis=0) x[:1].sum()+sparse np.sum(asked) np.zeros_like(asked)
 np.concatenate([asked,x]) np.concatenate([x,asked]) np.stack((x,asked)) np.linalg.solve(x,asked) np.where(asked,x,x)
@@ -186,7 +186,7 @@ def named(value):
     return kind, value if isinstance(value, str | int | float | type(None)) else ""
 
 
-def outcome(np, expression):
+def outcome(np, functions, expression):
     # What comes from libraries is made of NumPy's arrays in either case.
     names = {
         "column": Column([1.5, 2.0, 0.5]),
@@ -202,7 +202,7 @@ def outcome(np, expression):
     }
     x, y = np.array([0.5, 1.5, 2.5]), np.zeros(3)
     try:
-        value = eval(expression, {"np": np, "x": x, "y": y, **names})  # noqa: S307 - our own code
+        value = eval(expression, {"np": functions, "x": x, "y": y, **names})  # noqa: S307 - our own code
     except Exception as error:  # noqa: BLE001 - the exception is the outcome
         return type(error).__name__
     return named(value), value is y, named(x), named(y)
@@ -210,7 +210,9 @@ def outcome(np, expression):
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_as_in_numpy(expression):
-    assert outcome(oxinp, expression) == outcome(numpy, expression)
+    expected = outcome(numpy, numpy, expression)
+    assert outcome(oxinp, oxinp, expression) == expected
+    assert outcome(oxinp, numpy, expression) == expected
 
 
 @pytest.mark.parametrize("other", [Column([1.0, 2.0, 3.0]), Wraps([1.0, 2.0, 3.0])], ids=["column", "wraps"])
@@ -288,6 +290,22 @@ def test_nobody_is_asked_of_plain_arguments(config):
 
 
 ASKS = "def {name}(x):\n    return isinstance(x, numpy.ndarray), isinstance(x, list), x.__class__ is type(x)\n"
+
+
+def test_who_is_not_asked_leaves_the_result_ours():
+    class Mask(Asked):
+        def __array__(self, dtype=None, copy=None):
+            return numpy.array([True, False])
+
+    assert type(oxinp.sum([[1, 2]], axis=0, where=Mask())) is oxinp.ndarray
+
+
+def test_a_users_class_comes_before_a_matrix():
+    """Python asks the right side first if its class is below the left one's, as a matrix is below an array alone."""
+    x = oxinp.array([[1.0, 2], [3, 4]])
+    matrix = numpy.matrix([[1.0, 2], [3, 4]])
+    assert (x * matrix).tolist() == [[7, 10], [15, 22]]
+    assert (x.view(Kept) * matrix).tolist() == [[1, 4], [9, 16]]
 
 
 def asked_by(module, name):

@@ -542,15 +542,16 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     Returns
     -------
     object
-        NotImplemented for subclasses of NumPy's array on the right, so that Python asks their operators, and if a ufunc
-        was called.
+        NotImplemented for subclasses of NumPy's array on the right of ours, so that Python asks their operators, and if
+        a ufunc was called.
     """
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    if not (is_numpys or is_deferred_to(other)):
+    is_below = is_numpys and type(a) in (types.ndarray, types.scalar)
+    if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
-    if operator is None or (is_numpys and other is b):
+    if operator is None or is_below:
         return NotImplemented
     if other is b:  # else its operator has been tried
         name = operator.__name__.strip("_")
