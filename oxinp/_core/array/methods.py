@@ -192,7 +192,8 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
     resized = fetched if fetched.flags.owndata else fetched.copy("K")
     resized.resize(*new_shape, refcheck=False)
-    self._storage, self._layout, self._cache = make_storage(None, resized), host_layout(resized), None
+    self._storage, self._known = make_storage(None, resized), host_layout(resized)
+    self._host = self._seen = None
 
 
 class _One:
@@ -247,7 +248,8 @@ def _setstate(self: Any, state: Any) -> None:
     held = np.empty(0)
     held.__setstate__(state)
     made = wrap_host(held)
-    self._storage, self._layout, self._view, self._cache = made._storage, made._layout, None, None
+    self._storage, self._known, self._view = made._storage, made._layout, None
+    self._host = self._seen = None
 
 
 def _array_finalize(self: Any, obj: Any, /) -> None:

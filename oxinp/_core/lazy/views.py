@@ -16,9 +16,7 @@ _new = object.__new__
 NumpyArray = np.ndarray[Any, Any]
 
 
-def view_at(
-    base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True
-) -> Any:
+def view_at(base: Handle, layout: Layout, cache: tuple[Any, Any] = (None, None), *, writeable: bool = True) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
     seen = base._view
     kind = types.ndarray
@@ -26,12 +24,12 @@ def view_at(
         view: Any = _new(kind)
         view._storage = base._storage
         view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
-        view._layout = layout
-        view._cache = cache
+        view._known = layout
+        view._host, view._seen = cache
         return view
     view = _begin(base, writeable)
-    view._layout = layout
-    view._cache = cache
+    view._known = layout
+    view._host, view._seen = cache
     return view if type(view) is types.ndarray else types.finalize(view, base)
 
 
@@ -87,5 +85,7 @@ def moved(base: Handle, function: Callable[..., Any], *args: Any) -> Any:
 def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
     """Return the view of `base` that corresponds to `part`, a NumPy view of its host view; `host` is its storage's."""
     view = _begin(base, writeable)
-    view._cache = (host, part)
+    view._known = None
+    view._host = host
+    view._seen = part
     return view if type(view) is types.ndarray else types.finalize(view, base)

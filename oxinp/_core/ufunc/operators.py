@@ -78,15 +78,14 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         if x is None:
             value = storage.value
             if value is not None:
-                if value[0].layout is not a._layout:
+                if value[0].layout is not a._known:
                     value = chain(a)
                 graph = value[0]
                 record = pairs.get((graph,)) or renew(operation, pairs, (graph,), (graph,))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
         elif not REPORTS:
-            cache = a._cache
-            x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+            x = a._seen if a._host is x else host_view(a)
             if x.size * reach < config.offload_threshold:
                 return wrap_host(compute(x))
         try:
@@ -116,10 +115,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 u = left.value
                 v = right.value
                 if u is not None and v is not None:
-                    if u[0].layout is not a._layout:
+                    if u[0].layout is not a._known:
                         u = chain(a)
                         v = right.value or v  # which that may have computed
-                    if v[0].layout is not b._layout:
+                    if v[0].layout is not b._known:
                         v = chain(b)
                     u_graph, leaves, mask = u
                     v_graph, v_leaves, v_mask = v
@@ -151,17 +150,15 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
                             array = _new(kind if layout.ndim else types.scalar)
-                            array._layout = layout
+                            array._known = layout
                             array._storage = storage
                             array._view = None
-                            array._cache = None
+                            array._host = array._seen = None
                             return array
             elif not REPORTS:
                 # Both on the host, and too small for any result of theirs to belong on the device.
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
-                cache = b._cache
-                y = cache[1] if cache is not None and cache[0] is y else host_view(b)
+                x = a._seen if a._host is x else host_view(a)
+                y = b._seen if b._host is y else host_view(b)
                 count = x.size * y.size
                 limit = config.offload_threshold
                 if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
@@ -176,7 +173,8 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     array = _new(kind)
                     array._storage = storage
                     array._view = None
-                    array._cache = (result, result)
+                    array._known = None
+                    array._host = array._seen = result
                     return array
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             storage = a._storage
@@ -184,7 +182,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             x = storage.host
             if x is None:
                 if value is not None:
-                    if value[0].layout is not a._layout:
+                    if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
                     record = pairs.get((graph, kind))
@@ -197,8 +195,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             return apply_or_fall_back(a, b)
                         return wrap_pending((record.graph, (*value[1], converted), value[2]))
             elif not REPORTS:
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                x = a._seen if a._host is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
@@ -216,7 +213,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             x = storage.host
             if x is None:
                 if value is not None:
-                    if value[0].layout is not a._layout:
+                    if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
                     record = pairs.get((kind, graph))
@@ -229,8 +226,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             return apply_or_fall_back(b, a)
                         return wrap_pending((record.graph, (converted, *value[1]), value[2]))
             elif not REPORTS:
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                x = a._seen if a._host is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
         other = other_side(b)
