@@ -17,8 +17,9 @@ import numpy as np
 
 from oxinp._core.array import dispatch
 from oxinp._core.array.flags import setflags
-from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view
@@ -85,8 +86,13 @@ def method(row: MethodRow) -> Callable[..., Any]:
 def function_method(row: MethodRow) -> Callable[..., Any]:
     """Return the method of a function row."""
     numpys = getattr(np, row.name)
+    method = getattr(np.ndarray, row.name)
 
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (args or kwargs or REPORTS) and type(self) is types.ndarray:
+            result = on_host(method, self)
+            if result is not NOT_DONE:
+                return result
         return dispatch.functions[numpys](self, *args, **kwargs)
 
     return _as_numpys(function, row.name)

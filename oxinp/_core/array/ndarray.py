@@ -115,12 +115,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements."""
-        return self._layout.dtype
+        return (self._known or self._seen).dtype  # type: ignore[no-any-return] # of the layout, or what it is found by
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions."""
-        return self._layout.shape
+        return (self._known or self._seen).shape  # type: ignore[no-any-return]
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -151,12 +151,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self._layout.ndim
+        return (self._known or self._seen).ndim  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self._layout.size
+        return (self._known or self._seen).size  # type: ignore[no-any-return]
 
     @property
     def itemsize(self) -> int:
@@ -166,7 +166,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self._layout.nbytes
+        return (self._known or self._seen).nbytes  # type: ignore[no-any-return]
 
     @property
     def base(self) -> Any:
@@ -187,7 +187,11 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def T(self) -> Any:
         """The transposed view."""
-        return moved(self, np.transpose)
+        storage = self._storage
+        host = storage.host
+        if host is None or storage.value is not None:
+            return moved(self, np.transpose)
+        return host_part(self, host, (self._seen if self._host is host else host_view(self)).T)
 
     @property
     def mT(self) -> Any:
@@ -204,11 +208,11 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         view(self, lambda seen: seen.real)[...] = value
 
     def __len__(self) -> int:
-        shape = self._layout.shape
+        shape = (self._known or self._seen).shape
         if not shape:
             msg = "len() of unsized object"
             raise TypeError(msg)
-        return shape[0]
+        return shape[0]  # type: ignore[no-any-return]
 
     # -- elements ------------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ def is_array(value: Any) -> bool:
 
 def holds_arrays(value: Any) -> bool:
     """Whether a list or tuple, or one in it, holds an array of ours."""
-    if not isinstance(value, list | tuple) or {type(part) for part in value} <= PLAIN:
+    if not isinstance(value, list | tuple) or PLAIN.issuperset(map(type, value)):
         return False
     return any(is_array(part) or holds_arrays(part) for part in value)
 

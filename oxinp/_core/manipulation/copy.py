@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.calls import is_waiting
@@ -19,8 +20,11 @@ from oxinp._core.memory.layout import Layout
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
-    if array._storage.host is not None and placement.is_host(array._layout.nbytes):
-        return wrap_host(host_view(array).copy(order))
+    host = array._storage.host
+    if host is not None:
+        seen = array._seen if array._host is host else host_view(array)
+        if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
+            return wrap_host(seen.copy(order))
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
@@ -65,6 +69,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         `casting` does not allow it.
     """
     target = np.dtype(dtype)
+    host = array._storage.host
+    if host is not None and copy_wanted:
+        seen = array._seen if array._host is host else host_view(array)
+        if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
+            return wrap_host(seen.astype(target, order, casting))
     source = array._layout.dtype
     if not np.can_cast(source, target, casting):
         np.empty(0, source).astype(target, casting=casting)

@@ -18,7 +18,7 @@ from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
-from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
+from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_view
 from oxinp._core.lazy.record import (
     apply,
     apply_into,
@@ -51,6 +51,7 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
 
 
 _EQUALITY = (python_operator.eq, python_operator.ne)
+_SPECIAL = (*_EQUALITY, python_operator.pow)
 
 
 def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
@@ -101,6 +102,8 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
     records = operation.records
     compute = row.python or row.numpy
     ufunc = row.numpy
+    # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
+    of_two = compute if row.python in _SPECIAL else ufunc
     reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
     def operator(a: Any, b: Any) -> Any:  # noqa: PLR0915
@@ -162,7 +165,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 count = x.size * y.size
                 limit = config.offload_threshold
                 if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
-                    result = compute(x, y)
+                    result = of_two(x, y)
                     if type(result) is not _NumpyArray:
                         return result
                     # `wrap_host`, spelled out.
@@ -255,10 +258,13 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
         if x is not None and not REPORTS and (a._view is None or a._view[1]):
             kind = type(b)
             if kind is types.ndarray:
-                y = None if b._storage.host is None else host_view(b)
+                y = b._storage.host
+                if y is not None:
+                    y = b._seen if b._host is y else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
-            host, x = host_and_view(a)
+            host = x
+            x = a._seen if a._host is host else host_view(a)
             if (
                 y is not None
                 and x.size * reach < config.offload_threshold
