@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, call, on_host, on_hosts
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
@@ -22,13 +23,16 @@ def _method(
     row: ReductionRow | ScanRow, arguments: Arguments, compute: Callable[..., Any] = reduce
 ) -> Callable[..., Any]:
     numpys = getattr(np.ndarray, row.name)
+    call_numpy = of_one(numpys)
     out_position = arguments.names.index("out")
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:
             is_plain = not args and not kwargs and type(self) is types.ndarray
             result = (
-                on_host(numpys, self) if is_plain else on_hosts(numpys, (self, *args), kwargs, config.offload_threshold)
+                on_host(call_numpy, self)
+                if is_plain
+                else on_hosts(numpys, (self, *args), kwargs, config.offload_threshold)
             )
             if result is not NOT_DONE:
                 return result
