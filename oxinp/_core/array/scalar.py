@@ -208,14 +208,13 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
 
 
-class _Scalars(dict[np.dtype[Any], ScalarType]):
-    """The class of device scalars of a dtype, made when it is first asked for."""
+class _Scalars(dict[type, ScalarType]):
+    """NumPy's class of a scalar -> ours of device scalars, made when it is first asked for."""
 
-    def __missing__(self, dtype: np.dtype[Any]) -> ScalarType:
-        numpys = dtype.type
-        body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": dtype}
+    def __missing__(self, numpys: type) -> ScalarType:
+        body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": np.dtype(numpys)}
         made = ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body)
-        return self.setdefault(dtype, made)
+        return self.setdefault(numpys, made)
 
 
 def _reduce_class(kind: Any) -> Any:

@@ -13,6 +13,7 @@ from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
+    as_array,
     check_writeable,
     declined_in_place,
     is_hosted,
@@ -85,6 +86,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
             return self.of_two(*args)
         numpy_ufunc = self._row.numpy
+        if out is ... and len(args) == numpy_ufunc.nin:
+            return as_array(self(*args, **kwargs))
         if type(out) is tuple and len(out) == 1:
             out = out[0]
         if out is None and len(args) == numpy_ufunc.nin + 1:

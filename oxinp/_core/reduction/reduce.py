@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import user_frame
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.expr import (
@@ -99,7 +100,7 @@ def reduce(
         Where the device has no kernel.
     """
     if out is not None:
-        if not isinstance(out, Handle):
+        if not is_array(out):
             raise Unsupported("an output that is no array of ours")
         check_writeable(out)
     layout = array._layout

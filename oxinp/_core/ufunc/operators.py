@@ -150,7 +150,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype.type])
                             array._layout = layout
                             array._storage = storage
                             array._view = None
