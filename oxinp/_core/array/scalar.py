@@ -53,8 +53,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
     """
     row = ROWS[name]
     record = UFUNC_OBJECTS[name].methods[index]
-    compute = row.python
-    assert compute is not None
+    compute = row.on_host
 
     def unary(self: Any) -> Any:
         return record(self) if self._storage.host is None else compute(_value(self))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.calls import is_waiting
@@ -176,7 +177,10 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         ):
             storage.stale = WRITING  # no other thread has run since the last three conditions
             try:
-                seen[key] = given
+                if type(given) is np.ndarray and given.dtype is not seen.dtype:
+                    call_as_user(seen.__setitem__, (key, given), {})  # a cast may warn
+                else:
+                    seen[key] = given
             finally:
                 end_writing(storage)
             return
