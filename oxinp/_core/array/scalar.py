@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.array import buffer
 from oxinp._core.array.slots import forbid_iteration
+from oxinp._core.host.foreign import KNOWN
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
@@ -172,8 +174,7 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
         """Return what sqlite3 binds, which is what it makes of NumPy's scalar."""
         return sys.modules["sqlite3"].adapt(_value(self), protocol, _value(self))
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(_value(self))
+    __buffer__ = buffer.export
 
     def __copy__(self) -> Any:
         return self
@@ -212,8 +213,9 @@ class _Scalars(dict[type, ScalarType]):
 
     def __missing__(self, numpys: type) -> ScalarType:
         body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": np.dtype(numpys)}
-        made = ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body)
-        return self.setdefault(numpys, made)
+        made = self.setdefault(numpys, ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body))
+        KNOWN.add(made)
+        return made
 
 
 def _reduce_class(kind: Any) -> Any:
@@ -221,5 +223,6 @@ def _reduce_class(kind: Any) -> Any:
     return getattr, (kind.dtype, "type")
 
 
+buffer.offer(DeviceScalar)
 SCALARS = _Scalars()
 copyreg.pickle(ScalarType, _reduce_class)
