@@ -364,7 +364,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the array with another shape; see `numpy.ndarray.reshape`."""
         if not shape_:
-            np.ndarray.reshape(np.empty(0))  # raises
+            np.ndarray.reshape(np.empty(0))  # type: ignore[call-overload] # raises
         return shape.reshape(self, shape_[0] if len(shape_) == 1 else shape_, order, copy_wanted=copy)
 
     def ravel(self, order: str = "C") -> Any:

@@ -317,9 +317,9 @@ def _parameters(
 ) -> list[Any]:
     """Return the values of the parameters that the reduction's op has."""
     starts = initial is not NO_INITIAL
-    if not isinstance(ddof, int | float | np.number):
+    if not isinstance(ddof, int | float | np.integer | np.floating):
         raise Unsupported("degrees of freedom that are no number")
-    own: list[Any] = [float(x) for x in row.parameters(count, ddof)][: op.num_parameters - starts]
+    own: list[Any] = [float(x) for x in row.parameters(count, float(ddof))][: op.num_parameters - starts]
     if starts:
         fits = (int, bool, np.bool_, np.integer, *(() if accumulated.kind in "biu" else (float, np.floating)))
         if not isinstance(initial, fits):
