@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["SETTINGS", "Config", "Setting", "before_change", "config", "mistake", "unknown"]
 
@@ -206,8 +206,8 @@ class Config:
 
     Parameters
     ----------
-    environment : mapping of str to str
-        Where the initial values are looked for.
+    environment : mapping of str to str, optional
+        Where the initial values are looked for; the process's environment if not given.
 
     Attributes
     ----------
@@ -232,18 +232,10 @@ class Config:
     ValueError: backend cannot be 'gpu'; legal values: auto, cuda, emulator, host
     """
 
-    __slots__ = (
-        "backend",
-        "cache_dir",
-        "fallback",
-        "matmul",
-        "matmul_workspace",
-        "memory_pool",
-        "offload_threshold",
-        "pending_share",
-        "synchronous",
-        "version",
-    )
+    __slots__ = {  # what `help` says of them
+        **{row.name: f"{row.meaning}.\n\nLegal: {row.legal}; from {row.variable}." for row in SETTINGS},
+        "version": "Grows with every assignment.",
+    }
 
     backend: str
     cache_dir: str
@@ -256,23 +248,26 @@ class Config:
     synchronous: bool
     version: int
 
-    def __init__(self, environment: os._Environ[str] | dict[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
         object.__setattr__(self, "version", 0)
         for row in SETTINGS:
             text = environment.get(row.variable)
             value = row.default() if text is None else _checked(row, text, f"the environment variable {row.variable}")
             object.__setattr__(self, row.name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        row = _ROWS.get(name)
-        if row is None:
-            known = ", ".join(_ROWS)
-            raise AttributeError(f"there is no setting {name!r}; there are {known}")
-        value = _checked(row, value, name)
-        for prepare in before_change.get(name, ()):
-            prepare(value)
-        object.__setattr__(self, name, value)
-        object.__setattr__(self, "version", self.version + 1)
+    if not TYPE_CHECKING:  # to type checkers, the settings are all the attributes there are
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            row = _ROWS.get(name)
+            if row is None:
+                known = ", ".join(_ROWS)
+                raise AttributeError(f"there is no setting {name!r}; there are {known}")
+            value = _checked(row, value, name)
+            for prepare in before_change.get(name, ()):
+                prepare(value)
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, "version", self.version + 1)
 
     def renew(self) -> None:
         """Let every decision that was kept under the present `version` be taken anew."""

@@ -364,6 +364,9 @@ ROWS: tuple[Row, ...] = (
 
 BY_CODE = {row.code: row for row in ROWS}
 
+for _name in __all__:
+    globals()[_name].__module__ = "oxinp.cuda"  # where users find them, and what tracebacks say
+
 
 def version_text(version: int) -> str:
     """Return a CUDA version as people write it.

@@ -227,7 +227,7 @@ class Verification:
             self._report(f"oxinp gives {ours!r}, NumPy {numpys!r}")
 
     def _compare_handle(self, ours: Any, numpys: Any, operands: list[Any]) -> None:
-        is_scalar = type(ours) is types.scalar
+        is_scalar = type(type(ours)) is types.scalar_type
         if not isinstance(numpys, np.generic if is_scalar else np.ndarray):
             kinds = "a scalar" if is_scalar else "an array", type(numpys).__name__
             self._report(f"oxinp gives {kinds[0]}, NumPy {kinds[1]}")
