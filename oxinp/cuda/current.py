@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
@@ -16,9 +18,12 @@ if TYPE_CHECKING:
 
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["address_of", "cuda_backend", "flush", "queue", "user_line", "wrapped"]
+__all__ = ["address_of", "cuda_backend", "flush", "is_passed_over", "queue", "user_line", "wrapped"]
 
 _OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
+_NUMPYS = os.path.dirname(np.__file__)  # noqa: PTH120
+_SCIPYS = os.path.join(os.path.dirname(_NUMPYS), "scipy")  # noqa: PTH118, PTH120 - which need not be imported
+_LIBRARIES = (*(folder + os.sep for folder in (_OURS, _NUMPYS, _SCIPYS)), "<frozen ")
 
 
 def cuda_backend() -> CudaBackend | None:
@@ -115,9 +120,17 @@ def wrapped(backend: Any, methods: dict[str, Any]) -> Iterator[None]:
         config.renew()
 
 
+def _is_librarys(file: str) -> bool:
+    return file.startswith(_LIBRARIES)
+
+
+is_passed_over: Callable[[str], bool] = _is_librarys
+"""Whether code is not what work is put down to, by its file: oxinp's, NumPy's and SciPy's; the runner knows more."""
+
+
 def user_line() -> str:
-    """Return the innermost line outside this library, "file:line"."""
+    """Return the innermost line that work is put down to, "file:line"."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and is_passed_over(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
