@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["address_of", "cuda_backend", "flush", "is_passed_over", "queue", "user_line", "wrapped"]
+__all__ = ["address_of", "cuda_backend", "find_line", "flush", "queue", "user_line", "wrapped"]
 
 _OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
 _NUMPYS = os.path.dirname(np.__file__)  # noqa: PTH120
@@ -120,17 +120,15 @@ def wrapped(backend: Any, methods: dict[str, Any]) -> Iterator[None]:
         config.renew()
 
 
-def _is_librarys(file: str) -> bool:
-    return file.startswith(_LIBRARIES)
-
-
-is_passed_over: Callable[[str], bool] = _is_librarys
-"""Whether code is not what work is put down to, by its file: oxinp's, NumPy's and SciPy's; the runner knows more."""
+find_line: Callable[[], str] | None = None
+"""What knows better where work comes from than the stack; the runner does."""
 
 
 def user_line() -> str:
-    """Return the innermost line that work is put down to, "file:line"."""
+    """Return the innermost line that is none of oxinp's, NumPy's or SciPy's, "file:line"."""
+    if find_line is not None:
+        return find_line()
     frame: Any = sys._getframe(1)
-    while frame is not None and is_passed_over(frame.f_code.co_filename):
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
