@@ -160,7 +160,8 @@ def fields(rows: Sequence[tuple[str, str]], width: int | None = None) -> str:
     for name, value in rows:
         room = None if width is None else max(width - indent, NARROWEST)
         parts = [value] if room is None else textwrap.wrap(value, room, break_on_hyphens=False) or [""]
-        lines += [f"{head:<{indent}}{part}".rstrip() for head, part in zip([f"{name}:"] + [""] * len(parts), parts)]
+        heads = [f"{name}:", *[""] * (len(parts) - 1)]
+        lines += [f"{head:<{indent}}{part}".rstrip() for head, part in zip(heads, parts, strict=True)]
     return "\n".join(lines)
 
 
