@@ -63,10 +63,10 @@ def _own_no_more(handle: Handle) -> None:
 
 def _wrap(storage: Storage, layout: Layout, base: Any, *, writeable: bool) -> Any:
     array = _new(types.ndarray)
-    array._layout = layout
+    array._known = layout
     array._storage = storage
     array._view = (base, writeable)
-    array._cache = None
+    array._host = array._seen = None
     return array
 
 
@@ -88,6 +88,8 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     """
     for tell in before_lending:
         tell(handle)
+    if not is_shared(handle._storage):
+        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
     return attempt(_lend, handle, forever)
 
 
