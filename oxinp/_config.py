@@ -7,6 +7,7 @@ on hot paths) need no checks: a setting is a plain slot.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 import sys
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["SETTINGS", "Config", "Setting", "before_change", "config"]
+__all__ = ["SETTINGS", "Config", "Setting", "before_change", "config", "mistake", "unknown"]
 
 before_change: dict[str, list[Callable[[Any], object]]] = {}
 """What is called with the new value of a setting before it is in force; what that raises leaves the old one."""
+
+_OF_TESTS = ("OXINP_EVERY_SPEC", "OXINP_FUZZ_SEED", "OXINP_REQUIRE_GPU")  # variables that the test suite reads
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -302,4 +305,32 @@ def _checked(row: Setting, value: Any, subject: str) -> Any:
         raise ValueError(f"{subject} cannot be {value!r}; legal values: {row.legal}") from None
 
 
-config = Config()
+def unknown(environment: os._Environ[str] | dict[str, str] = os.environ) -> list[str]:
+    """Return a sentence for each ``OXINP_*`` variable of an environment that no setting has.
+
+    Examples
+    --------
+    >>> from oxinp._config import unknown
+    >>> unknown({"OXINP_BACKENT": "cuda"})
+    ['there is no setting for the environment variable OXINP_BACKENT: did you mean OXINP_BACKEND?']
+    """
+    known = [row.variable for row in SETTINGS]
+    told = []
+    for name in sorted(environment):
+        if not name.startswith("OXINP_") or name in known or name in _OF_TESTS:
+            continue
+        near = importlib.import_module("difflib").get_close_matches(name, known, 1, 0.8)
+        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        told.append(f"there is no setting for the environment variable {name}: {advice}")
+    return told
+
+
+def _read(environment: os._Environ[str]) -> tuple[Config, ValueError | None]:
+    """Return the settings; where a variable is not legal the defaults, and the error for the package to raise."""
+    try:
+        return Config(environment), None
+    except ValueError as error:
+        return Config({}), error
+
+
+config, mistake = _read(os.environ)

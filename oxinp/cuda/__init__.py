@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from _driver import errors as _errors
-from _driver.errors import *  # noqa: F403 - the exceptions are listed once, there
 from oxinp import _runtime
+from oxinp._driver import errors as _errors
+from oxinp._driver.errors import *  # noqa: F403 - the exceptions are listed once, there
 from oxinp._runtime import counters, select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.memory import MemoryStats

@@ -6,10 +6,10 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from _driver import errors, occupancy
-from _driver.launch import Launcher
 from oxinp import _runtime
 from oxinp._config import config
+from oxinp._driver import errors, occupancy
+from oxinp._driver.launch import Launcher
 from oxinp._ptx.kernel import Block, Kernel, three_extents
 from oxinp._runtime.counters import after_launch, stats
 from oxinp.cuda import current
@@ -17,7 +17,7 @@ from oxinp.cuda import current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _driver.module import Function
+    from oxinp._driver.module import Function
     from oxinp._runtime.cuda import CudaBackend
     from oxinp.cuda.stream import Stream
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.array import dispatch
+from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
 from oxinp._core.documentation import ON_THE_HOST, appended
 from oxinp._core.host.fallback import OUT, Mutated, call
@@ -306,8 +306,6 @@ def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
     return MethodRow(name, kind, make=lambda: attribute, **more)
 
 
-_ADDRESS = "NumPy would read through it what is on the host only now and then; numpy.asarray(x) copies"
-
 _FUNCTIONS = "argpartition argsort choose dot nonzero repeat round searchsorted take trace"
 
 ROWS: tuple[MethodRow, ...] = (
@@ -349,9 +347,9 @@ ROWS: tuple[MethodRow, ...] = (
     _made("__delitem__", VIEW, _delitem),
     _made("__sizeof__", VIEW, _sizeof),
     _made("__class_getitem__", VIEW, classmethod(GenericAlias)),
-    MethodRow("__array_interface__", REFUSED, reason=_ADDRESS),
-    MethodRow("__array_struct__", REFUSED, reason=_ADDRESS),
-    MethodRow("__buffer__", REFUSED, reason=_ADDRESS, since="2.5"),
+    _made("__array_interface__", HOST, property(buffer.array_interface)),
+    _made("__array_struct__", HOST, property(buffer.array_struct)),
+    _made("__buffer__", HOST, buffer.export, since="2.0" if buffer.HAS_PROTOCOL else "2.5"),
     MethodRow("_set_dtype", REFUSED, reason="private to NumPy", since="2.5"),
     MethodRow("_set_shape", REFUSED, reason="private to NumPy", since="2.5"),
     MethodRow("tostring", HOST, until="2.2"),

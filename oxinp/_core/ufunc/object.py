@@ -9,6 +9,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import documentation
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.explain import REPORTS
@@ -31,7 +32,7 @@ from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc.calls import Call, evaluate, signature_of, variant
 from oxinp._core.ufunc.operations import operations_of
-from oxinp._core.ufunc.operators import operators
+from oxinp._core.ufunc.operators import operators, plain_call
 from oxinp._core.ufunc.table import UfuncRow
 
 
@@ -59,7 +60,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         self._reach = row.weight * 16  # at most what an element costs: none has more bytes
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
-        self._plain: Any = self.methods[0] if self.methods else None
+        self._plain: Any = plain_call(self.operations[0], row) if self.methods else None
 
     def __init_subclass__(cls) -> None:
         _describe(cls)
@@ -114,7 +115,9 @@ class ufunc:  # noqa: N801 - NumPy's name
         mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
-        if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
+        if not all(
+            out is None or (isinstance(out, Handle) and type(type(out)) is not types.scalar_type) for out in outs
+        ):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
@@ -150,7 +153,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         operands = given[: self._num_inputs]
         keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))
         if all(out is None for out in outs):
-            results = self._row.numpy(*operands, **keywords)
+            results = call_numerical(self._row.numpy, operands, keywords)
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
         results = compute_into(self._row.numpy, operands, keywords, outs)
         if len(outs) == 1:
@@ -163,7 +166,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         operations = self._operations_for(operands)
         if mask is None and not options and len(outs) == 1:
             if outs[0] is None:
-                return apply(operations[0], row.python or row.numpy, operands)
+                return apply(operations[0], row.on_host, operands)
             return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
         signature = signature_of(row.numpy, options)
         casting = options.get("casting", "same_kind")
@@ -177,7 +180,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         """Compute on scalars alone, which is nobody's work but NumPy's."""
         keywords = {name: value for name, value in kwargs.items() if name != "out"}
         if all(out is None for out in outs):
-            return self._row.numpy(*operands, **keywords)
+            return call_numerical(self._row.numpy, operands, keywords)
         for out in outs:
             if out is not None:
                 check_writeable(out)
