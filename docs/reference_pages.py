@@ -22,8 +22,15 @@ from oxinp._api import coverage, modules, notes  # noqa: E402
 from oxinp._core.array import dispatch, methods  # noqa: E402
 from oxinp._ptx import isa  # noqa: E402
 
+
+def beside_numpys():
+    """Return the functions and classes that the namespace has beside NumPy's names."""
+    names = [*oxinp.__all__, *oxinp._IN_NOTEBOOKS]
+    return [name for name in names if not hasattr(np, name) and callable(getattr(oxinp, name))]
+
+
 OURS = {
-    "oxinp": ("What oxinp has beside NumPy's names", ["evaluate", "explain", "show_versions", "FallbackError"]),
+    "oxinp": ("What oxinp has beside NumPy's names", beside_numpys()),
     "oxinp.cuda": ("The device", cuda.__all__),
     "oxinp.cuda.kernel": ("The kernel language", ["jit", "KernelFunction", "warp_reduce", "block_reduce"]),
     "oxinp.cuda.debug": ("Debugging", cuda.debug.__all__),
