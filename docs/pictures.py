@@ -33,7 +33,9 @@ def write():
             script = ROOT / "examples" / f"{program}.py"
             command = [sys.executable, str(script), *arguments, "--picture", str(picture)]
             environment = {**os.environ, "PYTHONPATH": str(ROOT), "OXINP_BACKEND": "host"}
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603 - our own
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+            if done.returncode:
+                raise RuntimeError(f"{script} failed:\n{done.stderr}")
 
 
 if __name__ == "__main__":
