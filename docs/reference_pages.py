@@ -7,6 +7,7 @@ docstrings. Nothing here is kept: the tables and the installed NumPy and SciPy s
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -131,27 +132,37 @@ def ndarray():
     return "\n".join(lines)
 
 
+GROUPS = {"module": "Modules", "function": "Functions", "class": "Classes", "exception": "Exceptions"}
+
+
 def documented(module, heading, names):
-    """Return a page of docstrings."""
+    """Return a page of docstrings, by kinds of objects."""
     found = importlib.import_module(module)
     lines = [f"# {module}: {heading[0].lower()}{heading[1:]}", ""]
-    lines += [(found.__doc__ or "").strip().split("\n\n")[0].replace("``", "`"), ""] if module != "oxinp" else []
+    if module != "oxinp":
+        lines += [(found.__doc__ or "").strip().split("\n\n")[0].replace("``", "`"), ""]
+    groups = {kind: [] for kind in GROUPS}
     for name in sorted(names, key=str.lower):
-        value = getattr(found, name)
-        if name == "__version__":
+        if name != "__version__":
+            groups[group(getattr(found, name))].append(name)
+    for kind, members in groups.items():
+        lines += [f"## {GROUPS[kind]}", ""] if members else []
+        if kind == "module":
+            lines += [f"* [{name}]({module}.{name}.md)" for name in members] + [""]
             continue
-        if isinstance(value, type(sys)):
-            lines += [f"## {name}", "", f"See [{value.__name__}]({value.__name__}.md).", ""]
-            continue
-        kind = "exception" if is_exception(value) else "class" if isinstance(value, type) else "function"
-        members = ["   :members:"] if kind == "class" else []
-        lines += ["```{eval-rst}", f".. auto{kind}:: {module}.{name}", *members, "```", ""]
+        for name in members:
+            options = ["   :members:"] if kind == "class" else []
+            lines += ["```{eval-rst}", f".. auto{kind}:: {module}.{name}", *options, "```", ""]
     return "\n".join(lines)
 
 
-def is_exception(value):
-    """Whether an object is a class of exceptions."""
-    return isinstance(value, type) and issubclass(value, BaseException)
+def group(value):
+    """Return what kind of object something is, as Sphinx calls it."""
+    if isinstance(value, ModuleType):
+        return "module"
+    if isinstance(value, type):
+        return "exception" if issubclass(value, BaseException) else "class"
+    return "function"
 
 
 def instructions():
