@@ -134,6 +134,12 @@ def test_unique_values_are_sorted():
     assert values == [1.0, 2.0, 3.0]
 
 
+@backs("`np.__version__` is NumPy's")
+def test_versions():
+    assert np.__version__ == numpy.__version__
+    assert np.cuda.__version__ in (ROOT / "oxinp" / "_version.py").read_text(encoding="utf-8")
+
+
 @backs("Classes and objects of `oxinp.scipy`")
 def test_scipys_objects_give_numpys_arrays():
     seen = []

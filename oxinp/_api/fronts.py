@@ -162,6 +162,8 @@ class HostUfunc(ufunc):
         """See `ufunc`."""
         return self._counted_name
 
+    accuracy = "NumPy's or SciPy's own"
+
     @property
     def note(self) -> str:
         """See `ufunc`."""

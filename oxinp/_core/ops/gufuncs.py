@@ -125,10 +125,12 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             numpy_ufunc(*[_repeated(array) for array in arrays], out=np.empty(out._layout.shape, out._layout.dtype))
         return _into(out, result)
 
+    accuracy = "sums in another order than NumPy's, at least as accurate as pairwise ones"
+
     @property
     def note(self) -> str:
         """See `ufunc`."""
-        return "Computed on the device. Sums are in another order than NumPy's, at least as accurate as pairwise ones."
+        return f"Computed on the device: {self.accuracy}."
 
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""

@@ -70,21 +70,19 @@ class ufunc:  # noqa: N801 - NumPy's name
         return documentation.appended(self._row.numpy.__doc__, self.note)
 
     @property
+    def accuracy(self) -> str:
+        """How exact results are, in words."""
+        row = self._row
+        numpys = f", NumPy's within {row.numpy_ulp:g}" if row.numpy_ulp else ""
+        told = f"within {row.ulp:g} ulp of the true value{numpys}" if row.ulp else "NumPy's, bit for bit"
+        return told + (
+            f"; those of complex numbers within {row.complex_ulp:g} ulp of the larger part" if row.complex_ulp else ""
+        )
+
+    @property
     def note(self) -> str:
         """What is to be said of where it is computed and of how exact it is."""
-        row = self._row
-        told = [
-            f"within {row.ulp:g} ulp of the true value"
-            + (f", NumPy's within {row.numpy_ulp:g}" if row.numpy_ulp else "")
-            if row.ulp
-            else "NumPy's, bit for bit",
-            *(
-                [f"those of complex numbers within {row.complex_ulp:g} ulp of the larger part"]
-                if row.complex_ulp
-                else []
-            ),
-        ]
-        return f"Computed on the device, in one kernel with the operations around it. Results are {'; '.join(told)}."
+        return f"Computed on the device, in one kernel with the operations around it. Results are {self.accuracy}."
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain
