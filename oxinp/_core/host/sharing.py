@@ -85,6 +85,8 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     forever : bool
         Others will go by the address, whatever becomes of the NumPy array.
     """
+    if not is_shared(handle._storage):
+        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
     return attempt(_lend, handle, forever)
 
 
