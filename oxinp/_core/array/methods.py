@@ -10,15 +10,18 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.array import dispatch
+from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
-from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.documentation import ON_THE_HOST, appended
+from oxinp._core.errors.hearing import of_one
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view
@@ -85,8 +88,13 @@ def method(row: MethodRow) -> Callable[..., Any]:
 def function_method(row: MethodRow) -> Callable[..., Any]:
     """Return the method of a function row."""
     numpys = getattr(np, row.name)
+    call_numpy = of_one(getattr(np.ndarray, row.name))
 
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (args or kwargs or REPORTS) and type(self) is types.ndarray:
+            result = on_host(call_numpy, self)
+            if result is not NOT_DONE:
+                return result
         return dispatch.functions[numpys](self, *args, **kwargs)
 
     return _as_numpys(function, row.name)
@@ -192,7 +200,8 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
     resized = fetched if fetched.flags.owndata else fetched.copy("K")
     resized.resize(*new_shape, refcheck=False)
-    self._storage, self._layout, self._cache = make_storage(None, resized), host_layout(resized), None
+    self._storage, self._known = make_storage(None, resized), host_layout(resized)
+    self._host = self._seen = None
 
 
 class _One:
@@ -247,7 +256,8 @@ def _setstate(self: Any, state: Any) -> None:
     held = np.empty(0)
     held.__setstate__(state)
     made = wrap_host(held)
-    self._storage, self._layout, self._view, self._cache = made._storage, made._layout, None, None
+    self._storage, self._known, self._view = made._storage, made._layout, None
+    self._host = self._seen = None
 
 
 def _array_finalize(self: Any, obj: Any, /) -> None:
@@ -305,8 +315,6 @@ def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
     return MethodRow(name, kind, make=lambda: attribute, **more)
 
 
-_ADDRESS = "NumPy would read through it what is on the host only now and then; numpy.asarray(x) copies"
-
 _FUNCTIONS = "argpartition argsort choose dot nonzero repeat round searchsorted take trace"
 
 ROWS: tuple[MethodRow, ...] = (
@@ -348,9 +356,9 @@ ROWS: tuple[MethodRow, ...] = (
     _made("__delitem__", VIEW, _delitem),
     _made("__sizeof__", VIEW, _sizeof),
     _made("__class_getitem__", VIEW, classmethod(GenericAlias)),
-    MethodRow("__array_interface__", REFUSED, reason=_ADDRESS),
-    MethodRow("__array_struct__", REFUSED, reason=_ADDRESS),
-    MethodRow("__buffer__", REFUSED, reason=_ADDRESS, since="2.5"),
+    _made("__array_interface__", HOST, property(buffer.array_interface)),
+    _made("__array_struct__", HOST, property(buffer.array_struct)),
+    _made("__buffer__", HOST, buffer.export, since="2.0" if buffer.HAS_PROTOCOL else "2.5"),
     MethodRow("_set_dtype", REFUSED, reason="private to NumPy", since="2.5"),
     MethodRow("_set_shape", REFUSED, reason="private to NumPy", since="2.5"),
     MethodRow("tostring", HOST, until="2.2"),
@@ -376,3 +384,31 @@ def array_methods() -> dict[str, Any]:
         else:
             attributes[row.name] = method(row)
     return attributes
+
+
+_SAID = {
+    HOST: ON_THE_HOST,
+    FUNCTION: "Computed as the function of that name is; see `oxinp.{}`.",
+    VIEW: "No element is read.",
+    OWN: "",
+}
+
+
+def describe(array: type) -> None:
+    """Give the methods and attributes of an array class NumPy's documentation, with ours after it, and signatures."""
+    array.__module__ = "oxinp"
+    array.__doc__ = appended(
+        np.ndarray.__doc__,
+        "The elements lie on the host or on the device, and are computed when they are needed; only the clock tells. "
+        "`oxinp.explain` says where an operation ran and why.",
+    )
+    for row in ROWS:
+        numpys = getattr(np.ndarray, row.name, None)
+        ours = next((vars(kind)[row.name] for kind in array.__mro__ if row.name in vars(kind)), None)
+        if isinstance(ours, FunctionType):
+            ours.__wrapped__ = numpys  # type: ignore[attr-defined] # whose signature it has
+            ours.__module__ = "oxinp"
+        elif not isinstance(ours, property):
+            continue
+        said = "" if row.kind == HOST and row.make is not None else _SAID.get(row.kind, row.reason)
+        ours.__doc__ = appended(numpys.__doc__, *filter(None, [said.format(row.name)]))

@@ -43,12 +43,12 @@ PLAIN = frozenset(
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of ours (a scalar on the device is none)."""
-    return isinstance(value, Handle) and type(value) is not types.scalar
+    return isinstance(value, Handle) and type(type(value)) is not types.scalar_type
 
 
 def holds_arrays(value: Any) -> bool:
     """Whether a list or tuple, or one in it, holds an array of ours."""
-    if not isinstance(value, list | tuple) or {type(part) for part in value} <= PLAIN:
+    if not isinstance(value, list | tuple) or PLAIN.issuperset(map(type, value)):
         return False
     return any(is_array(part) or holds_arrays(part) for part in value)
 
@@ -123,7 +123,7 @@ class Exchange:
         if kind in PLAIN:
             return value
         if isinstance(value, Handle):
-            return np.asarray(value)[()] if kind is types.scalar else self._array(value)
+            return np.asarray(value)[()] if type(kind) is types.scalar_type else self._array(value)
         if kind in given_as:
             return self._object(value)
         if isinstance(value, np.ndarray):
@@ -337,7 +337,7 @@ def _view_of(base: Handle, seen: NumpyArray, host: NumpyArray | None, part: Nump
     """Return the view of `base`, for which `seen` stands, that lies where `part` does."""
     offset = address - address_of(seen) + base._layout.offset
     layout = Layout.at(part.dtype, part.shape, part.strides, offset)
-    return view_at(base, layout, None if host is None else (host, part), writeable=_is_writeable(part))
+    return view_at(base, layout, (host, None if host is None else part), writeable=_is_writeable(part))
 
 
 def _is_small_part(handle: Handle) -> bool:

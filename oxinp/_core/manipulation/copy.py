@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.calls import is_waiting
@@ -20,8 +22,11 @@ from oxinp._core.memory.layout import Layout
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
-    if array._storage.host is not None and placement.is_host(array._layout.nbytes):
-        return wrap_host(host_view(array).copy(order))
+    host = array._storage.host
+    if host is not None:
+        seen = array._seen if array._host is host else host_view(array)
+        if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
+            return wrap_host(seen.copy(order))
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
@@ -51,6 +56,34 @@ def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any
     return own(moved(make(moved(array, np.transpose, axes)), np.transpose, back))
 
 
+def asnumpy(a: Any) -> np.ndarray[Any, Any]:
+    """Return the elements of an array as a NumPy array of their own; arrays on the device stay there.
+
+    `numpy.asarray` of an array of ours is its memory, which therefore stays on the host as long as the result is held.
+
+    Parameters
+    ----------
+    a : array_like
+        Ours, a scalar of ours, or anything that `numpy.asarray` takes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same shape and dtype, in the same order of axes; a NumPy array is returned as it is, else no memory is
+        shared with `a`.
+
+    Examples
+    --------
+    >>> import oxinp as np
+    >>> np.asnumpy(np.arange(3))
+    array([0, 1, 2])
+    """
+    if not isinstance(a, Handle):
+        return np.asarray(a)
+    axes = axes_of(a._layout, "K")
+    return fetch(a) if axes is None else fetch(moved(a, np.transpose, axes)).transpose(np.argsort(axes))
+
+
 def own(made: Handle) -> Any:
     """Return a view of a new array, of which nobody else has a handle, as that array."""
     made._view = (None, True)
@@ -66,6 +99,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         `casting` does not allow it.
     """
     target = np.dtype(dtype)
+    host = array._storage.host
+    if host is not None and copy_wanted:
+        seen = array._seen if array._host is host else host_view(array)
+        if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
+            return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
     source = array._layout.dtype
     if not np.can_cast(source, target, casting):
         np.empty(0, source).astype(target, casting=casting)
@@ -88,7 +126,7 @@ def _on_host(function: Callable[..., Any], source: Any, target: np.dtype[Any], *
     """Let NumPy cast; only where it may warn of what elements become, that takes longer for the user's line."""
     if source is None or source is target or source.kind not in "fc" or target.kind == "O":
         return function(*args)
-    return call_as_user(function, args, {})
+    return (call_numerical if source.kind == "f" else call_as_user)(function, args, {})
 
 
 def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:
@@ -109,7 +147,7 @@ def assign(target: Handle, value: Any) -> None:
     if isinstance(value, Handle):
         if value._storage is target._storage and value._layout is layout:
             return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
-        if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
+        if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
         value = from_elsewhere(value, layout.dtype)

@@ -33,7 +33,7 @@ from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.planning import Reduced
-from oxinp._core.reduction.table import ReductionRow, with_initial
+from oxinp._core.reduction.table import BY_UFUNC, ReductionRow, with_initial
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -54,6 +54,7 @@ def _operation(row: ReductionRow) -> Op:
         takes_views=True,
         rows=planning.row_walk,
         gives_views=True,
+        plan_variant=planning.plan,
     )
 
 
@@ -156,6 +157,7 @@ _DEFAULTS = {
 }
 
 
+_UFUNCS = {row: getattr(np, name) for name, row in BY_UFUNC.items()}  # whose `reduce` takes more than the function
 _HARMLESS = {"axis", "dtype", "keepdims"}
 """Arguments of averages that leave no slice without elements."""
 
@@ -167,15 +169,16 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
         for name, value in options.items()
         if value is not _DEFAULTS[name]
     }
+    numpys = _UFUNCS[row].reduce if "dtype" in arguments and row in _UFUNCS else row.numpy
     # Where slices are empty, or may be, NumPy's Python code warns as well.
     is_plain = row.ufunc is not None or row.is_average
     is_numerical = is_plain and not row.skips_nan and seen.size and arguments.keys() <= _HARMLESS
     call = call_numerical if is_numerical else call_as_user
     if out is None:
-        return wrap_host(call(row.numpy, (seen,), arguments))
+        return wrap_host(call(numpys, (seen,), arguments))
     held = begin_writing(out)
     try:
-        call(row.numpy, (seen,), {**arguments, "out": held})
+        call(numpys, (seen,), {**arguments, "out": held})
     finally:
         end_writing(out._storage)
     return out

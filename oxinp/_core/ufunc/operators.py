@@ -20,7 +20,7 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
-from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
+from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_view
 from oxinp._core.lazy.record import (
     apply,
     apply_into,
@@ -53,6 +53,7 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
 
 
 _EQUALITY = (python_operator.eq, python_operator.ne)
+_SPECIAL = (*_EQUALITY, python_operator.pow)
 
 
 def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
@@ -65,7 +66,14 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
 
     Of one operand: ``-a``. Of two: ``a + b``, ``b + a`` and ``a += b``.
     """
-    return (_unary(operation, row),) if row.numpy.nin == 1 else _binary(operation, row)
+    if row.numpy.nin == 1:
+        return (_unary(operation, row),)
+    return _binary(operation, row, row.python if row.operators else None)
+
+
+def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
+    """Return what a ufunc's call of two arrays is: its operator, but that it does not defer to the other side."""
+    return operators(operation, row._replace(operators=()))[0]
 
 
 def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
@@ -80,15 +88,14 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         if x is None:
             value = storage.value
             if value is not None and current() is quiet.state:
-                if value[0].layout is not a._layout:
+                if value[0].layout is not a._known:
                     value = chain(a)
                 graph = value[0]
                 record = pairs.get((graph,)) or renew(operation, pairs, (graph,), (graph,))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
         elif not REPORTS:
-            cache = a._cache
-            x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+            x = a._seen if a._host is x else host_view(a)
             if x.size * reach < config.offload_threshold:
                 return wrap_host(compute(x))
         try:
@@ -99,11 +106,15 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return operator
 
 
-def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
+def _binary(  # noqa: PLR0915 - calls cost
+    operation: Operation, row: UfuncRow, python: Callable[..., Any] | None
+) -> tuple[Callable[..., Any], ...]:
     pairs = operation.pairs
     records = operation.records
     compute = row.on_host
     ufunc = row.numpy
+    # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
+    of_two = compute if row.python in _SPECIAL else row._replace(python=None).on_host
     reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
     def operator(a: Any, b: Any) -> Any:  # noqa: PLR0915
@@ -118,10 +129,10 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 u = left.value
                 v = right.value
                 if u is not None and v is not None and current() is quiet.state:
-                    if u[0].layout is not a._layout:
+                    if u[0].layout is not a._known:
                         u = chain(a)
                         v = right.value or v  # which that may have computed
-                    if v[0].layout is not b._layout:
+                    if v[0].layout is not b._known:
                         v = chain(b)
                     u_graph, leaves, mask = u
                     v_graph, v_leaves, v_mask = v
@@ -152,22 +163,20 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalar)
-                            array._layout = layout
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
+                            array._known = layout
                             array._storage = storage
                             array._view = None
-                            array._cache = None
+                            array._host = array._seen = None
                             return array
             elif not REPORTS:
                 # Both on the host, and too small for any result of theirs to belong on the device.
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
-                cache = b._cache
-                y = cache[1] if cache is not None and cache[0] is y else host_view(b)
+                x = a._seen if a._host is x else host_view(a)
+                y = b._seen if b._host is y else host_view(b)
                 count = x.size * y.size
                 limit = config.offload_threshold
                 if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
-                    result = compute(x, y)
+                    result = of_two(x, y)
                     if type(result) is not _NumpyArray:
                         return result
                     # `wrap_host`, spelled out.
@@ -178,7 +187,8 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                     array = _new(kind)
                     array._storage = storage
                     array._view = None
-                    array._cache = (result, result)
+                    array._known = None
+                    array._host = array._seen = result
                     return array
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             storage = a._storage
@@ -186,7 +196,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             x = storage.host
             if x is None:
                 if value is not None and current() is quiet.state:
-                    if value[0].layout is not a._layout:
+                    if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
                     record = pairs.get((graph, kind))
@@ -199,14 +209,13 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             return apply_or_fall_back(a, b)
                         return wrap_pending((record.graph, (*value[1], converted), value[2]))
             elif not REPORTS:
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                x = a._seen if a._host is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
             other = other_side(b)
             if other is NotImplemented:
-                return declined(ufunc, a, b)
+                return declined(ufunc, python, a, b)
             b = other
         return apply_or_fall_back(a, b)
 
@@ -218,7 +227,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
             x = storage.host
             if x is None:
                 if value is not None and current() is quiet.state:
-                    if value[0].layout is not a._layout:
+                    if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
                     record = pairs.get((kind, graph))
@@ -231,12 +240,11 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             return apply_or_fall_back(b, a)
                         return wrap_pending((record.graph, (converted, *value[1]), value[2]))
             elif not REPORTS:
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                x = a._seen if a._host is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
         other = other_side(b)
-        return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
+        return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
@@ -263,10 +271,13 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
         if x is not None and not REPORTS and (a._view is None or a._view[1]):
             kind = type(b)
             if kind is types.ndarray:
-                y = None if b._storage.host is None else host_view(b)
+                y = b._storage.host
+                if y is not None:
+                    y = b._seen if b._host is y else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
-            host, x = host_and_view(a)
+            host = x
+            x = a._seen if a._host is host else host_view(a)
             if (
                 y is not None
                 and x.size * reach < config.offload_threshold
