@@ -25,16 +25,14 @@ from oxinp._kernels.elementwise.flags import (
 )
 
 
-def _is_zero(place: int) -> Callable[..., Any]:
+def _where(place: int, value: float, part: Callable[[Any], Any] = lambda x: x) -> Callable[..., Any]:
+    """Poles at a value of an operand, whose parts come as a list where it is complex."""
+
     def pole(k: Any, *operands: Any) -> Any:  # noqa: ARG001 - every predicate takes the builder
         x = operands[place]
-        return x == 0 if not isinstance(x, list) else (x[0] == 0) & (x[1] == 0)
+        return (part(x[0]) == value) & (x[1] == 0) if isinstance(x, list) else part(x) == value
 
     return pole
-
-
-def _is(value: float) -> Callable[..., Any]:
-    return lambda k, a: a == value  # noqa: ARG005
 
 
 def _divided_by_zero(k: Any, a: Any, b: Any) -> Found:  # noqa: ARG001
@@ -57,25 +55,25 @@ def _inverse_of_zero(k: Any, a: Any) -> Found:  # noqa: ARG001
 
 
 _PLAIN = Rule()
-_LOGARITHM = Rule(pole=_is_zero(0))
+_LOGARITHM = Rule(pole=_where(0, 0))
 _PRODUCT = Rule(tiny=product_is_inexact)
 _ROUNDED = Rule(tiny=is_inexact)
 _REMAINDER = Rule(integers=_divided_by_zero)
-_POWER = Rule(pole=_is_zero(0), tiny=lambda k, result, a, b: is_inexact(k, result, a, b) & (b != 1))
+_POWER = Rule(pole=_where(0, 0), tiny=lambda k, result, a, b: is_inexact(k, result, a, b) & (b != 1))
 
 OF_UFUNCS: dict[np.ufunc, Rule | None] = {
     np.add: _PLAIN,
     np.subtract: _PLAIN,
     np.multiply: _PRODUCT,
-    np.divide: Rule(pole=_is_zero(1), tiny=quotient_is_inexact),
-    np.floor_divide: Rule(pole=_is_zero(1), over=OVER | INVALID, integers=_quotient_of_integers),
+    np.divide: Rule(pole=_where(1, 0), tiny=quotient_is_inexact),
+    np.floor_divide: Rule(pole=_where(1, 0), over=OVER | INVALID, integers=_quotient_of_integers),
     np.remainder: _REMAINDER,
-    np.divmod: Rule(pole=_is_zero(1), over=OVER | INVALID, more=_without_remainder, integers=_quotient_of_integers),
+    np.divmod: Rule(pole=_where(1, 0), over=OVER | INVALID, more=_without_remainder, integers=_quotient_of_integers),
     np.fmod: _REMAINDER,
     np.power: _POWER,
     np.float_power: _POWER,
     np.square: Rule(tiny=square_is_inexact),
-    np.reciprocal: Rule(pole=_is_zero(0), tiny=reciprocal_is_inexact, integers=_inverse_of_zero),
+    np.reciprocal: Rule(pole=_where(0, 0), tiny=reciprocal_is_inexact, integers=_inverse_of_zero),
     np.sqrt: _PLAIN,
     np.nextafter: Rule(may_grow=True),
     np.spacing: None,
@@ -90,7 +88,7 @@ OF_UFUNCS: dict[np.ufunc, Rule | None] = {
     np.log: _LOGARITHM,
     np.log2: _LOGARITHM,
     np.log10: _LOGARITHM,
-    np.log1p: Rule(pole=_is(-1)),
+    np.log1p: Rule(pole=_where(0, -1)),
     np.sin: _PLAIN,
     np.cos: _PLAIN,
     np.tan: _PLAIN,
@@ -99,7 +97,7 @@ OF_UFUNCS: dict[np.ufunc, Rule | None] = {
     np.arcsin: _PLAIN,
     np.arccos: _PLAIN,
     np.arccosh: _PLAIN,
-    np.arctanh: Rule(pole=lambda k, a: abs(a) == 1),  # noqa: ARG005
+    np.arctanh: Rule(pole=_where(0, 1, abs)),
     np.arctan2: None,
     np.hypot: _PLAIN,
     np.logaddexp: None,
