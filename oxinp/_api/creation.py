@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,12 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import StandIns, holds_arrays, is_array
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import wrap_host
+from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.ops import creation
+from oxinp._core.ops.creation import refuse_copy
 
 
 def _check(device: str | None, like: Any = None) -> None:
@@ -45,15 +47,23 @@ def array(
     like: Any = None,
 ) -> Any:
     """See `numpy.array`."""
-    _check(None, like)
+    if like is not None:
+        _check(None, like)
+    if type(copy) is not bool and copy is not None:
+        np.array(0, copy=copy)  # refuses text
+        copy = bool(copy)
+    if ndmin > 1:
+        np.array(0, ndmin=ndmin)  # refuses more than there may be
     if ndmax or (subok and _is_subclass(object)):
         raise Unsupported("ndmax, or a subclass to pass through")
     made = _converted(object, dtype, order, copy=copy)
-    missing = ndmin - made._layout.ndim
+    missing = ndmin - made._layout.ndim if ndmin else 0
     return reshape(made, (1,) * missing + made._layout.shape) if missing > 0 else made
 
 
 def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) -> Any:
+    if is_array(dtype):
+        np.dtype(np.empty(0))  # raises
     if not is_array(value):
         if holds_arrays(value):
             raise Unsupported("lists of arrays")
@@ -61,12 +71,11 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
     layout = value._layout
     made = value
     if dtype is not None and layout.dtype != np.dtype(dtype):
-        if copy is False:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        refuse_copy(copy)
         made = astype(value, dtype, "K" if order is None else order)
     has_order = (order != "C" or made._layout.is_contiguous) and (order != "F" or made._layout.is_fortran)
-    if made is value and copy is False and not has_order:
-        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if made is value and not has_order:
+        refuse_copy(copy)
     if (made is value and copy) or not has_order:
         made = copy_array(made, order or "K")
     return made
@@ -83,6 +92,8 @@ def asarray(
     like: Any = None,
 ) -> Any:
     """See `numpy.asarray`; NumPy arrays are copied."""
+    if type(a) is types.ndarray and dtype is None and order is None and not copy and device is None and like is None:
+        return a
     _check(device, like)
     return _converted(a, dtype, order, copy=copy)
 
@@ -135,33 +146,37 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     return array(a, order=order, subok=subok, copy=True)
 
 
-@implements("zeros")
+@implements("zeros", is_hosted=False)
 def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
     """See `numpy.zeros`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.zeros(shape, dtype, order)
 
 
-@implements("ones")
+@implements("ones", is_hosted=False)
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
     """See `numpy.ones`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.ones(shape, dtype, order)
 
 
-@implements("empty")
+@implements("empty", is_hosted=False)
 def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
     """See `numpy.empty`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.empty(shape, dtype, order)
 
 
-@implements("full")
+@implements("full", is_hosted=False)
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None
 ) -> Any:
     """See `numpy.full`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.full(shape, fill_value, dtype, order)
 
 
@@ -239,7 +254,7 @@ def full_like(
     return _made_like(make, fill, a, dtype, order, subok, shape)
 
 
-@implements("arange")
+@implements("arange", is_hosted=False)
 def arange(
     start_or_stop: Any,
     /,
@@ -252,7 +267,8 @@ def arange(
     **named: Any,
 ) -> Any:
     """See `numpy.arange`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     if extra or named:
         raise Unsupported("what only some versions of NumPy take")
     return creation.arange(start_or_stop, stop, step, dtype)
@@ -275,7 +291,7 @@ def eye(
         raise Unsupported("another order")
     made = creation.zeros((N, N if M is None else M), dtype)
     rows, columns = made._layout.shape
-    k = k.__index__()
+    k = operator.index(k)
     if -rows < k < columns:
         start = k if k >= 0 else -k * columns
         reshape(made, -1)[start : max(0, columns - k) * columns : columns + 1] = 1
@@ -318,7 +334,7 @@ def linspace(
     endpoint: bool = True,
     retstep: bool = False,
     dtype: Any = None,
-    axis: Any = 0,  # noqa: ARG001 - NumPy's signature; there is one axis
+    axis: Any = 0,
     *,
     device: str | None = None,
 ) -> Any:
@@ -329,9 +345,9 @@ def linspace(
     dtype = np.dtype(float if dtype is None else dtype)
     if dtype.kind != "f":
         raise Unsupported("integers, which are rounded down")
-    num = num.__index__()
-    if num < 2:
-        raise Unsupported("no step")
+    num = operator.index(num)
+    if num < 2 or axis not in (0, -1):
+        raise Unsupported("no step, or another axis than the one there is")
     step = (float(stop) - float(start)) / (num - 1 if endpoint else num)
     if step == 0:
         raise Unsupported("ends so close that NumPy takes another formula")

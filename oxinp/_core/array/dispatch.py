@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
-from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_host, on_hosts, positions
 from oxinp._core.host.foreign import (
     KNOWN,
     dispatched_by,
@@ -168,9 +169,29 @@ def _is_known(kind: type) -> bool:
 
 def with_fallback(function: Function, numpy_function: Function, name: str, *, is_hosted: bool = True) -> Function:
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`."""
-    # Position of the last argument that is certainly not written to, found at the first call.
-    last = -1 if is_hosted else -MAX_ARGUMENTS
     asks = dispatches(numpy_function)
+    call_numpy = of_one(numpy_function)
+
+    def undecided(*args: Any, **kwargs: Any) -> Any:
+        if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
+            return result
+        if asks and not (KNOWN.issuperset(map(type, args)) and KNOWN.issuperset(map(type, kwargs.values()))):
+            result = delegated(numpy_function, args, kwargs, name)
+            if result is not NOT_DONE:
+                return result
+        try:
+            return function(*args, **kwargs)
+        except Unsupported:
+            pass
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            # Arguments that ours does not take, which are NumPy's to refuse.
+        return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+
+    if not is_hosted:
+        return undecided
+    last = -1  # position of the last argument that is certainly not written to, found at the first call
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
@@ -179,17 +200,15 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
         if last == -1:
             last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
         if len(args) <= last and "out" not in kwargs and not REPORTS:
-            result = on_hosts(numpy_function, args, kwargs, config.offload_threshold)
+            is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
+            result = (
+                on_host(call_numpy, args[0])
+                if is_one
+                else on_hosts(numpy_function, args, kwargs, config.offload_threshold)
+            )
             if result is not NOT_DONE:
                 return result
-        if asks and not (KNOWN.issuperset(map(type, args)) and KNOWN.issuperset(map(type, kwargs.values()))):
-            result = delegated(numpy_function, args, kwargs, name)
-            if result is not NOT_DONE:
-                return result
-        try:
-            return function(*args, **kwargs)
-        except Unsupported:
-            return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+        return undecided(*args, **kwargs)
 
     return dispatched
 
@@ -198,7 +217,9 @@ def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str,
     """Call NumPy's function where foreign arguments have a say in it; `NOT_DONE` where there are none."""
     others = foreigners((*args, *kwargs.values()))
     if any(map(dispatched_by, others)):
-        return numpy_function(*args, **kwargs)  # which asks them, and us for the last time
+        result = numpy_function(*args, **kwargs)  # which asks them, and us
+        is_new = type(result) is np.ndarray and not any(result is value for value in (*args, *kwargs.values()))
+        return types.from_host(result) if is_new else result
     if others and is_left_to_numpy(numpy_function, others):
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
     return NOT_DONE

@@ -21,6 +21,7 @@ from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.memory.storage import Storage
 from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
@@ -103,6 +104,10 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     return exchange.take(result)
 
 
+_new = object.__new__
+_NumpyArray = np.ndarray
+_Generic = np.generic
+
 NOT_DONE: Any = object()
 """What `on_hosts` returns where it did nothing."""
 
@@ -131,19 +136,28 @@ def on_hosts(
     given: list[Any] = []
     for value in (*args, *kwargs.values()) if kwargs else args:
         if type(value) is kind:
-            seen = _host_side(value)
-            if seen is None:
+            host = value._storage.host
+            view = value._view
+            if host is None or not (view is None or view[1]):
                 return NOT_DONE
-            nbytes = max(nbytes, seen.nbytes)
+            seen = value._seen if value._host is host else host_view(value)
+            size = seen.nbytes
+            if size > nbytes:  # noqa: PLR1730 - `max` takes as long as the rest
+                nbytes = size
             given.append(seen)
         elif type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value))):
             given.append(value)
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
-            parts = [_host_side(part) if type(part) is kind else None for part in value]
-            for part in parts:
-                if part is None:
+            parts = []
+            for part in value:
+                if type(part) is not kind or (host := part._storage.host) is None:
                     return NOT_DONE
-                nbytes += part.nbytes
+                view = part._view
+                if not (view is None or view[1]):
+                    return NOT_DONE
+                seen = part._seen if part._host is host else host_view(part)
+                nbytes += seen.nbytes
+                parts.append(seen)
             given.append(parts if type(value) is list else tuple(parts))
         else:
             return NOT_DONE
@@ -154,14 +168,51 @@ def on_hosts(
         result = caller_of(function, has_elements=False)(function, given[: len(args)], keywords)
     else:
         result = caller_of(function, has_elements=nbytes > 0)(function, given, {})
-    if type(result) is np.ndarray:
-        if result.base is None and result.flags.carray and not any(result is value for value in given):
-            return wrap_host(result)
-    elif isinstance(result, np.generic) or type(result) in PLAIN:
+    if type(result) is _NumpyArray:
+        if result.base is None and result.flags.carray:
+            for value in given:
+                if value is result:
+                    break
+            else:
+                return wrap_host(result)
+    elif isinstance(result, _Generic) or type(result) in PLAIN:
         return result
     exchange = Exchange(whole=True)
     for value in (*args, *kwargs.values()):
         exchange.give(value)
+    return exchange.take(result)
+
+
+def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
+    """Do what `on_hosts` does for one array of ours and nothing else, which most calls have, below the threshold.
+
+    What calls NumPy's function is of `hearing.of_one`.
+    """
+    storage = array._storage
+    host = storage.host
+    view = array._view
+    if host is None or not (view is None or view[1]):
+        return NOT_DONE
+    seen = array._seen if array._host is host else host_view(array)
+    if seen.nbytes >= config.offload_threshold:
+        return NOT_DONE
+    result = call_numpy(seen)
+    if type(result) is _NumpyArray:
+        if result.base is None and result is not seen and result.flags.carray:
+            storage = Storage()  # `wrap_host`, spelled out
+            storage.value = None
+            storage.host = result
+            storage.stale = None
+            made = _new(types.ndarray)
+            made._storage = storage
+            made._view = None
+            made._known = None
+            made._host = made._seen = result
+            return made
+    elif isinstance(result, _Generic):
+        return result
+    exchange = Exchange(whole=True)
+    exchange.give(array)
     return exchange.take(result)
 
 
@@ -177,14 +228,6 @@ def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     """
     result = on_hosts(function, args, kwargs)
     return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
-
-
-def _host_side(array: Any) -> Any:
-    """Return NumPy's view of an array that is valid on the host and may be written to; else None."""
-    host = array._storage.host
-    if host is None or (array._view is not None and not array._view[1]):
-        return None
-    return host_view(array)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------

@@ -50,9 +50,6 @@ _new = object.__new__
 _BYTE = np.dtype("V1")
 _ALIGNMENT = 256  # of Buffers, and of what any allocator of device memory gives
 
-WHEN_LENT: list[Callable[[Storage], object]] = []
-"""Called with a storage whose host side others are about to hold: they may write to it from then on."""
-
 # Storages whose Buffer others hold, by its address.
 _shared: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 
@@ -66,10 +63,10 @@ def _own_no_more(handle: Handle) -> None:
 
 def _wrap(storage: Storage, layout: Layout, base: Any, *, writeable: bool) -> Any:
     array = _new(types.ndarray)
-    array._layout = layout
+    array._known = layout
     array._storage = storage
     array._view = (base, writeable)
-    array._cache = None
+    array._host = array._seen = None
     return array
 
 
@@ -89,11 +86,15 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     forever : bool
         Others will go by the address, whatever becomes of the NumPy array.
     """
+    for tell in before_lending:
+        tell(handle)
     if here.are_several and not is_shared(handle._storage):
-        fetch_storage(handle._storage)  # which waits outside of the lock
-    for told in WHEN_LENT:
-        told(handle._storage)
+        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
     return attempt(_lend, handle, forever)
+
+
+before_lending: list[Callable[[Handle], object]] = []
+"""Called with an array whose elements others are about to get, which may write to them at any time from then on."""
 
 
 def _lend(handle: Handle, forever: bool) -> NumpyArray:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.calls import is_waiting
@@ -21,8 +23,11 @@ from oxinp._core.memory.layout import Layout
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
-    if array._storage.host is not None and placement.is_host(array._layout.nbytes):
-        return wrap_host(host_view(array).copy(order))
+    host = array._storage.host
+    if host is not None:
+        seen = array._seen if array._host is host else host_view(array)
+        if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
+            return wrap_host(seen.copy(order))
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
@@ -111,9 +116,16 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         `casting` does not allow it.
     """
     target = np.dtype(dtype)
+    host = array._storage.host
+    if host is not None and copy_wanted:
+        seen = array._seen if array._host is host else host_view(array)
+        if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
+            return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
     source = array._layout.dtype
-    if not np.can_cast(source, target, casting):
-        np.empty(0, source).astype(target, casting=casting)
+    if casting != "unsafe":
+        np.empty(0, source).astype(target, casting=casting)  # raises what NumPy raises
+    if casting == "same_value":
+        return call(np.ndarray.astype, (array, target, order, casting), {}, name="ndarray.astype")
     if source == target and not copy_wanted:
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
@@ -133,7 +145,7 @@ def _on_host(function: Callable[..., Any], source: Any, target: np.dtype[Any], *
     """Let NumPy cast; only where it may warn of what elements become, that takes longer for the user's line."""
     if source is None or source is target or source.kind not in "fc" or target.kind == "O":
         return function(*args)
-    return call_as_user(function, args, {})
+    return (call_numerical if source.kind == "f" else call_as_user)(function, args, {})
 
 
 def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:
@@ -157,7 +169,11 @@ def assign(target: Handle, value: Any) -> None:
         if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
-        value = from_elsewhere(value, layout.dtype)
+        try:
+            value = from_elsewhere(value, layout.dtype)
+        except (ValueError, TypeError, OverflowError):  # NumPy writes what comes before what it refuses
+            call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
+            return
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
@@ -193,6 +209,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
     source = None
     if isinstance(value, Handle):
         warn_of_lost_parts(value._layout.dtype, layout.dtype)
+        given = value._layout.shape
         value = drop_leading_ones(value, layout.ndim)
         if layout.dtype == value._layout.dtype:
             target, value = _carried(target), _carried(value)
@@ -202,8 +219,8 @@ def _assign_on_device(target: Handle, value: Any) -> None:
             source = value._storage if is_waiting(held) else None
             store(target, held, source)
             return
-        if np.broadcast_shapes(value._layout.shape, layout.shape) != layout.shape:
-            _cannot_broadcast(value._layout.shape, layout.shape)
+        if not broadcasts_to(value._layout.shape, layout.shape):
+            _cannot_broadcast(given, layout.shape)
     else:
         converted = np.empty((), layout.dtype)
         converted[...] = value
@@ -216,7 +233,7 @@ def check_assignment(layout: Any, seen: Any) -> None:
     stand_in = np.lib.stride_tricks.as_strided(np.empty(1, layout.dtype), layout.shape, (0,) * layout.ndim)
     if np.ndim(seen):
         np.broadcast_to(stand_in, layout.shape)
-        if np.broadcast_shapes(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape) != layout.shape:
+        if not broadcasts_to(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape):
             _cannot_broadcast(np.shape(seen), layout.shape)
     else:
         np.empty((), layout.dtype)[...] = seen
@@ -235,6 +252,14 @@ def drop_leading_ones(value: Handle, ndim: int) -> Handle:
         dropped: Handle = view(value, lambda seen: seen[leading])
         return dropped
     return value
+
+
+def broadcasts_to(source: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of one shape fills one of another, whose elements it may repeat."""
+    try:
+        return np.broadcast_shapes(source, target) == target
+    except ValueError:
+        return False
 
 
 def _cannot_broadcast(source: tuple[int, ...], target: tuple[int, ...]) -> None:

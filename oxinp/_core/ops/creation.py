@@ -31,7 +31,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     value = np.asarray(fill_value)
     dtype = value.dtype if dtype is None else np.dtype(dtype)
-    layout = _device_layout(shape, dtype, order)
+    layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None or value.ndim:
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     converted = np.full((), fill_value, dtype)
@@ -41,20 +41,23 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
 def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` filled with zeros."""
     dtype = np.dtype(dtype)
-    if _device_layout(shape, dtype, order) is None:
+    if _is_small(shape, dtype) or _device_layout(shape, dtype, order) is None:
         return wrap_host(np.zeros(shape, dtype, order))  # type: ignore[call-overload]
     return full(shape, 0, dtype, order)
 
 
 def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     """Return an array of `shape` filled with ones."""
-    return full(shape, 1, float if dtype is None else dtype, order)
+    dtype = np.dtype(dtype)
+    if _is_small(shape, dtype):
+        return wrap_host(np.ones(shape, dtype, order))  # type: ignore[call-overload]
+    return full(shape, 1, dtype, order)
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` whose elements are whatever was in memory."""
     dtype = np.dtype(dtype)
-    layout = _device_layout(shape, dtype, order)
+    layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None:
         return wrap_host(np.empty(shape, dtype, order))  # type: ignore[call-overload]
     buffer = placement.device().allocate(layout.nbytes)
@@ -63,7 +66,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
 
 def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
-    if order != "C" or dtype not in DEVICE_TYPES or _is_small(shape, dtype):
+    if order != "C" or dtype not in DEVICE_TYPES:
         return None
     layout = Layout.of(dtype, np.empty(shape, _NOTHING).shape)
     return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
@@ -72,11 +75,12 @@ def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | Non
 def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
     """Whether a shape is an integer, or a tuple, of few elements; what else it may be is for NumPy to say."""
     kind = type(shape)
-    if kind is not int and kind is not tuple:
+    if kind is int:
+        return bool(shape * dtype.itemsize < config.offload_threshold)
+    if kind is not tuple:
         return False
     try:
-        size = shape if kind is int else math.prod(shape)
-        return bool(size * dtype.itemsize < config.offload_threshold)
+        return bool(math.prod(shape) * dtype.itemsize < config.offload_threshold)
     except TypeError:
         return False
 
@@ -102,6 +106,9 @@ _IOTAS = {dtype: _iota(dtype) for dtype in DEVICE_TYPES if dtype.kind in "iuf"}
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
     """Return evenly spaced values, as NumPy computes them: ``first + i * (second - first)`` in the result's dtype."""
+    is_count = type(start) is int and stop is None and (step is None or (type(step) is int and step == 1))
+    if is_count and start * 16 < config.offload_threshold:
+        return wrap_host(_numpys_arange(start, dtype=dtype))
     start, stop, step = (fetch(x)[()] if isinstance(x, Handle) else x for x in (start, stop, step))
     if stop is None:
         start, stop = 0, start
@@ -144,9 +151,12 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     ValueError
         ``copy_wanted`` is False and a copy cannot be avoided.
     """
-    if isinstance(value, types.ndarray) and type(value) is not np.ndarray and isinstance(value, Handle):
+    if type(value) is list or type(value) is tuple:
+        refuse_copy(copy_wanted)
+        return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
+    if isinstance(value, Handle) and type(type(value)) is not types.scalar_type:
         if dtype is not None and value._layout.dtype != np.dtype(dtype):
-            _refuse_copy(copy_wanted)
+            refuse_copy(copy_wanted)
             return astype(value, dtype)
         if copy_wanted:
             return copy(value)
@@ -155,13 +165,13 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
     given: list[Any] = [np.array(value, dtype, copy=copy_wanted, order=order)]  # type: ignore[arg-type]
     if _is_new(given):
@@ -205,10 +215,9 @@ def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str
 NUMPYS = frozenset({np.ndarray, bool, int, float, complex, np.float64, np.int64})  # and Python's own
 
 
-def _refuse_copy(copy_wanted: bool | None) -> None:
+def refuse_copy(copy_wanted: bool | None) -> None:
     if copy_wanted is False:
-        msg = "Unable to avoid copy while creating an array as requested."
-        raise ValueError(msg)
+        np.array([], copy=False)  # raises
 
 
 def _same_storage(value: Handle) -> Any:
@@ -222,7 +231,7 @@ _NUMBERS = frozenset({bool, int, float, complex, str})
 def _plain(value: Any) -> Any:
     """Return nested lists with our arrays as NumPy's; a list without any is itself, since an array may hold it."""
     if type(value) in (list, tuple):
-        if {type(part) for part in value} <= _NUMBERS:
+        if _NUMBERS.issuperset(map(type, value)):
             return value
         parts = [_plain(part) for part in value]
         return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value
