@@ -25,15 +25,16 @@ HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that on
 
 
 # The dtypes that each protocol describes in full, by their letters; for others NumPy asks the next, `__array__` last.
-_IN_BUFFERS = frozenset("?bhilqBHILQefdgFDGSUV")
+# Of `long long` where that is as long as `long` none tells.
+_IN_BUFFERS = frozenset("?bhilBHILefdgFDGSUV") | {np.dtype(np.int64).char, np.dtype(np.uint64).char}
 _IN_STRUCTS = _IN_BUFFERS - {"V"}
 _IN_INTERFACES = _IN_BUFFERS | {*"MmO"}
 
 
-def _lent(array: Any, name: str, *, forever: bool = False) -> Any:
+def _lent(array: Any, *, forever: bool = False) -> Any:
     if is_shared(array._storage):
         raise BufferError("this array's memory is on the device, shared with another library; copy the array")
-    fallback.count(name)
+    fallback.count("__array__")  # which way NumPy takes depends on Python's version
     return lend(array, forever=forever)
 
 
@@ -62,7 +63,7 @@ def _exported(array: Any) -> Any:
     if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and dtype.names is None):
         raise BufferError(f"cannot include dtype {dtype} in a buffer")
     try:
-        return _lent(array, "__buffer__")
+        return _lent(array)
     except BufferError:
         raise
     except BaseException as error:
@@ -91,7 +92,7 @@ def _addressed(array: Any, name: str, described: frozenset[str]) -> Any:
     if array._layout.dtype.char not in described:
         raise AttributeError(f"{name} does not describe dtype {array._layout.dtype}")
     try:
-        return _lent(array, name, forever=True)
+        return _lent(array, forever=True)
     except BufferError as error:  # an attribute that is not there
         raise AttributeError(str(error)) from None
 

@@ -89,7 +89,7 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     for tell in before_lending:
         tell(handle)
     if here.are_several and not is_shared(handle._storage):
-        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
+        fetch_storage(handle._storage)  # which waits outside of the lock
     return attempt(_lend, handle, forever)
 
 
