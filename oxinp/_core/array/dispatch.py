@@ -147,7 +147,7 @@ def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, .
         if result is not NotImplemented:
             return result
     ours = find(function)
-    if ours is not None and not (any(map(dispatched_by, others)) or is_left_to_numpy(function, others)):
+    if ours is not None and not (any(map(dispatched_by, others)) or is_left_to_numpy(function, others, args, kwargs)):
         return ours(*args, **kwargs)
     name = names.get(function) or name_of(function)
     return call(function, args, kwargs, name=name, mutates=mutates.get(function, OUT))
@@ -215,7 +215,7 @@ def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str,
         result = numpy_function(*args, **kwargs)  # which asks them, and us
         is_new = type(result) is np.ndarray and not any(result is value for value in (*args, *kwargs.values()))
         return types.from_host(result) if is_new else result
-    if others and is_left_to_numpy(numpy_function, others):
+    if others and is_left_to_numpy(numpy_function, others, args, kwargs):
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
     return NOT_DONE
 
