@@ -297,6 +297,20 @@ def test_nobody_is_asked_of_plain_arguments(config):
 ASKS = "def {name}(x):\n    return isinstance(x, numpy.ndarray), isinstance(x, list), x.__class__ is type(x)\n"
 
 
+def test_a_priority_that_is_no_number_is_none():
+    class Proxy:
+        def __getattr__(self, name):
+            if name.startswith("__array_") and name != "__array_priority__":
+                raise AttributeError(name)
+            return lambda *_: None
+
+    proxy = Proxy()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        numpy.ones(2) + proxy
+    with pytest.raises(TypeError, match="unsupported operand"):
+        oxinp.ones(2) + proxy
+
+
 def test_who_is_not_asked_leaves_the_result_ours():
     class Mask(Asked):
         def __array__(self, dtype=None, copy=None):
