@@ -182,7 +182,12 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
         try:
             return function(*args, **kwargs)
         except Unsupported:
-            return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+            pass
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            # Arguments that ours does not take, which are NumPy's to refuse.
+        return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     if not is_hosted:
         return undecided
