@@ -172,7 +172,8 @@ x[None]*matrix.T matrix*x[:,None] x+matrix x@matrix.T np.sum(masked) np.mean(mas
 np.median(masked) np.cumsum(masked) np.max(masked) x+masked np.where(x>1,masked,x) np.round(masked) np.sort(masked)
 masked*x np.clip(masked,0,1) np.repeat(masked,2) np.diff(masked) np.clip(x,column,column) np.searchsorted(x,column)
 np.compress(x>1,column) np.sum(a=column) np.cumsum(x,out=y) np.take(column,[0]) np.squeeze(column) np.real(column)
-np.std(column)
+np.std(column) np.add(x,1,where=column,out=y) np.add(x,1,where=masked,out=y) np.add(x,1,where=wraps,out=y)
+np.add(x,1,where=matrix,out=y) np.add(x,1,where=forbids,out=y) np.prod(column) np.ptp(column) np.any(column)
 """.split()  # noqa: SIM905 - readable as it is
 
 

@@ -95,7 +95,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     Other classes with a say of their own are asked first; if none of them knows our arrays, they get NumPy's.
     """
     out = kwargs.get("out", ())
-    others = [x for x in (*inputs, *out) if not _is_known(type(x))]
+    others = [x for x in (*inputs, *out, kwargs.get("where")) if not _is_known(type(x))]
     for x in others:
         result = type(x).__array_ufunc__(x, ufunc, method, *inputs, **kwargs)
         if result is not NotImplemented:
@@ -112,7 +112,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         if result is not NotImplemented:
             return result
     ours = find(ufunc)
-    is_ours = ours is not None and method != "at" and not any(map(is_wrapped, inputs))
+    is_ours = ours is not None and method != "at" and not any(map(is_wrapped, (*inputs, kwargs.get("where"))))
     if is_ours and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
     return _by_numpy(ufunc, method, inputs, kwargs)

@@ -27,8 +27,11 @@ KNOWN.update(type(np.dtype(kind)) for kind in np.sctypeDict.values())  # each dt
 # Whether NumPy's function dispatches by NEP 18, which what makes arrays of anything (`asarray`) and SciPy's do not.
 _Dispatcher = type(np.concatenate)
 
-# What NumPy's functions call to have a container's own method do the work, or to wrap a result as its argument is.
-_ASK = frozenset({"_array_converter", "_makearray", "_wrapfunc", "_wrapit", "_wrapreduction", "_wrapreduction_any_all"})
+# What NumPy's functions call with their argument as it is: to have its own method or its `__array_ufunc__` do the work,
+# or to wrap a result as the argument is.
+_ASK = frozenset(
+    {"_array_converter", "_makearray", "_ptp", "_wrapfunc", "_wrapit", "_wrapreduction", "_wrapreduction_any_all"}
+)
 
 _MAX_DEPTH = 4  # of lists in lists, as `block` takes
 
@@ -96,8 +99,10 @@ def is_left_to_numpy(
         elif wraps and hasattr(kind, "__array_wrap__"):
             return True
     asked = _asked(function, args, kwargs)
-    is_foreign = any(asked is value for value in values)
-    return is_foreign and any(hasattr(asked, name) for name in methods_asked(function))
+    if not any(asked is value for value in values):
+        return False
+    computes = wraps and hasattr(type(asked), "__array_ufunc__")
+    return computes or any(hasattr(asked, name) for name in methods_asked(function))
 
 
 def _asked(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
