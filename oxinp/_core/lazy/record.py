@@ -497,7 +497,8 @@ def is_deferred_to(value: Any) -> bool:
     kind = type(value)
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    return kind is not _NumpyArray and getattr(value, "__array_priority__", 0) > 0
+    priority = getattr(value, "__array_priority__", 0)
+    return isinstance(priority, int | float) and priority > 0
 
 
 def operand(value: Any) -> Any:
