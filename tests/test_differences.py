@@ -307,16 +307,25 @@ def test_index_errors_are_late(config):
         x[index]
 
 
-@backs("Device work gives no floating-point warnings")
-def test_no_floating_point_warnings():
+@backs("Floating-point errors of device work follow `np.errstate`")
+def test_floating_point_errors(config):
     with warnings.catch_warnings(), numpy.errstate(divide="warn", invalid="warn"):
         warnings.simplefilter("error")
         zeros = np.zeros(LARGE)
         assert float((1 / zeros).max()) == numpy.inf
         with numpy.errstate(all="raise"):
-            assert numpy.isnan(float((zeros / zeros)[0]))
+            quotient = zeros / zeros
+            product = (zeros + 1e200).reshape(-1, 8) @ (zeros[:64].reshape(8, 8) + 1e200)
+            root = np.sqrt(np.zeros(LARGE) * 1j)
+        with pytest.raises(FloatingPointError, match="invalid value encountered in divide"):
+            float(quotient[0])
+        assert float(product[0, 0]) == numpy.inf
+        assert root[0].item() == 0
         with pytest.raises(RuntimeWarning, match="divide by zero"):
             1 / np.zeros(3)
+        config.floating_point_errors = "numpy"
+        with pytest.raises(RuntimeWarning, match="divide by zero encountered in divide"):
+            float((1 / zeros)[0])
 
 
 @backs("`+ - * /`, `sqrt`, comparisons and casts give the same bits. Sums, those in `a @ b` too, use a different order")

@@ -249,13 +249,14 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         host = storage.host
         if host is None:
             return index.getitem(self, key)
+        seen = self._seen if self._host is host else host_view(self)
         kind = type(key)
         if kind is not int and kind is not slice:  # `is_basic`, spelled out
             for part in key if kind is tuple else (key,):
                 kind = type(part)
                 if kind is not int and kind is not slice and kind not in BASIC:
-                    return index.getitem(self, key)
-        found = (self._seen if self._host is host else host_view(self))[key]
+                    return index.gather_on_host(self, seen, key)
+        found = seen[key]
         if type(found) is not _NumpyArray:
             return found
         owner = found.base
@@ -299,15 +300,16 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         else:
             index.setitem(self, key, value)
             return
+        place = key
         kind = type(key)
         if kind is not int and kind is not slice:  # `is_basic`, spelled out
             for part in key if kind is tuple else (key,):
                 kind = type(part)
                 if kind is not int and kind is not slice and kind not in BASIC:
-                    index.setitem(self, key, value)
-                    return
+                    place = index.key_on_host(key)
+                    break
         seen = self._seen if self._host is host else host_view(self)
-        if type(value) is ndarray and given.dtype is not seen.dtype:  # a cast may warn
+        if place is None or (type(value) is ndarray and given.dtype is not seen.dtype):  # a cast may warn
             index.setitem(self, key, value)
         elif (
             seen.nbytes < config.offload_threshold
@@ -318,13 +320,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         ):
             storage.stale = WRITING  # no other thread has run since the last three conditions
             try:
-                seen[key] = given
+                seen[place] = given
             finally:
                 if storage.stale is WRITING:  # `end_writing`, spelled out
                     storage.stale = None
                 else:
                     end_writing(storage)
-        elif storage.value is not None or not index.write_part(self, host, seen, key, given):
+        elif place is not key or storage.value is not None or not index.write_part(self, host, seen, key, given):
             index.setitem(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:

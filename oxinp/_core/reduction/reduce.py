@@ -27,7 +27,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
@@ -230,7 +230,7 @@ def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
 
 def _elements(array: Handle, where: Any, mean: Any) -> tuple[Value, bool]:
     """Return the chain whose elements are reduced, and whether its last node is a mask's (see `_MASKED`)."""
-    value = chain(array)
+    value = operand_chain(array)
     if mean is not None:
         dtype = _deviation_loop((array._layout.dtype, mean._layout.dtype)).output
         target = result_layout(dtype, array._layout.shape, [array._layout])
