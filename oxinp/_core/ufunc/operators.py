@@ -162,7 +162,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype.type])
                             array._known = layout
                             array._storage = storage
                             array._view = None
