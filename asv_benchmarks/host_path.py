@@ -119,6 +119,7 @@ def main(arguments=None):
 class Small(HostCase):
     """One operation on arrays of 16 elements."""
 
+    is_of_device = False
     params = (("add", "sum", "item", "slice"),)
     param_names = ("operation",)
     peers = ("numpy",)
@@ -140,6 +141,7 @@ class Small(HostCase):
 class ElementLoop(ValueCase):
     """`for i in range(n): x[i] = x[i] + 1` over an array that lives on the device."""
 
+    is_of_device = False
     params = ((1 << 20,),)
     quick_params = ((1 << 17,),)
     param_names = ("nbytes",)
