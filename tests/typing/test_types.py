@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = runpy.run_path(str(ROOT / "docs" / "type_stubs.py"))
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of modules that NumPy is to remove
     STUBS = GENERATOR["stubs"]()
-WRITTEN = (ROOT / "oxinp" / "__init__.pyi").read_text(encoding="utf-8")
 
 
 def test_mypy_accepts_a_page_of_user_code():
@@ -28,10 +27,12 @@ def test_mypy_accepts_a_page_of_user_code():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(not WRITTEN.startswith(GENERATOR["HEAD"]), reason="the stubs are of other versions")
 @pytest.mark.parametrize("path", STUBS)
 def test_stubs_are_what_the_tables_say(path):
-    assert (ROOT / path).read_text(encoding="utf-8") == STUBS[path], "run: python docs/type_stubs.py"
+    written, expected = (ROOT / path).read_text(encoding="utf-8"), STUBS[path]
+    if "\nfrom numpy." in expected and not written.startswith(GENERATOR["HEAD"]):
+        pytest.skip("the names in NumPy's submodules are those of the versions that the stub names")
+    assert written.partition("\n")[2] == expected.partition("\n")[2], "run: python docs/type_stubs.py"
 
 
 def test_no_stub_is_left_over():
