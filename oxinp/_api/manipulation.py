@@ -15,7 +15,7 @@ from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.record import is_hosted, mask_operand, wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.copy import assign, astype, broadcasts_to, copy
 from oxinp._core.ops import creation
 from oxinp._core.ufunc import objects as ufuncs
 
@@ -112,11 +112,11 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
     given = src._layout.dtype if isinstance(src, Handle) else np.asarray(src).dtype
     if not isinstance(src, Handle | int | float) and np.ndim(src):
         src = as_ours(src)
-    if given.kind not in "biufc" or np.broadcast_shapes(where._layout.shape, dst._layout.shape) != dst._layout.shape:
+    if given.kind not in "biufc" or not broadcasts_to(where._layout.shape, dst._layout.shape):
         raise Unsupported("what NumPy refuses")
     if is_array(src):
         np.copyto(np.empty(0, dtype), np.empty(0, given), casting)  # type: ignore[arg-type]
-        if np.broadcast_shapes(src._layout.shape, dst._layout.shape) != dst._layout.shape:
+        if not broadcasts_to(src._layout.shape, dst._layout.shape):
             raise Unsupported("what NumPy refuses")
         src = astype(src, dtype, copy_wanted=False)
     else:

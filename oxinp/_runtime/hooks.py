@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 __all__ = [
     "addresses",
@@ -21,6 +22,7 @@ __all__ = [
     "before_synchronize",
     "in_forked_child",
     "on_host",
+    "telling_of_work",
     "to_evict",
     "when_several",
     "while_starting",
@@ -102,6 +104,11 @@ in_forked_child: list[Callable[[], object]] = []
 
 on_host: list[Callable[[str], object]] = []
 """Called once with the reason where `config.backend` is "auto" and the GPU that was looked for cannot be used."""
+
+telling_of_work: list[Callable[[Callable[[str], object]], AbstractContextManager[object]]] = []
+"""Called with whom to tell what the device was given to do: each returns a block in which that is told, after the
+launches of each operation or chain, in the thread that made them.
+"""
 
 when_several: list[Callable[[], object]] = []
 """Called once, when there is a second stream or device for work to go to."""

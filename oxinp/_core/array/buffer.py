@@ -1,7 +1,8 @@
 """The buffer protocol and the array interface: an array's memory for those who ask for memory, not for an array.
 
 Both give the memory itself, which from then on is on the host: with a buffer as long as the buffer is held, with the
-array interface, which gives an address away, for good.
+array interface, which gives an address away, for good. A scalar's buffer is a copy, which may be written to: NumPy
+makes arrays of it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import ctypes
 import sys
 from typing import Any
 
+import numpy as np
+
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import types
 from oxinp._core.memory.storage import is_shared
 
 HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that only in C
@@ -40,6 +44,8 @@ def export(self: Any, flags: int, /) -> memoryview:  # noqa: ARG001 - the caller
 
 
 def _exported(array: Any) -> Any:
+    if type(type(array)) is types.scalar_type:
+        return np.array(array[()])
     dtype = array._layout.dtype
     if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and dtype.names is None):
         raise BufferError(f"cannot include dtype {dtype} in a buffer")

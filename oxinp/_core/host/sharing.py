@@ -6,6 +6,7 @@ The host side of a storage is lent by pinning it, its device side by marking it 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -85,9 +86,15 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     forever : bool
         Others will go by the address, whatever becomes of the NumPy array.
     """
+    for tell in before_lending:
+        tell(handle)
     if not is_shared(handle._storage):
         fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
     return attempt(_lend, handle, forever)
+
+
+before_lending: list[Callable[[Handle], object]] = []
+"""Called with an array whose elements others are about to get, which may write to them at any time from then on."""
 
 
 def _lend(handle: Handle, forever: bool) -> NumpyArray:

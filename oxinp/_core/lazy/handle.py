@@ -172,10 +172,21 @@ def chain(handle: Handle) -> Value:
             return value
         if not graph.nodes:
             return read(layout, value)
+        if graph.structure.is_flagged:
+            return expression(handle)
         viewed = fused_view(value, layout)
         if viewed is not None:
             return viewed
     return expression(handle)
+
+
+def operand_chain(handle: Handle) -> Value:
+    """Return what `chain` does, for an operation that is not elementwise: that computes no elements that raise."""
+    value = chain(handle)
+    if value[0].structure.is_flagged:
+        schedule.materialise(handle._storage)
+        value = chain(handle)
+    return value
 
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:

@@ -8,7 +8,9 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core.lazy import explain, placement, schedule
+from oxinp._config import config
+from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -24,10 +26,12 @@ from oxinp._core.lazy.expr import (
     renew,
     scalar,
 )
+from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._kernels.elementwise.flags import CASTS
 from oxinp._runtime import here
 
 MAX_CHECKED = 1 << 10
@@ -43,7 +47,7 @@ class _Types:
     ndarray: Any = None
     scalar: Any = None  # the class of device scalars,
     scalar_type: Any = None  # its own class,
-    scalars: Any = None  # and by dtype the class below it that a scalar is made in
+    scalars: Any = None  # and the classes below it that scalars are made in, by NumPy's
     dressed: Any = None  # the class between ndarray and users' classes
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
@@ -64,6 +68,7 @@ def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
 
 
 COPY = Operation("copy", _copy_loop)
+COPY.raises = CASTS
 
 
 def _where_loop(kinds: tuple[Any, ...]) -> Loop:
@@ -114,7 +119,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     storage = make_storage(value, None)
     schedule.enter(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
     array._storage = storage
     array._view = None
@@ -129,12 +134,24 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     if type(entry) is Pending:
         entry.owner = ref(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
     array._storage = storage
     array._view = None
     array._host = array._seen = None
     return array
+
+
+def as_array(result: Any) -> Any:
+    """Return a new result as an array where it is a scalar: what NumPy gives for ``out=...``."""
+    if type(type(result)) is types.scalar_type:
+        array = _new(types.ndarray)
+        array._known = result._layout
+        array._storage = result._storage
+        array._view = None
+        array._host = array._seen = None
+        return array
+    return wrap_host(np.asarray(result)) if isinstance(result, np.generic) else result
 
 
 def express(
@@ -143,6 +160,7 @@ def express(
     target: Layout | None = None,
     *,
     is_checked: bool = False,
+    where: Any = None,
 ) -> Value:
     """Record `operation` on the device.
 
@@ -155,6 +173,8 @@ def express(
         See `expr.combine`.
     is_checked : bool
         NumPy lets the result be written to the target's dtype.
+    where : Handle, numpy.bool or None
+        Of which elements floating-point errors count; all are computed.
 
     Raises
     ------
@@ -163,6 +183,8 @@ def express(
     ValueError, TypeError, OverflowError
         As NumPy.
     """
+    if operation.raises is not None and current() is not quiet.state:
+        operation, operands = flagged(operation, operands, target, where)
     while True:
         values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
         positions = None
@@ -307,7 +329,14 @@ def apply(
         if explain.REPORTS:
             explain.note("host", operation.name, placement.why_host(cost))
         return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
-    return wrap_pending(express(operation, operands), as_array=as_array)
+    return settled(wrap_pending(express(operation, operands), as_array=as_array))
+
+
+def settled(result: Any) -> Any:
+    """Return a result, computed where floating-point errors are told of and the line that asks is to raise them."""
+    if current() is not quiet.state and config.synchronous:
+        reports.settle(result)
+    return result
 
 
 def apply_into(
@@ -329,7 +358,7 @@ def apply_into(
         compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
-    return out
+    return settled(out)
 
 
 def target_of(out: Any) -> Layout:
@@ -543,15 +572,16 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     Returns
     -------
     object
-        NotImplemented for subclasses of NumPy's array on the right, so that Python asks their operators, and if a ufunc
-        was called.
+        NotImplemented for subclasses of NumPy's array on the right of ours, so that Python asks their operators, and if
+        a ufunc was called.
     """
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    if not (is_numpys or is_deferred_to(other)):
+    is_below = is_numpys and type(a) in (types.ndarray, types.scalar)
+    if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
-    if operator is None or (is_numpys and other is b):
+    if operator is None or is_below:
         return NotImplemented
     if other is b:  # else its operator has been tried
         name = operator.__name__.strip("_")

@@ -169,7 +169,7 @@ def _compute(storage: Storage) -> Value:
     if others:
         wanted = _wanted_interior(value, others)
     try:
-        if CALLS:
+        if CALLS and not graph.structure.is_flagged:
             found = rowwise.compute(storage, value, wanted or {}, others)
             if found is None and not wanted:
                 found = _fused(storage, value, others)
@@ -240,7 +240,9 @@ def postpone(storage: Storage) -> Value:
 
 def _postpone(storage: Storage) -> Value:
     value = storage.value
-    if value is not None and CALLS and value[0].nodes and rowwise.is_of_fewer(value) and not value[2] & SHARED:
+    if value is None or not CALLS or not value[0].nodes or value[2] & SHARED or value[0].structure.is_flagged:
+        return materialise(storage)
+    if rowwise.is_of_fewer(value):
         if here.are_several:
             claim(storage)
         graph, leaves, mask = value

@@ -105,8 +105,10 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
             return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
     source = array._layout.dtype
-    if not np.can_cast(source, target, casting):
-        np.empty(0, source).astype(target, casting=casting)
+    if casting != "unsafe":
+        np.empty(0, source).astype(target, casting=casting)  # raises what NumPy raises
+    if casting == "same_value":
+        return call(np.ndarray.astype, (array, target, order, casting), {}, name="ndarray.astype")
     if source == target and not copy_wanted:
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
@@ -150,7 +152,11 @@ def assign(target: Handle, value: Any) -> None:
         if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
-        value = from_elsewhere(value, layout.dtype)
+        try:
+            value = from_elsewhere(value, layout.dtype)
+        except (ValueError, TypeError, OverflowError):  # NumPy writes what comes before what it refuses
+            call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
+            return
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
@@ -186,14 +192,15 @@ def _assign_on_device(target: Handle, value: Any) -> None:
     source = None
     if isinstance(value, Handle):
         warn_of_lost_parts(value._layout.dtype, layout.dtype)
+        given = value._layout.shape
         value = drop_leading_ones(value, layout.ndim)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
             held = expression(value)
             source = value._storage if is_waiting(held) else None
             store(target, held, source)
             return
-        if np.broadcast_shapes(value._layout.shape, layout.shape) != layout.shape:
-            _cannot_broadcast(value._layout.shape, layout.shape)
+        if not broadcasts_to(value._layout.shape, layout.shape):
+            _cannot_broadcast(given, layout.shape)
     else:
         converted = np.empty((), layout.dtype)
         converted[...] = value
@@ -206,7 +213,7 @@ def check_assignment(layout: Any, seen: Any) -> None:
     stand_in = np.lib.stride_tricks.as_strided(np.empty(1, layout.dtype), layout.shape, (0,) * layout.ndim)
     if np.ndim(seen):
         np.broadcast_to(stand_in, layout.shape)
-        if np.broadcast_shapes(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape) != layout.shape:
+        if not broadcasts_to(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape):
             _cannot_broadcast(np.shape(seen), layout.shape)
     else:
         np.empty((), layout.dtype)[...] = seen
@@ -225,6 +232,14 @@ def drop_leading_ones(value: Handle, ndim: int) -> Handle:
         dropped: Handle = view(value, lambda seen: seen[leading])
         return dropped
     return value
+
+
+def broadcasts_to(source: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of one shape fills one of another, whose elements it may repeat."""
+    try:
+        return np.broadcast_shapes(source, target) == target
+    except ValueError:
+        return False
 
 
 def _cannot_broadcast(source: tuple[int, ...], target: tuple[int, ...]) -> None:

@@ -71,6 +71,7 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
     def as_int(value: Any) -> int:
         number = int(value)
         if not low <= number <= high:
+            np.zeros(1, dtype) + number  # raises, in NumPy's words
             msg = f"Python integer {number} out of bounds for {dtype}"
             raise OverflowError(msg)
         return number

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from oxinp._core.lazy import reports
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
@@ -21,7 +22,7 @@ from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation, reports
+from oxinp._core.ops import creation
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.scan import plan_scan
 from oxinp._core.reduction.table import CUMSUM

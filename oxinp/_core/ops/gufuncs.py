@@ -16,6 +16,7 @@ from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
+    as_array,
     check_writeable,
     declined,
     declined_in_place,
@@ -90,6 +91,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
             return self.of_two(*args)
         numpy_ufunc = self._row.numpy
+        if out is ... and len(args) == numpy_ufunc.nin:
+            return as_array(self(*args, **kwargs))
         if type(out) is tuple and len(out) == 1:
             out = out[0]
         if out is None and len(args) == numpy_ufunc.nin + 1:
@@ -117,12 +120,19 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             result = self._of_arrays(arrays)
         except Unsupported:
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
-        return result if out is None else _into(out, result)
+        if out is None:
+            return result
+        shape = np.shape(result)
+        if out._layout.shape[out._layout.ndim - len(shape) :] != shape:
+            numpy_ufunc(*[_repeated(array) for array in arrays], out=np.empty(out._layout.shape, out._layout.dtype))
+        return _into(out, result)
+
+    accuracy = "sums in another order than NumPy's, at least as accurate as pairwise ones"
 
     @property
     def note(self) -> str:
         """See `ufunc`."""
-        return "Computed on the device. Sums are in another order than NumPy's, at least as accurate as pairwise ones."
+        return f"Computed on the device: {self.accuracy}."
 
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
@@ -245,6 +255,11 @@ def _with_axes(array: Any, axes: tuple[int, ...], *, is_source: bool) -> Any:
 def _miniature(array: Any) -> Any:
     """Return an array of ones with the dtype of one of ours and at most two elements along each axis."""
     return np.ones([min(n, 2) for n in array._layout.shape], array._layout.dtype)
+
+
+def _repeated(array: Any) -> Any:
+    """Return an array for NumPy to judge by its shape, of one element."""
+    return np.broadcast_to(np.zeros((), array._layout.dtype), array._layout.shape)
 
 
 def _into(out: Any, result: Any, casting: Any = "same_kind") -> Any:

@@ -374,7 +374,7 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     """Return the shape of the product and what is summed over; raises what NumPy raises."""
     a, b = left.shape, right.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
-        _let_raise(np.matmul, left, right)
+        let_raise(np.matmul, left, right)
     if len(a) == len(b) == 2:
         return (a[0], b[1]), a[1]
     try:
@@ -438,10 +438,10 @@ def check(numpys: Callable[..., Any], a: Handle, b: Handle, first: int, second: 
     """Let NumPy raise where an operand has fewer dimensions than it needs, or the axes summed over differ in length."""
     shapes = a._layout.shape, b._layout.shape
     if len(shapes[0]) < first or len(shapes[1]) < second or shapes[0][axis] != shapes[1][other]:
-        _let_raise(numpys, a._layout, b._layout)
+        let_raise(numpys, a._layout, b._layout)
 
 
-def _let_raise(numpys: Callable[..., Any], *layouts: Layout) -> None:
+def let_raise(numpys: Callable[..., Any], *layouts: Layout) -> None:
     """Call NumPy's function, which refuses such shapes, with stand-ins of one element."""
     numpys(*[np.broadcast_to(np.empty((), layout.dtype), layout.shape) for layout in layouts])
 

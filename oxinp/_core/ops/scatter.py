@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.lazy import schedule
+from oxinp._core.lazy import reports, schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, device_value
@@ -20,7 +20,6 @@ from oxinp._core.manipulation.copy import astype, copy, drop_leading_ones, warn_
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_pinned
-from oxinp._core.ops import reports
 from oxinp._core.ops.advanced import Selection
 from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
 from oxinp._core.ops.perform import bound_to
