@@ -399,7 +399,7 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
 def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
     """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
     storage = out._storage
-    if is_pinned(storage):
+    if is_pinned(storage) or (out._view is not None and placement.keeps_mirror(storage, out._layout.nbytes)):
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:
