@@ -9,7 +9,7 @@ from collections import deque
 from functools import cache, cached_property, partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -24,7 +24,15 @@ from oxinp._driver.stream import Stream
 from oxinp._driver.tensormap import TensorMap
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.backend import FIRST_LOCK, MINIMUM_CC, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import (
+    FIRST_LOCK,
+    MINIMUM_CC,
+    NUM_FLAGS,
+    NUM_REPORTS,
+    BackendUnavailable,
+    Capability,
+    flags_of,
+)
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
@@ -81,9 +89,11 @@ def open_backend(ordinal: int | None = None) -> CudaBackend:
 class MappedReports:
     """Reports in host memory that kernels reach over the bus, which only those do that have something to say."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, backend: CudaBackend) -> None:
         self.ring: Any = None
-        memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
+        self._backend = ref(backend)
+        self._flags = 0
+        memory = PinnedMemory(backend.context, 16 * NUM_REPORTS, is_mapped=True)
         self.ptr = memory.device_ptr
         self._words = np.frombuffer(memory.view(), np.int64)
         self._words[:] = 0
@@ -96,7 +106,25 @@ class MappedReports:
         """See `Reports.take`."""
         word = int(self._words[2 * number + 1])
         self._words[2 * number : 2 * number + 2] = 0
+        backend = self._backend()
+        if self._flags and backend is not None:
+            backend.fill(self._flags + 16 * number, 0, 8)
         return word
+
+    @property
+    def flags(self) -> int:
+        """See `Reports.flags`."""
+        if not self._flags:
+            backend = self._backend()
+            assert backend is not None  # whoever asks holds it
+            words = flags_of(self.ptr)
+            address = backend._memory.allocate(words.nbytes)
+            stream = Stream(backend.context)  # one that is captured could not be waited for
+            backend.context.driver.cuMemcpyHtoDAsync_v2(address, words.ctypes.data, words.nbytes, stream.handle)
+            stream.synchronize()
+            stream.close()
+            self._flags = address
+        return self._flags
 
 
 class CudaBackend:
@@ -182,7 +210,7 @@ class CudaBackend:
     @cached_property
     def reports(self) -> MappedReports:
         """See `Backend.reports`."""
-        return MappedReports(self.context)
+        return MappedReports(self)
 
     @property
     def stream(self) -> int:

@@ -8,7 +8,9 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core.lazy import explain, placement, schedule
+from oxinp._config import config
+from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -24,10 +26,12 @@ from oxinp._core.lazy.expr import (
     renew,
     scalar,
 )
+from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._kernels.elementwise.flags import CASTS
 from oxinp._runtime import here
 
 MAX_CHECKED = 1 << 10
@@ -64,6 +68,7 @@ def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
 
 
 COPY = Operation("copy", _copy_loop)
+COPY.raises = CASTS
 
 
 def _where_loop(kinds: tuple[Any, ...]) -> Loop:
@@ -155,6 +160,7 @@ def express(
     target: Layout | None = None,
     *,
     is_checked: bool = False,
+    where: Any = None,
 ) -> Value:
     """Record `operation` on the device.
 
@@ -167,6 +173,8 @@ def express(
         See `expr.combine`.
     is_checked : bool
         NumPy lets the result be written to the target's dtype.
+    where : Handle, numpy.bool or None
+        Of which elements floating-point errors count; all are computed.
 
     Raises
     ------
@@ -175,6 +183,8 @@ def express(
     ValueError, TypeError, OverflowError
         As NumPy.
     """
+    if operation.raises is not None and current() is not quiet.state:
+        operation, operands = flagged(operation, operands, target, where)
     while True:
         values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
         positions = None
@@ -319,7 +329,14 @@ def apply(
         if explain.REPORTS:
             explain.note("host", operation.name, placement.why_host(cost))
         return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
-    return wrap_pending(express(operation, operands), as_array=as_array)
+    return settled(wrap_pending(express(operation, operands), as_array=as_array))
+
+
+def settled(result: Any) -> Any:
+    """Return a result, computed where floating-point errors are told of and the line that asks is to raise them."""
+    if current() is not quiet.state and config.synchronous:
+        reports.settle(result)
+    return result
 
 
 def apply_into(
@@ -341,7 +358,7 @@ def apply_into(
         compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
-    return out
+    return settled(out)
 
 
 def target_of(out: Any) -> Layout:
@@ -382,7 +399,7 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
 def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
     """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
     storage = out._storage
-    if is_pinned(storage):
+    if is_pinned(storage) or (out._view is not None and placement.keeps_mirror(storage, out._layout.nbytes)):
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:
@@ -480,7 +497,8 @@ def is_deferred_to(value: Any) -> bool:
     kind = type(value)
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    return kind is not _NumpyArray and getattr(value, "__array_priority__", 0) > 0
+    priority = getattr(value, "__array_priority__", 0)
+    return isinstance(priority, int | float) and priority > 0
 
 
 def operand(value: Any) -> Any:

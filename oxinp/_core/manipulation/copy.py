@@ -16,7 +16,8 @@ from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
-from oxinp._core.lazy.views import moved, view
+from oxinp._core.lazy.views import moved, view, view_at
+from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 
 
@@ -30,10 +31,26 @@ def copy(array: Handle, order: Any = "C") -> Any:
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
+    carried = _carried(array)
+    if carried is not array:
+        made = copy(carried)
+        return own(view_at(made, Layout.of(array._layout.dtype, array._layout.shape)))
     try:
         return wrap_pending(express(COPY, (array,), Layout.of(array._layout.dtype, array._layout.shape)), as_array=True)
     except Unsupported:
         return wrap_host(host_view(array).copy(order))
+
+
+def _carried(array: Handle) -> Handle:
+    """Return a view of elements of a dtype without kernels as one with, by which they are moved, bit for bit."""
+    layout = array._layout
+    if layout.dtype in DEVICE_TYPES or layout.dtype.hasobject or array._storage.host is not None:
+        return array
+    carrier = CARRIERS.get(layout.dtype.itemsize)
+    if carrier is None:
+        return array
+    carried: Handle = view_at(array, Layout.at(carrier, layout.shape, layout.strides, layout.offset))
+    return carried
 
 
 def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
@@ -194,6 +211,9 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         warn_of_lost_parts(value._layout.dtype, layout.dtype)
         given = value._layout.shape
         value = drop_leading_ones(value, layout.ndim)
+        if layout.dtype == value._layout.dtype:
+            target, value = _carried(target), _carried(value)
+            layout, wanted = target._layout, target_of(target)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
             held = expression(value)
             source = value._storage if is_waiting(held) else None

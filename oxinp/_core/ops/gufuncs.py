@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.errors.hearing import call_numerical
+from oxinp._config import config
+from oxinp._core.errors.hearing import attributed, call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
@@ -76,12 +77,13 @@ _KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     """A generalised ufunc; see `numpy.ufunc`."""
 
-    __slots__ = ("_cost", "_loops", "_product", "_widened")
+    __slots__ = ("_cost", "_loops", "_of_hosts", "_product", "_widened")
 
     def __init__(self, row: GufuncRow) -> None:
         self._row = UfuncRow(row.numpy, {})
         self._product = row.compute
         self._cost = row.cost
+        self._of_hosts = attributed(row.numpy, 2)
         self._widened = row.widened
         self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
@@ -134,9 +136,18 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
 
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
+        x = a._storage.host
+        y = b._storage.host
         try:
-            if a._storage.host is None or b._storage.host is None:  # `is_hosted`, spelled out
+            if x is None or y is None:  # `is_hosted`, spelled out
                 return self._product(a, b)
+            x = a._seen if a._host is x else host_view(a)
+            y = b._seen if b._host is y else host_view(b)
+            limit = config.offload_threshold
+            m, n = x.size * 16, y.size  # at most what an element costs
+            is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
+            if (is_light or matmul.bound(x, y) < limit) and not explain.REPORTS:
+                return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
         except Unsupported:
             return call(self._row.numpy, (a, b), {}, name=self.__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -94,6 +95,15 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
 def cost(left: Layout, right: Layout) -> float:
     """Return what placement compares to the threshold: bytes, or as many multiply-adds as take NumPy as long."""
     return _product_of(left, right).cost
+
+
+def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
+    """Return at least what `cost` does for two arrays of NumPy's; infinity where that takes more than arithmetic."""
+    if not 0 < x.ndim <= 2 or not 0 < y.ndim <= 2:
+        return math.inf
+    flops = x.size * (y.shape[-1] if y.ndim == 2 else 1)
+    itemsize = max(x.itemsize, y.itemsize, 8)
+    return max(x.nbytes, y.nbytes, flops // (x.shape[-1] or 1) * itemsize, flops / FLOPS_PER_BYTE)
 
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:

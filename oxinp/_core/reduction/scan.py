@@ -24,7 +24,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host, wrap_result
@@ -122,7 +122,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
     if not layout.ndim or isinstance(axis, tuple):
         raise Unsupported("NumPy says what it takes")
     axis = normalize_axis_index(axis, layout.ndim)
-    value = chain(array)
+    value = operand_chain(array)
     source = value[0].dtype
     result = _result_dtype(row, source, source.num, dtype)
     if out is not None and (out._layout.dtype != result or out._layout.shape != layout.shape):
