@@ -30,7 +30,7 @@ _TRANSFORMS = "Errs less than pocketfft, but for multiples of primes from 29 to 
 _RANGES = "A product that leaves the range on the way and comes back is the true one; NumPy's stays beyond it."
 _LARGEST = "Of complex numbers with NaN among them the result is one of those; NumPy's is the first."
 _INDICES = (
-    "An index out of bounds in an array that is on the device alone is an error when the host next waits for it; "
+    "An index out of bounds in an array that is on the device alone raises when the host next waits for the device; "
     "`oxinp.config.synchronous = True` raises it at once."
 )
 _SPECTRA = "Computed in the precision of the operands, where newer versions of SciPy compute float32 in float64."
