@@ -22,7 +22,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():  # which the memory pool
     )
 
 # Packages of our own that NumPy has not, imported when first used.
-_PACKAGES = ("cuda", "scipy", "sparse")
+_PACKAGES = ("array_api", "cuda", "scipy", "sparse")
 
 __all__ = ["FallbackError", "FallbackWarning", "config", "evaluate", "explain", *_namespace.names()]  # noqa: PLE0604
 

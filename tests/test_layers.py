@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BELOW_CORE = ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "oxinp._kernels", "oxinp._runtime", "numpy")
 BELOW_API = (*BELOW_CORE, "oxinp._core", "scipy")
 BELOW_MODULES = (*BELOW_API, "oxinp._api")
-PACKAGES = ("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial")
+PACKAGES = ("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial", "oxinp.testing")
 LAYERS = {
     "_driver": (),
     "oxinp._config": (),
@@ -30,6 +30,7 @@ LAYERS = {
     "oxinp.cuda": ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "oxinp._runtime", "numpy"),
     **dict.fromkeys(PACKAGES, BELOW_MODULES),
     "oxinp.scipy": (*BELOW_MODULES, *PACKAGES),
+    "oxinp.array_api": BELOW_MODULES,
 }
 TOP = (*BELOW_MODULES, *LAYERS, "oxinp")
 # Loaded by the library that it is for, and only by it.

@@ -114,6 +114,12 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
+ASSERTIONS = (
+    *("assert_allclose", "assert_almost_equal", "assert_approx_equal", "assert_array_almost_equal"),
+    *("assert_array_almost_equal_nulp", "assert_array_compare", "assert_array_equal", "assert_array_less"),
+    *("assert_array_max_ulp", "assert_equal", "build_err_msg", "print_assert_equal"),
+)
+
 # THE ROWS, by the name that a function is counted by: of NumPy's below ``numpy``, of SciPy's in full.
 ROWS: dict[str, CoverageRow] = {
     row.name: row
@@ -145,6 +151,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("linalg.trace", COMPOSED),
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
+        *_composed("testing", " ".join(ASSERTIONS)),
         _row("random.Generator", HOST),
         _row("random.RandomState", HOST),
         _row("random.default_rng", HOST),

@@ -212,10 +212,12 @@ def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     return self
 
 
-def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:  # noqa: ARG001 - a method
-    """Return the namespace of the array API standard's functions."""
-    np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[arg-type] # NumPy's own errors
-    return sys.modules["oxinp"]
+def array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:  # noqa: ARG001 - a method
+    """Return the namespace of the array API standard's functions, `oxinp.array_api`."""
+    namespace: Any = importlib.import_module("oxinp.array_api")
+    if api_version != namespace.__array_api_version__:
+        np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[arg-type] # NumPy's own errors
+    return namespace
 
 
 def _array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Any:  # noqa: ARG001
@@ -342,7 +344,7 @@ ROWS: tuple[MethodRow, ...] = (
     _made("setflags", VIEW, setflags),
     _made("device", VIEW, property(lambda self: "cpu")),  # noqa: ARG005 - what NumPy says
     _made("to_device", VIEW, _to_device),
-    _made("__array_namespace__", VIEW, _array_namespace),
+    _made("__array_namespace__", VIEW, array_namespace),
     _made("__array_wrap__", VIEW, _array_wrap),
     _made("__array_finalize__", VIEW, _array_finalize),
     _made("__delitem__", VIEW, _delitem),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.array.methods import array_namespace
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
@@ -138,6 +139,9 @@ class DeviceScalar(_Operators):
 
     def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         return types.array_function(func, kinds, args, kwargs)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        return array_namespace(self, api_version=api_version)
 
     def __reduce__(self) -> Any:
         return _value(self).__reduce__()
