@@ -82,6 +82,46 @@ def test_copies_without_a_gpu(config):
     assert cuda.pinned_empty((2, 3), "i4").shape == (2, 3)
 
 
+def softmax(x):
+    e = oxinp.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def test_what_is_asked_for_on_one_stream_is_fused_there(library, config):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros((64, 100)) + 1)
+    with cuda.Stream() as stream:
+        before = len(library.launches)
+        evaluated(softmax(x))
+        assert [launch.stream for launch in library.launches[before:]] == [stream.handle]
+    before = len(library.launches)
+    evaluated(softmax(x))
+    assert [launch.stream for launch in library.launches[before:]] == [0]
+
+
+def test_a_call_runs_on_the_stream_that_asked_for_it(library, config):
+    config.offload_threshold = 0
+    x = evaluated(oxinp.zeros((64, 100)) + 1)
+    stream, made = cuda.Stream(), {}
+
+    def ask():
+        with stream:
+            made["maximum"] = x.max(axis=-1, keepdims=True)
+            asked.set()
+            assert leave.wait(PATIENCE)
+
+    asked, leave = threading.Event(), threading.Event()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert asked.wait(PATIENCE)
+    before = len(library.launches)
+    evaluated(x - made["maximum"])
+    streams = [launch.stream for launch in library.launches[before:]]
+    leave.set()
+    thread.join()
+    assert streams == [stream.handle, 0]
+
+
 # Threads
 
 

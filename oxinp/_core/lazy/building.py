@@ -102,6 +102,8 @@ def claim(storage: Storage) -> None:
     if value[0].nodes:
         origin = getattr(storage, "origin", None)
         lock = FIRST_LOCK if origin is None else origin.backend.lock
+    elif (call := getattr(value[1][0], "call", None)) is not None:  # the result of one that has not run
+        lock = getattr(call, "origin", here.thread.timeline).backend.lock
     else:
         backend = value[1][0].backend
         lock = FIRST_LOCK if backend is None else backend.lock

@@ -89,7 +89,11 @@ class Call:
         CALLS[self._entry] = None
 
     def run(self) -> None:
-        """Enqueue the operation, if that has not been done."""
+        """Enqueue the operation, if that has not been done, where it was asked for."""
+        if here.are_several and self.leaves is not None and not self.is_from_here():
+            with here.on(self.origin):
+                attempt(self._run)
+            return
         leaves, bound = self.leaves, self.bound
         if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
             bound.plan_ahead(leaves)
@@ -132,6 +136,10 @@ class Call:
             return self.bound.run(leaves)
         finally:
             at_work.storage = outer
+
+    def is_from_here(self) -> bool:
+        """Whether it was asked for where the calling thread's work goes: a kernel of that may take it over."""
+        return not here.are_several or getattr(self, "origin", here.thread.timeline) is here.thread.timeline
 
     def reads(self, entry: Any) -> bool:
         """Whether it is applied to a leaf."""
@@ -209,6 +217,10 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
     if len(CALLS) >= MAX_CALLS:
         run_calls()
     call = Call(bound, leaves, mask)
+    if len(bound.layouts) == 1:
+        result = Pending(call)
+        call.results = (ref(result),)
+        return call, [result]
     results = [Pending(call) for _ in bound.layouts]
     call.results = tuple([ref(result) for result in results])
     return call, results

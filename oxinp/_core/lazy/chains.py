@@ -103,7 +103,7 @@ def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Plan:
 
 ELEMENTWISE_CALL = Op(
     "chain",
-    lambda bound, _: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
+    lambda bound: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
     infer=lambda layouts, _: layouts,
     takes_chains=True,
     takes_views=True,

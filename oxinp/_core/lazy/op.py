@@ -16,6 +16,7 @@ from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again, Plan
@@ -60,8 +61,8 @@ class Op(Frozen, eq=False):
     name : str
         As users know it.
     plan : callable
-        ``plan(bound, variant)`` -> Plan, for the device in use. Inputs are numbered as the leaves of all operands'
-        graphs, one after the other.
+        ``plan(bound)`` -> Plan, for the device in use. Inputs are numbered as the leaves of all operands' graphs, one
+        after the other.
     infer : callable
         ``infer(layouts, parameters)`` -> layouts of the results. Raises NumPy's errors and `Unsupported`: nothing has
         run.
@@ -90,6 +91,8 @@ class Op(Frozen, eq=False):
         The plan may be asked for a first result that lies in any layout: the variant is then that layout.
     variant : callable or None
         ``variant(bound, leaves)``: which of several plans is run for these leaves; None for the usual one.
+    plan_variant : callable or None
+        ``plan_variant(bound, variant)`` -> Plan, where there are others than the usual one.
     has_spare : bool
         There is a plan, of variant `SPARE`, with less workspace.
     sized : callable or None
@@ -103,7 +106,7 @@ class Op(Frozen, eq=False):
     """
 
     name: str
-    plan: Callable[[BoundOp, Any], Plan]
+    plan: Callable[[BoundOp], Plan]
     infer: Callable[[tuple[Layout, ...], Any], tuple[Layout, ...]] | None = None
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
@@ -115,6 +118,7 @@ class Op(Frozen, eq=False):
     rows: Callable[[BoundOp], RowWalk | None] | None = None
     gives_views: bool = False
     variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None
+    plan_variant: Callable[[BoundOp, Any], Plan] | None = None
     has_spare: bool = False
     sized: Callable[[BoundOp, tuple[int, ...]], tuple[Layout, ...]] | None = None
     mutates: tuple[int, ...] = ()
@@ -152,7 +156,7 @@ class BoundOp:
 
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""
-        key = keyed(variant)
+        key = keyed(variant) if here.are_several else variant
         if self.executables is None:
             self.executables = {}
         found = self.executables.get(key)
@@ -163,16 +167,22 @@ class BoundOp:
 
     def _build(self, key: Any, variant: Hashable) -> None:
         assert self.executables is not None
-        plan = self._planned_for(variant) or self.op.plan(self, variant)
+        plan = self._planned_for(variant) or self._plan(variant)
         self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], _kinds(self.graphs))
         load(plan)
+
+    def _plan(self, variant: Hashable) -> Plan:
+        if variant is None:
+            return self.op.plan(self)
+        assert self.op.plan_variant is not None
+        return self.op.plan_variant(self, variant)
 
     def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
         """Plan what has not run, for these leaves: before the lock is taken."""
         op = self.op
         if self.executables is None and not self.has_run and op.plan_again is None:
             variant = None if op.variant is None else op.variant(self, leaves)
-            self.planned = keyed(variant), config.version, op.plan(self, variant)
+            self.planned = keyed(variant), config.version, self._plan(variant)
 
     def _planned_for(self, variant: Hashable) -> Plan | None:
         """Return what was planned ahead, if it was that."""

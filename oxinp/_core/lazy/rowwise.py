@@ -84,7 +84,7 @@ def _is_reduction(entry: Any) -> bool:
     """Whether a leaf is the result of a call that has not run and may be part of a row-wise kernel."""
     if type(entry) is not Pending or (call := entry.call) is None:
         return False
-    return call.leaves is not None and call.bound.op.rows is not None
+    return call.leaves is not None and call.bound.op.rows is not None and call.is_from_here()
 
 
 def is_of_fewer(value: Value) -> bool:

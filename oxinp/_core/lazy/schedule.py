@@ -100,33 +100,33 @@ def materialise(storage: Storage) -> Value:
     """
     value: Any = storage.value
     if value[0].nodes:
-        return attempt(_materialise, storage)
+        return attempt(_compute if room >= 0 else _compute_watched, storage)
     if type(value[1][0]) is Pending and value[1][0].call is not None:
         value[1][0].call.run()
     return value  # type: ignore[no-any-return]
 
 
-def _materialise(storage: Storage) -> Value:
+def _compute_watched(storage: Storage) -> Value:
+    """Do as `_compute`, where it was asked for, and let those who watch know."""
     value: Any = storage.value
-    if not value[0].nodes:
-        return value  # type: ignore[no-any-return]
-    if here.are_several:
+    if here.are_several and value[0].nodes:
         claim(storage)
         if (origin := _elsewhere(storage)) is not None:
             with here.on(origin):
-                return _materialise(storage)
-    if room >= 0:  # nobody watches
-        return _compute(storage, value)
+                return _compute_watched(storage)
     outer, at_work.storage = at_work.storage, storage
     try:
-        return _compute(storage, value)
+        return _compute(storage)
     finally:
         at_work.storage = outer
 
 
-def _compute(storage: Storage, value: Value) -> Value:
+def _compute(storage: Storage) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
+    value: Any = storage.value
     graph, leaves, _ = value
+    if not graph.nodes:
+        return value  # type: ignore[no-any-return]
     wanted = None
     references = PENDING[:]
     if here.are_several:
@@ -192,7 +192,7 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
     if not graph.layout.is_contiguous:
         return None
     for place, entry in enumerate(leaves):
-        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
             continue
         bound = call.bound
         if (
@@ -425,7 +425,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 
     `seen` is how the result is read: as it is, or as a view of it.
     """
-    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
         return False
     bound = call.bound
     assert storage.value is not None
@@ -530,7 +530,10 @@ def flush_all() -> None:
 
 def flush_device() -> None:
     """Compute what is pending on the device that the calling thread's work goes to, as `flush_all` does."""
-    attempt(_flush, _own_pending if here.are_several else _pending)
+    if here.are_several:
+        attempt(_flush, _own_pending, _is_own)
+    else:
+        attempt(_flush, _pending)
 
 
 def flush_large(nbytes: int) -> None:
@@ -547,9 +550,9 @@ def _kept(storage: Storage) -> list[Any]:
     return [buffer for buffer in found if not (type(buffer) is Pending and buffer.call) and hasattr(buffer, "nbytes")]
 
 
-def _flush(find: Callable[[], list[Storage]]) -> None:
+def _flush(find: Callable[[], list[Storage]], is_meant: Callable[[Any], bool] | None = None) -> None:
     pending = find()
-    run_calls(lambda call: _is_shared(call, pending))  # once, before those
+    run_calls(lambda call: (is_meant is None or is_meant(call)) and _is_shared(call, pending))  # once, before those
     are_many = len(pending) > MAX_TOGETHER
     outer, at_work.flushes_many = at_work.flushes_many, are_many
     if are_many and not here.are_several:  # else other devices' threads still have to find it
@@ -562,7 +565,7 @@ def _flush(find: Callable[[], list[Storage]]) -> None:
         at_work.flushes_many = outer
         if are_many and not here.are_several:
             PENDING.extend([ref(storage) for storage in pending if storage.value and storage.value[0].nodes])
-    run_calls()
+    run_calls(is_meant)
 
 
 def _is_shared(call: Call, storages: list[Storage]) -> bool:
@@ -586,12 +589,15 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
         For `RECORDERS`.
     """
     call, results = request(bound, leaves, mask)
-    for record in RECORDERS:
-        record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
-    values = [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
-    if here.are_several or mask & SHARED:
+    if room < 0:
+        for record in RECORDERS:
+            record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
+    if mask & SHARED:
         call.run()
-    return values
+    if len(results) == 1:  # which is nearly always, and a comprehension takes longer
+        (layout,) = bound.layouts
+        return [(layout.graph or leaf(layout), (results[0],), next_mask())]
+    return [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
 
 
 def prune(storage: Storage, depth: int) -> None:
@@ -625,7 +631,7 @@ def _own_pending() -> list[Storage]:
     return [storage for storage in _pending() if _is_own(storage) and storage is not at_work.storage]
 
 
-def _is_own(storage: Storage) -> bool:
+def _is_own(storage: Storage | Call) -> bool:
     origin = getattr(storage, "origin", None)
     return origin is None or origin.backend is here.thread.timeline.backend
 

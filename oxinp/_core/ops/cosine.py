@@ -83,7 +83,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
     return (Layout.of(layout.dtype, tuple(shape)),)
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan(bound: BoundOp) -> Plan:
     axes = importlib.import_module("oxinp._kernels.fft.axes")
     module = importlib.import_module("oxinp._kernels.fft.cosine_plan")
     *fields, axis = bound.parameters

@@ -32,7 +32,7 @@ def _infer_count(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, 
     return (Layout.of(INT64, (parameters[0],)),)
 
 
-def _plan_count(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan_count(bound: BoundOp) -> Plan:
     (elements, *edges), (num_bins, is_uniform) = (graph.layout for graph in bound.graphs), bound.parameters
     planned: Plan = importlib.import_module("oxinp._kernels.sort.count").count(
         elements.size,

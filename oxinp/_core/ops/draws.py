@@ -168,7 +168,7 @@ def _infer_fill(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, .
     return (Layout.of(dtype, shape),)
 
 
-def _plan_fill(bound: BoundOp, variant: Any, layout: Layout | None = None, finish: Any = None) -> Plan:  # noqa: ARG001
+def _plan_fill(bound: BoundOp, layout: Layout | None = None, finish: Any = None) -> Plan:
     generator, name, _, _, is_shifted, *skip = bound.parameters
     layout = bound.layouts[0] if layout is None else layout
     module = importlib.import_module(f"{_FAMILY}.{'philox' if skip else 'fill'}")
@@ -200,7 +200,7 @@ def _fuse_fill(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     if epilogue is None:
         return None
     finish = importlib.import_module(f"{_FAMILY}.finish").Finish.of(epilogue, type_)
-    return _plan_fill(bound, None, graph.layout, finish)
+    return _plan_fill(bound, graph.layout, finish)
 
 
 FILL = Op("random words", _plan_fill, _infer_fill, fuse=_fuse_fill, draws=True)
@@ -211,7 +211,7 @@ def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layou
     return Layout.of(dtype, shape), Layout.of(INT64, (2,))
 
 
-def _plan_segments(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_segments(bound: BoundOp) -> Plan:
     generator, name, _, _, is_shifted, expected = bound.parameters
     plan: Plan = importlib.import_module(f"{_FAMILY}.segments").plan(
         generator, name, bound.layouts[0].size, device().capability, is_shifted=is_shifted, expected=expected

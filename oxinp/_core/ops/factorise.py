@@ -77,12 +77,12 @@ def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  
     return (Layout.of(layouts[0].dtype, layouts[0].shape),)
 
 
-def _plan_cholesky(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_cholesky(bound: BoundOp) -> Plan:
     layout = bound.graphs[0].layout
     return checked(planner().plan_cholesky(layout.shape, operand(layout), device().capability), bound.layouts[0])
 
 
-def _plan_inv(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_inv(bound: BoundOp) -> Plan:
     layout = bound.graphs[0].layout
     return checked(planner().plan_invert(layout.shape, operand(layout), device().capability), bound.layouts[0])
 
@@ -93,7 +93,7 @@ def _infer_solve(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, 
     return (Layout.of(a.dtype, (*batch, *b.shape[-2:])),)
 
 
-def _plan_solve(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_solve(bound: BoundOp) -> Plan:
     a, b = (graph.layout for graph in bound.graphs)
     (x,) = bound.layouts
     given = operand(a, (*x.shape[:-2], *a.shape[-2:])), operand(b, x.shape)
@@ -106,7 +106,7 @@ def _infer_slogdet(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
     return Layout.of(a.dtype, a.shape[:-2]), Layout.of(real, a.shape[:-2])
 
 
-def _plan_slogdet(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_slogdet(bound: BoundOp) -> Plan:
     layout = bound.graphs[0].layout
     plan: Plan = planner().plan_slogdet(layout.shape, operand(layout), device().capability)
     return plan
@@ -153,7 +153,7 @@ def _infer_qr(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...
     return tuple(Layout.of(a.dtype, (*batch, *shape)) for shape in found)
 
 
-def _plan_qr(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_qr(bound: BoundOp) -> Plan:
     (mode,), layout = bound.parameters, bound.graphs[0].layout
     plan: Plan = planner().plan_qr(layout.shape, operand(layout), device().capability, mode)
     return plan

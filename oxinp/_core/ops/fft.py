@@ -237,7 +237,7 @@ def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
     return plan
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan(bound: BoundOp) -> Plan:
     (graph,), target = bound.graphs, _array("out0", bound.layouts[0])
     if not graph.nodes:
         plan = _planned(bound, _array("in0", graph.layout), target)

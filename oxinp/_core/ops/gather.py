@@ -61,7 +61,7 @@ def indexed_loop(layout: Layout, first: int, count: int) -> tuple[int, int]:
     return loops[0] if count == 1 else (1 + sum((n - 1) * stride for n, stride in loops), 1)
 
 
-def _plan_take(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan_take(bound: BoundOp) -> Plan:
     (array, index, *_), (first, count, is_checked) = (graph.layout for graph in bound.graphs), bound.parameters
     loops = loops_of(array)
     extent, stride = indexed_loop(array, first, count)
@@ -86,7 +86,7 @@ def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
     return (Layout.of(INT64 if len(layouts) == 1 else layouts[1].dtype, (0,)),)
 
 
-def _plan_select(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_select(bound: BoundOp) -> Plan:
     """Count along the mask, read the last count, then write every chosen element to where the counts say."""
     mask, *arrays = (graph.layout for graph in bound.graphs)
     dtype = INT32 if mask.size <= MAX_INT32 else INT64

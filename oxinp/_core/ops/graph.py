@@ -24,7 +24,7 @@ def _infer_hook(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001 -
     return (Layout.of(INT32, layouts[2].shape), Layout.of(INT32, (1,)))
 
 
-def _plan_hook(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_hook(bound: BoundOp) -> Plan:
     indptr, indices, _ = (graph.layout for graph in bound.graphs)
     plan: Plan = _family().hook(indptr.size - 1, indices.size, DEVICE_TYPES[indices.dtype])
     return plan
@@ -38,7 +38,7 @@ def _infer_first(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
     return (layouts[0],)
 
 
-def _plan_first(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_first(bound: BoundOp) -> Plan:
     before, reached, _ = (graph.layout for graph in bound.graphs)
     plan: Plan = _family().first(before.size, reached.size, DEVICE_TYPES[reached.dtype])
     return plan
@@ -53,7 +53,7 @@ def _infer_relax(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
     return (layouts[3],)
 
 
-def _plan_relax(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_relax(bound: BoundOp) -> Plan:
     indptr, indices, weights, before = (graph.layout for graph in bound.graphs)
     types = (DEVICE_TYPES[each.dtype] for each in (indices, weights, before))
     plan: Plan = _family().relax(indptr.size - 1, indices.size, *types)

@@ -33,7 +33,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     )
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan(bound: BoundOp) -> Plan:
     layout = bound.graphs[0].layout
     plan: Plan = planner().plan_lu(layout.shape, operand(layout), device().capability)
     return plan

@@ -291,12 +291,13 @@ def _may_fuse(bound: BoundOp, leaves: tuple[Any, ...]) -> bool:
 
 MATMUL = Op(
     "matmul",
-    lambda bound, variant: bound.parameters.plan(variant),
+    lambda bound: bound.parameters.plan(None),
     host=np.matmul,
     takes_views=True,
     fuse=lambda bound, graph, place: bound.parameters.fused(graph, place),
     may_fuse=_may_fuse,
     variant=_variant,
+    plan_variant=lambda bound, variant: bound.parameters.plan(variant),
     has_spare=True,
     linear_in=(0, 1),
 )

@@ -27,7 +27,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return (Layout.of(FLOAT64, parameters[:2]),)
 
 
-def _plan_sobol(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan_sobol(bound: BoundOp) -> Plan:
     num_points, dimension, is_wide = bound.parameters
     plan: Plan = importlib.import_module(_MODULE).sobol_plan(
         num_points, dimension, device().capability, is_wide=is_wide
@@ -35,7 +35,7 @@ def _plan_sobol(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there i
     return plan
 
 
-def _plan_halton(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_halton(bound: BoundOp) -> Plan:
     num_points, dimension, num_digits, is_scrambled = bound.parameters
     plan: Plan = importlib.import_module(_MODULE).halton_plan(
         num_points, dimension, device().capability, num_digits=num_digits, is_scrambled=is_scrambled

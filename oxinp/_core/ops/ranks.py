@@ -31,7 +31,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
     return (Layout.of(layouts[0].dtype, (len(parameters), layouts[0].shape[0])),)
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan(bound: BoundOp) -> Plan:
     layout = bound.graphs[0].layout
     make = importlib.import_module("oxinp._kernels.sort.select").select
     planned: Plan = make(*layout.shape, bound.parameters, DEVICE_TYPES[layout.dtype], device().capability)

@@ -34,7 +34,7 @@ def _infer_scatter(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
     return (parameters[0],)
 
 
-def _plan_scatter(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan_scatter(bound: BoundOp) -> Plan:
     target, first, count, is_checked, may_repeat, operator = bound.parameters
     index, values = (graph.layout for graph in bound.graphs[:2])
     is_scalar = bound.graphs[1].is_scalar

@@ -51,7 +51,7 @@ def _infer_argsort(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
 def _plan_with(name: str) -> Any:
     """Return what plans a sort of rows by a function of the family."""
 
-    def plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+    def plan(bound: BoundOp) -> Plan:
         layout = bound.graphs[0].layout
         make = getattr(importlib.import_module(_FAMILY), name)
         planned: Plan = make(*_rows(layout), DEVICE_TYPES[layout.dtype], device().capability)
@@ -76,7 +76,7 @@ def _infer_search(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout,
     return (Layout.of(INT64, layouts[1].shape),)
 
 
-def _plan_search(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_search(bound: BoundOp) -> Plan:
     (array, values), (is_right,) = (graph.layout for graph in bound.graphs), bound.parameters
     make = importlib.import_module("oxinp._kernels.sort.search").search
     planned: Plan = make(array.size, values.size, DEVICE_TYPES[array.dtype], is_right=is_right)

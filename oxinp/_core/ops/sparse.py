@@ -35,7 +35,7 @@ def _layouts(bound: BoundOp) -> list[Layout]:
 
 def _op(name: str, plan: Callable[[list[Layout], Any], Plan], infer: Callable[[Layouts, Any], Layouts]) -> Op:
     """Return the row of an operation whose plan depends on layouts and parameters alone."""
-    return Op(f"sparse.{name}", lambda bound, variant: plan(_layouts(bound), bound.parameters), infer)  # noqa: ARG005
+    return Op(f"sparse.{name}", lambda bound: plan(_layouts(bound), bound.parameters), infer)
 
 
 def result_type(*dtypes: np.dtype[Any]) -> np.dtype[Any]:

@@ -56,7 +56,7 @@ def _infer_eigh(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, .
     return (Layout.of(_real(a.dtype), a.shape[:-1]), *vectors, STATUS)
 
 
-def _plan_eigh(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_eigh(bound: BoundOp) -> Plan:
     (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
     plan: Plan = planner().plan_eigh(layout.shape, operand(layout), device().capability, has_vectors=has_vectors)
     return plan
@@ -77,7 +77,7 @@ def _infer_svd(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ..
     return u, values, vh, STATUS
 
 
-def _plan_svd(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001
+def _plan_svd(bound: BoundOp) -> Plan:
     (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
     plan: Plan = planner().plan_svd(layout.shape, operand(layout), device().capability, has_vectors=has_vectors)
     return plan

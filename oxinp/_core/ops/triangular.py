@@ -63,7 +63,7 @@ def _matrices(layout: Layout) -> tuple[Matrices, int]:
     return matrices, 0 if is_one else layout.shape[-1] * layout.shape[-2]
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan(bound: BoundOp) -> Plan:
     """Copy B to where X is to be, and solve there; before, ask for zeros on the diagonal."""
     a, b = (graph.layout for graph in bound.graphs)
     (triangle,), (x,) = bound.parameters, bound.layouts
@@ -155,7 +155,7 @@ def solve_triangular(a: Handle, b: Handle, triangle: Triangle) -> Any:
 
 EMPTY = Op(
     "empty",
-    lambda bound, variant: Plan(()),  # noqa: ARG005 - there is nothing to compute
+    lambda _: Plan(()),
     lambda layouts, parameters: (Layout.of(layouts[0].dtype, parameters[0]),),
     takes_views=True,
 )

@@ -106,7 +106,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return Layout.of(dtype, shape), Layout.of(INT64, (4,)), Layout.of(UINT32, (624,))
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan(bound: BoundOp) -> Plan:
     name, _, _, cut, is_given = bound.parameters
     module = importlib.import_module(f"{_FAMILY}.twister_plan")
     plan: Plan = module.plan(

@@ -54,7 +54,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return (parameters[0],)
 
 
-def _plan(bound: BoundOp, variant: Any) -> Plan:  # noqa: ARG001 - there is one
+def _plan(bound: BoundOp) -> Plan:
     target, first, count, lower = bound.parameters
     index = bound.graphs[0].layout
     extent, stride = indexed_loop(target, first, count)

@@ -21,7 +21,7 @@ class Reduced(NamedTuple):
     mask: int | None
 
 
-def plan(bound: BoundOp, target: Layout | None) -> Plan:
+def plan(bound: BoundOp, target: Layout | None = None) -> Plan:
     """Plan the chain and the reduction after it, into a layout if one is given."""
     planner, problem = _planner(bound, target)
     made: Plan = planner.plan(*problem, device().capability)

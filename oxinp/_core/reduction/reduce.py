@@ -54,6 +54,7 @@ def _operation(row: ReductionRow) -> Op:
         takes_views=True,
         rows=planning.row_walk,
         gives_views=True,
+        plan_variant=planning.plan,
     )
 
 

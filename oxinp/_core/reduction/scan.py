@@ -44,7 +44,7 @@ class Scanned(NamedTuple):
     axis: int
 
 
-def _plan(bound: BoundOp, target: Layout | None) -> Plan:
+def _plan(bound: BoundOp, target: Layout | None = None) -> Plan:
     """Plan the chain and the scan after it, into a layout if one is given."""
     wanted: Scanned = bound.parameters
     return _planned(bound.graphs[0], wanted, bound.layouts[0] if target is None else target)
@@ -71,7 +71,15 @@ def plan_scan(row: ScanRow, chain: Graph, axis: int, target: Layout) -> Plan:
 @cache
 def _operation(row: ScanRow) -> Op:
     """Return the operation of a row."""
-    return Op(row.name, _plan, host=row.numpy, takes_chains=True, takes_views=True, gives_views=True)
+    return Op(
+        row.name,
+        _plan,
+        host=row.numpy,
+        takes_chains=True,
+        takes_views=True,
+        gives_views=True,
+        plan_variant=_plan,
+    )
 
 
 def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
