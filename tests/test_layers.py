@@ -30,7 +30,7 @@ LAYERS = {
     "oxinp.cuda": ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "oxinp._runtime", "numpy"),
     **dict.fromkeys(PACKAGES, BELOW_MODULES),
     "oxinp.scipy": (*BELOW_MODULES, *PACKAGES),
-    "oxinp.array_api": BELOW_MODULES,
+    "oxinp.array_api": (*BELOW_MODULES, *PACKAGES, "oxinp.scipy"),
 }
 TOP = (*BELOW_MODULES, *LAYERS, "oxinp")
 # Loaded by the library that it is for, and only by it.

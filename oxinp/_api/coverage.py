@@ -218,7 +218,6 @@ ROWS: tuple[CoverageRow, ...] = (
         own="core ctypeslib dtypes exceptions f2py ma testing typing",
     ),
     *_rows("about", own="__version__ info show_config show_runtime"),
-    CoverageRow("__array_api_version__", "about", OWN, since="2.1"),
     CoverageRow("__array_namespace_info__", "about", OWN, since="2.1"),
     CoverageRow("test", "about", REFUSED, reason="it runs NumPy's own tests; use numpy.test()"),
 )

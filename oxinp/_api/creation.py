@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from oxinp._core.lazy.record import wrap_host
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
+from oxinp._core.memory.dtypes import is_dtype_class
 from oxinp._core.ops import creation
 
 
@@ -41,12 +43,12 @@ def array(
     order: str | None = "K",
     subok: bool = False,
     ndmin: int = 0,
-    ndmax: int = 0,
+    ndmax: int | None = None,
     like: Any = None,
 ) -> Any:
     """See `numpy.array`."""
     _check(None, like)
-    if ndmax or (subok and _is_subclass(object)):
+    if ndmax is not None or (subok and _is_subclass(object)):
         raise Unsupported("ndmax, or a subclass to pass through")
     made = _converted(object, dtype, order, copy=copy)
     missing = ndmin - made._layout.ndim
@@ -60,7 +62,7 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
         return creation.asarray(value, dtype, order, copy_wanted=copy)
     layout = value._layout
     made = value
-    if dtype is not None and layout.dtype != np.dtype(dtype):
+    if dtype is not None and (is_dtype_class(dtype) or layout.dtype != np.dtype(dtype)):
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         made = astype(value, dtype, "K" if order is None else order)
@@ -329,7 +331,7 @@ def linspace(
     dtype = np.dtype(float if dtype is None else dtype)
     if dtype.kind != "f":
         raise Unsupported("integers, which are rounded down")
-    num = num.__index__()
+    num = operator.index(num)
     if num < 2:
         raise Unsupported("no step")
     step = (float(stop) - float(start)) / (num - 1 if endpoint else num)

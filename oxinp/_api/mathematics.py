@@ -54,7 +54,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if kind not in "iuf" or (kind != "f" and decimals < 0) or out is not None:
         raise Unsupported("an `out`, or dtypes that NumPy rounds in other ways")
     if kind != "f":
-        return a.copy() if a._layout.ndim else a.copy()[()]
+        return a.copy("K") if a._layout.ndim else a.copy()[()]
     rint = UFUNC_OBJECTS["rint"]
     if decimals == 0:
         return rint(a)

@@ -59,7 +59,7 @@ def resolve(name: str) -> Any:
     AttributeError
         NumPy has no such name; in its words, which for a name it removed say what to use instead.
     """
-    if name.startswith("__") and name not in _rows:
+    if name.startswith("__") and name not in _rows and name != "__array_api_version__":
         raise AttributeError(f"module 'oxinp' has no attribute {name!r}")
     row = _rows.get(name)
     if name in _OBJECTS:

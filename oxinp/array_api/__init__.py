@@ -1,4 +1,4 @@
-"""The array API standard's namespace, what ``x.__array_namespace__()`` returns: names, arguments and 0-d results as in it.
+"""The array API standard's namespace, what ``x.__array_namespace__()`` gives: its names, arguments and 0-d results.
 
 It differs from `oxinp` itself where NumPy differs from the standard: every result without dimensions is an array of
 ours, never a scalar of NumPy's, and stays one in arithmetic; `sort` and `argsort` take ``descending``; `clip` keeps the

@@ -1,4 +1,4 @@
-"""The functions of the namespace: those of `oxinp` with arrays for scalars, and those that the standard has otherwise."""
+"""The functions of the namespace: those of `oxinp` with arrays for scalars, and what the standard has otherwise."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class ZeroDimensionalArray(ndarray):
 
 
 def as_arrays(value: Any) -> Any:
-    """Return a result with arrays of ours for scalars, those of the device as they are, still pending; in tuples, too."""
+    """Return a result with arrays of ours for scalars, in tuples as well; those of the device stay pending."""
     kind = type(value)
     if kind is ndarray or kind is types.scalar:
         return value if value._layout.shape else make(value, ZeroDimensionalArray, None)

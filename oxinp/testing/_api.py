@@ -15,7 +15,6 @@ from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import types
 
 
-
 def _numpys(value: Any) -> Any:
     """Return a value with NumPy's arrays and scalars for ours, in lists, tuples and dicts as well."""
     if isinstance(value, Handle):

@@ -55,7 +55,9 @@ def main() -> int:
         folder = arguments.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         judgements = []
-        for module, found in zip(modules, threads.map(lambda name: _run(name, arguments, folder), modules), strict=True):
+        for module, found in zip(
+            modules, threads.map(lambda name: _run(name, arguments, folder), modules), strict=True
+        ):
             _report(module, found)
             judgements.append(found)
     numpys, ours = sum(found.numpys for found in judgements), sum(found.ours for found in judgements)

@@ -1,4 +1,4 @@
-"""The pytest plugin of a run: test modules are loaded with `numpy` bound as asked, outcomes are written as they come."""
+"""The pytest plugin of a run: test modules are loaded with `numpy` bound as asked, outcomes written as they come."""
 
 import json
 import os
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.numpy_suite import BINDING, OUTCOMES
-
 
 PACKAGE = Path(np.__file__).parent
 

@@ -146,8 +146,6 @@ def judge(
     names = [name for row in expected if backend in row.backends for name in row.tests if f"{module}.py" in name]
     listed = {name: [test for test in failing if is_listed(test, name)] for name in names}
     known = {test for tests in listed.values() for test in tests}
-    failures = {
-        test: f"{outcome.result}: {outcome.message}" for test, outcome in failing.items() if test not in known
-    }
+    failures = {test: f"{outcome.result}: {outcome.message}" for test, outcome in failing.items() if test not in known}
     passes = [name for name, tests in listed.items() if not tests]
     return Judgement(len(wanted), len(wanted) - len(failing), len(known), failures, passes)

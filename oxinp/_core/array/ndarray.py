@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterator
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -401,6 +402,15 @@ def _finalize(array: Any, source: Any) -> Any:
     return array
 
 
+def _give_signatures() -> None:
+    """Give the methods NumPy's signatures, where NumPy tells of them."""
+    for name, numpys in vars(np.ndarray).items():
+        method = getattr(ndarray, name, None)
+        if type(method) is FunctionType and getattr(numpys, "__text_signature__", None) is not None:
+            method.__dict__.setdefault("__wrapped__", numpys)
+
+
+_give_signatures()
 types.ndarray = ndarray
 types.scalar = DeviceScalar
 types.finalize = _finalize

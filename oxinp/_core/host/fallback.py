@@ -20,6 +20,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
+from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._runtime.counters import stats
@@ -94,7 +95,12 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     try:
         host_args = [give(value) for value in args]
         host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
-        result = function(*host_args, **host_kwargs)
+        try:
+            result = function(*host_args, **host_kwargs)
+        except ValueError as error:
+            if str(error) != REFUSAL:
+                raise
+            result = function(*map(accepted, host_args), **{key: accepted(x) for key, x in host_kwargs.items()})
     finally:
         exchange.settle()
     return exchange.take(result)

@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -471,7 +472,7 @@ def operand(value: Any) -> Any:
         return np.bool_(value)
     if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
         return NotImplemented
-    return types.from_host(np.asarray(value))
+    return types.from_host(numpys(value))
 
 
 def mask_operand(where: Any) -> Any:
@@ -498,7 +499,7 @@ def operand_in_place(value: Any) -> Any:
     """
     found = other_side(value)
     if found is NotImplemented and getattr(type(value), "__array_ufunc__", None) is _NumpyArray.__array_ufunc__:
-        return types.from_host(np.asarray(value))
+        return types.from_host(numpys(value))
     return found
 
 

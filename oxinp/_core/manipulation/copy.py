@@ -9,11 +9,13 @@ import numpy as np
 
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import moved, view
+from oxinp._core.memory.dtypes import is_dtype_class
 from oxinp._core.memory.layout import Layout
 
 
@@ -64,11 +66,15 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     TypeError
         `casting` does not allow it.
     """
+    if casting == "same_value" or is_dtype_class(dtype):
+        # Depends on the elements: whether the cast is allowed, or how long the strings are.
+        options = {"order": order, "casting": casting, "copy": copy_wanted}
+        return call(np.ndarray.astype, (array, dtype), options, name="ndarray.astype")
     target = np.dtype(dtype)
     source = array._layout.dtype
     if not np.can_cast(source, target, casting):
         np.empty(0, source).astype(target, casting=casting)
-    if source == target and not copy_wanted:
+    if source == target and not copy_wanted and _has_order(array._layout, order):
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if array._storage.host is not None and placement.is_host(larger):
@@ -81,6 +87,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
     except Unsupported:
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
+
+
+def _has_order(layout: Layout, order: Any) -> bool:
+    """Whether an array's elements lie in an order already."""
+    return (order != "C" or layout.is_contiguous) and (order != "F" or layout.is_fortran)
 
 
 def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:
@@ -126,7 +137,7 @@ def assign(target: Handle, value: Any) -> None:
 def from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
     # A list's numbers are converted one by one, and refused where they do not fit; an array is cast.
-    given = np.asarray(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
+    given = numpys(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
     if given.ndim or dtype.hasobject:
         return types.from_host(given)
     single = np.empty((), dtype)

@@ -10,13 +10,14 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.lazy.record import COPY, express, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
-from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
 
@@ -139,7 +140,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         ``copy_wanted`` is False and a copy cannot be avoided.
     """
     if isinstance(value, types.ndarray) and type(value) is not np.ndarray and isinstance(value, Handle):
-        if dtype is not None and value._layout.dtype != np.dtype(dtype):
+        if dtype is not None and (is_dtype_class(dtype) or value._layout.dtype != np.dtype(dtype)):
             _refuse_copy(copy_wanted)
             return astype(value, dtype)
         if copy_wanted:
@@ -150,12 +151,12 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
         _refuse_copy(copy_wanted)
-        return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
+        return _own(numpys(_plain(value), dtype, order))
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     _refuse_copy(copy_wanted)
-    return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
+    return from_host(numpys(value, dtype, order))
 
 
 def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", ndmin: int = 0) -> Any:

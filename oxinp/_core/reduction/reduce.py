@@ -166,6 +166,8 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
         for name, value in options.items()
         if value is not _DEFAULTS[name]
     }
+    if "dtype" in arguments and row.numpy in {np.any, np.all}:
+        raise Unsupported("a dtype, which NumPy's methods take and its functions do not")
     if out is None:
         return wrap_host(row.numpy(seen, **arguments))
     held = begin_writing(out)
