@@ -10,7 +10,7 @@ library's own.
 import importlib
 from typing import Any
 
-from oxinp.array_api._functions import FUNCTIONS, find
+from oxinp.array_api._functions import find
 from oxinp.array_api._zero_dimensional import ZeroDimensionalArray
 
 __array_api_version__ = "2025.12"
@@ -37,8 +37,6 @@ __all__ = [*_NAMES.split(), "ZeroDimensionalArray", "special"]  # noqa: PLE0604
 def __getattr__(name: str) -> Any:
     if name in _BELOW:
         value = importlib.import_module(_BELOW[name])
-    elif name in FUNCTIONS:
-        value = FUNCTIONS[name]
     else:
         value = find("oxinp", __name__, name)
     globals()[name] = value

@@ -28,6 +28,8 @@ def find(source: str, module: str, name: str) -> Any:
     """
     if name.startswith("__") and name != "__array_namespace_info__":
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    if name in FUNCTIONS.get(source, ()):
+        return FUNCTIONS[source][name]
     value = getattr(importlib.import_module(source), name)
     is_function = isinstance(value, ufunc) or (inspect.isroutine(value) and not isinstance(value, type))
     return giving_arrays(value, module, name) if is_function else value
@@ -64,7 +66,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     """Return the elements of an array between limits, in the array's dtype."""
     x = as_plain(x)
     limits = [_limit(x, min, is_lower=True), _limit(x, max, is_lower=False)]
-    if limits == [None, None]:
+    if all(limit is None for limit in limits):
         return as_arrays(x.copy())
     return as_arrays(_numpys[np.clip](x, *limits))
 
@@ -80,11 +82,25 @@ def _limit(x: Any, limit: Any, *, is_lower: bool) -> Any:
     return limit
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Return the n-th differences along an axis."""
     ends = {"prepend": prepend, "append": append}
     given = {name: as_plain(value) for name, value in ends.items() if value is not None}
     return as_arrays(_numpys[np.diff](as_plain(x), n, axis, **given))
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+    """Return the frequencies of a discrete Fourier transform."""
+    return _in_dtype(_numpys[np.fft.fftfreq](n, d, device), dtype)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+    """Return the frequencies of a discrete Fourier transform of reals."""
+    return _in_dtype(_numpys[np.fft.rfftfreq](n, d, device), dtype)
+
+
+def _in_dtype(x: Any, dtype: Any) -> Any:
+    return x if dtype is None else x.astype(dtype)
 
 
 class _Limits:
@@ -111,7 +127,8 @@ def iinfo(type: Any, /) -> Any:
     return _Limits(np.iinfo(type.dtype if isinstance(type, Handle) else type))
 
 
-# What the standard has otherwise than NumPy.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (argsort, sort, clip, diff, finfo, iinfo)
+# What the standard has otherwise than NumPy, by the module of ours that NumPy's is shown by.
+FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
+    "oxinp": {function.__name__: function for function in (argsort, sort, clip, diff, finfo, iinfo)},
+    "oxinp.fft": {function.__name__: function for function in (fftfreq, rfftfreq)},
 }
