@@ -27,6 +27,7 @@ import asv_benchmarks
 from asv_benchmarks import sides
 from asv_benchmarks.case import Case, DeviceCase, Measurement, median, random_array
 from asv_benchmarks.sides import NotApplicableError
+from oxinp._terminal import Columns, closing_quietly, columns
 
 FIRST = "hot_path"
 COPY_NBYTES = 512 << 20
@@ -203,8 +204,23 @@ def means(cases):
     ]
 
 
+def head(peers, *, quick=False):
+    """Return the heads of the table's columns."""
+    measured = [*(f"{peer}/ours" for peer in peers), "share", "must"]
+    return ["case", "oxinp", *peers, *([] if quick else measured)]
+
+
+def drawing(names, peers, *, quick=False):
+    """Return the columns of the table, which is printed case by case; `names` are those of all cases."""
+    heads = head(peers, quick=quick)
+    cell = len("error") if quick else len("12.34 ms (+1234.5 us)")
+    widths = [max(map(len, [*names, "case"])), *(max(len(name), cell) for name in ("oxinp", *peers))]
+    rest = [] if quick else [*(max(len(name), 10) for name in heads[len(widths) : -2]), 8, 40]
+    return Columns([*widths, *rest], width=columns(), right=range(1, len(heads) - (not quick)), text=[0, -1])
+
+
 def line(row, peers, *, quick=False):
-    """Return one line of the table; of toy sizes (`quick`) only who ran."""
+    """Return the cells of one line of the table; of toy sizes (`quick`) only who ran."""
 
     def cell(name, m):
         if name in row.errors:
@@ -217,14 +233,13 @@ def line(row, peers, *, quick=False):
         return f"{m.value:.4g} {row.unit}{host}"
 
     verdict = {True: "pass", False: "MISS", None: "not judged"}
-    cells = [f"{row.name:<64}", f"{cell('oxinp', row.ours):>22}"]
-    cells += [f"{cell(peer, row.peers.get(peer)):>22}" for peer in peers]
+    cells = [row.name, cell("oxinp", row.ours), *(cell(peer, row.peers.get(peer)) for peer in peers)]
     if quick:
-        return " ".join(cells)
-    cells += [f"{row.ratios[peer]:>10.2f}" if peer in row.ratios else f"{'-':>10}" for peer in peers]
-    cells.append(f"{100 * row.share:>6.1f} %" if row.share is not None else f"{'-':>8}")
+        return cells
+    cells += [f"{row.ratios[peer]:.2f}" if peer in row.ratios else "-" for peer in peers]
+    cells.append(f"{100 * row.share:.1f} %" if row.share is not None else "-")
     cells.append("; ".join(f"{text}: {verdict[holds]}" for text, holds in row.judged))
-    return " ".join(cells)
+    return cells
 
 
 def load_all(names):
@@ -275,23 +290,25 @@ def main(argv=None):
         return 1
     bandwidth = copy_bandwidth(running, quick=options.quick)
     meta = describe(running, bandwidth)
-    print(f"device {meta['device']}; copy bandwidth {meta['copy_GB_per_s']:.0f} GB/s (reads plus writes)\n", flush=True)
+    what = f"copy bandwidth {meta['copy_GB_per_s']:.0f} GB/s (reads plus writes)"
+    what = "toy sizes, which show that everything runs and measure nothing" if options.quick else what
+    print(f"device {meta['device']}; {what}\n", flush=True)
 
     peers = [side.name for side in running if side.name != "oxinp"]
-    header = [f"{'case':<64}", f"{'oxinp':>22}", *(f"{peer:>22}" for peer in peers)]
-    measured = [*(f"{peer + '/ours':>10}" for peer in peers), f"{'share':>8}", "must"]
-    print(*header, *([] if options.quick else measured))
+    chosen = [(name, *rest) for name, *rest in discover(quick=options.quick) if options.filter.search(name)]
+    if not chosen:
+        sys.exit(f"no case matches {options.filter.pattern!r}")
+    drawn = drawing([name for name, *_ in chosen], peers, quick=options.quick)
+    print(drawn.draw(head(peers, quick=options.quick)))
     cases, failed = {}, False
-    for name, case, params in discover(quick=options.quick):
-        if not options.filter.search(name):
-            continue
+    for name, case, params in chosen:
         rounds = 1 if options.quick else options.rounds
         verify = options.verify or options.quick
         with contextlib.ExitStack() as stack:
             for side in running:
                 stack.enter_context(side.measuring())
             row = run_case(name, case, params, running, bandwidth, rounds=rounds, verify=verify)
-        print(line(row, peers, quick=options.quick), flush=True)
+        print(drawn.draw(line(row, peers, quick=options.quick)), flush=True)
         for side_name, error in (row.errors | row.left_out).items():
             print(f"    {side_name}: {error}", flush=True)
         failed = failed or "oxinp" in row.errors
@@ -309,4 +326,6 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with closing_quietly():
+        status = main()
+    sys.exit(status)

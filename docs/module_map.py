@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN = "<!-- written by docs/module_map.py: begin -->"
 END = "<!-- end -->"
-TREES = ("_driver", "oxinp", "tests", "asv_benchmarks", "examples")
+TREES = ("oxinp", "tests", "asv_benchmarks", "examples")
 
 
 def folders():

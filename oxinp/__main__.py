@@ -1,13 +1,15 @@
 """``python -m oxinp``: an unmodified NumPy program on the GPU; ``info`` and ``tune``."""
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 
 from oxinp._config import config
 from oxinp._runner import info, program, worker
-from oxinp._runtime import select
+from oxinp._runtime import hooks, select
 from oxinp._runtime.backend import BackendUnavailable
+from oxinp._terminal import closing_quietly
 from oxinp._version import __version__
 
 NAME = f"{sys.executable} -m oxinp"
@@ -41,7 +43,8 @@ def refuse(message: str) -> None:
 
 def show(text: str) -> None:
     """Print and end."""
-    print(text)
+    with closing_quietly():
+        print(text)
     sys.exit(0)
 
 
@@ -52,6 +55,15 @@ def set_backend(name: str) -> None:
     except ValueError as error:
         refuse(f"--backend: {error}")
 
+
+def say_host(reason: str) -> None:
+    """Say, once, that there is no GPU, where the program would use one."""
+    if os.getpid() == PROCESS:  # not again in forked workers
+        why = reason.partition(". ")[0].removesuffix(".")
+        sys.stderr.write(f"oxinp: no GPU, so the program runs on the host, on NumPy: {why}\n")
+
+
+PROCESS = os.getpid()
 
 # Options that may have a value: the module whose `start` takes it, or "", before the program begins.
 TOOLS = {
@@ -98,7 +110,9 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
     if what == "info":
         show(info.report())
     if what == "tune":
-        sys.exit(importlib.import_module("oxinp._tune.command").main(arguments))
+        with closing_quietly():
+            status = importlib.import_module("oxinp._tune.command").main(arguments)
+        sys.exit(status)
     option, value = what[:2], what[2:]
     runners = {"-c": program.run_code, "-m": program.run_module}
     if what.startswith("-") and what != "-" and option not in runners:
@@ -107,6 +121,7 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
         if not arguments:
             refuse(f"Argument expected for the {option} option")
         value, *arguments = arguments
+    hooks.on_host.append(say_host)
     try:
         if config.backend != "auto":
             select.current()
@@ -118,6 +133,9 @@ def start(what: str, arguments: list[str], tools: dict[str, str]) -> None:
             importlib.import_module(TOOLS[name]).start(given)
         except ValueError as error:
             refuse(f"{name}: {error}")
+        except OSError as error:
+            sys.stderr.write(f"{NAME}: {name}: can't write to {given!r}: [Errno {error.errno}] {error.strerror}\n")
+            sys.exit(2)
     runners.get(option, lambda _, rest: program.run_script(what, rest))(value, arguments)
 
 

@@ -7,18 +7,21 @@ on hot paths) need no checks: a setting is a plain slot.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["SETTINGS", "Config", "Setting", "before_change", "config"]
+__all__ = ["SETTINGS", "Config", "Setting", "before_change", "config", "mistake", "unknown"]
 
 before_change: dict[str, list[Callable[[Any], object]]] = {}
 """What is called with the new value of a setting before it is in force; what that raises leaves the old one."""
+
+_OF_TESTS = ("OXINP_EVERY_SPEC", "OXINP_FUZZ_SEED", "OXINP_REQUIRE_GPU")  # variables that the test suite reads
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -203,8 +206,8 @@ class Config:
 
     Parameters
     ----------
-    environment : mapping of str to str
-        Where the initial values are looked for.
+    environment : mapping of str to str, optional
+        Where the initial values are looked for; the process's environment if not given.
 
     Attributes
     ----------
@@ -229,18 +232,10 @@ class Config:
     ValueError: backend cannot be 'gpu'; legal values: auto, cuda, emulator, host
     """
 
-    __slots__ = (
-        "backend",
-        "cache_dir",
-        "fallback",
-        "matmul",
-        "matmul_workspace",
-        "memory_pool",
-        "offload_threshold",
-        "pending_share",
-        "synchronous",
-        "version",
-    )
+    __slots__ = {  # what `help` says of them
+        **{row.name: f"{row.meaning}.\n\nLegal: {row.legal}; from {row.variable}." for row in SETTINGS},
+        "version": "Grows with every assignment.",
+    }
 
     backend: str
     cache_dir: str
@@ -253,23 +248,26 @@ class Config:
     synchronous: bool
     version: int
 
-    def __init__(self, environment: os._Environ[str] | dict[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
         object.__setattr__(self, "version", 0)
         for row in SETTINGS:
             text = environment.get(row.variable)
             value = row.default() if text is None else _checked(row, text, f"the environment variable {row.variable}")
             object.__setattr__(self, row.name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        row = _ROWS.get(name)
-        if row is None:
-            known = ", ".join(_ROWS)
-            raise AttributeError(f"there is no setting {name!r}; there are {known}")
-        value = _checked(row, value, name)
-        for prepare in before_change.get(name, ()):
-            prepare(value)
-        object.__setattr__(self, name, value)
-        object.__setattr__(self, "version", self.version + 1)
+    if not TYPE_CHECKING:  # to type checkers, the settings are all the attributes there are
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            row = _ROWS.get(name)
+            if row is None:
+                known = ", ".join(_ROWS)
+                raise AttributeError(f"there is no setting {name!r}; there are {known}")
+            value = _checked(row, value, name)
+            for prepare in before_change.get(name, ()):
+                prepare(value)
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, "version", self.version + 1)
 
     def renew(self) -> None:
         """Let every decision that was kept under the present `version` be taken anew."""
@@ -307,4 +305,32 @@ def _checked(row: Setting, value: Any, subject: str) -> Any:
         raise ValueError(f"{subject} cannot be {value!r}; legal values: {row.legal}") from None
 
 
-config = Config()
+def unknown(environment: os._Environ[str] | dict[str, str] = os.environ) -> list[str]:
+    """Return a sentence for each ``OXINP_*`` variable of an environment that no setting has.
+
+    Examples
+    --------
+    >>> from oxinp._config import unknown
+    >>> unknown({"OXINP_BACKENT": "cuda"})
+    ['there is no setting for the environment variable OXINP_BACKENT: did you mean OXINP_BACKEND?']
+    """
+    known = [row.variable for row in SETTINGS]
+    told = []
+    for name in sorted(environment):
+        if not name.startswith("OXINP_") or name in known or name in _OF_TESTS:
+            continue
+        near = importlib.import_module("difflib").get_close_matches(name, known, 1, 0.8)
+        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        told.append(f"there is no setting for the environment variable {name}: {advice}")
+    return told
+
+
+def _read(environment: os._Environ[str]) -> tuple[Config, ValueError | None]:
+    """Return the settings; where a variable is not legal the defaults, and the error for the package to raise."""
+    try:
+        return Config(environment), None
+    except ValueError as error:
+        return Config({}), error
+
+
+config, mistake = _read(os.environ)

@@ -27,7 +27,7 @@ _DISPATCHES: tuple[tuple[Dispatch, Any], ...] = (
     (dispatch.empty_lookup, oxinp.empty),
     (dispatch.percentile_lookup, backends.percentile),
     (dispatch.numel_lookup, backends._numel_arraylike),
-    (dispatch.to_numpy_dispatch, lambda block, **_: np.asarray(block)),
+    (dispatch.to_numpy_dispatch, lambda block, **_: oxinp.asnumpy(block)),
 )
 
 to_oxinp_dispatch = Dispatch("to_oxinp_dispatch")

@@ -143,7 +143,8 @@ def _describe(value: object) -> str:
 
 
 def _host(value: object, where: str) -> np.ndarray:
-    host = np.asarray(value)
+    # A copy: an array that is looked at stays where it is.
+    host = np.asarray(value) if isinstance(value, np.generic) else value.__array__(copy=True)
     assert host.dtype == value.dtype, f"{where}: says dtype {value.dtype}, its bytes are {host.dtype}"
     assert host.shape == value.shape, f"{where}: says shape {value.shape}, its bytes have {host.shape}"
     return host

@@ -56,8 +56,8 @@ def forget_kernels():
 
 def _devices():
     """Return the compute capability of every CUDA device, and why there is none."""
-    device_module = importlib.import_module("_driver.device")
-    errors = importlib.import_module("_driver.errors")
+    device_module = importlib.import_module("oxinp._driver.device")
+    errors = importlib.import_module("oxinp._driver.errors")
     try:
         return [device.compute_capability for device in device_module.list_devices()], ""
     except errors.Unavailable as error:

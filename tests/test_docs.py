@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -21,7 +22,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PATH = re.compile(r"`((?:_driver|oxinp|tests|asv_benchmarks|examples|docs|\.ci)/[\w./*-]*)`")
+PATH = re.compile(r"`((?:oxinp|tests|asv_benchmarks|examples|docs|\.ci)/[\w./*-]*)`")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
 def page_id(path):
@@ -50,7 +52,8 @@ def test_every_layer_has_its_row(name):
 def test_pages_name_what_exists(page):
     text = page.read_text(encoding="utf-8")
     named = set(PATH.findall(text))
-    links = {str((page.parent / link).resolve().relative_to(ROOT)) for link in re.findall(r"\]\(([\w./-]+)\)", text)}
+    prose = CODE.sub("", text)
+    links = {str((page.parent / link).resolve().relative_to(ROOT)) for link in re.findall(r"\]\(([\w./-]+)\)", prose)}
     missing = [name for name in sorted(named | links) if not (ROOT / name).exists()]
     assert not missing
 
@@ -108,8 +111,18 @@ def test_docstring_examples(name):
     assert not failed
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=page_id)
-def test_page_examples(page):
+EXAMPLES = [page for page in PAGES if blocks_of(page)]
+# Pages that look at the device, and say what to do where there is none.
+OF_A_DEVICE = [ROOT / "docs" / f"{name}.md" for name in ("quickstart", "placement-and-fusion", "kernel-language")]
+
+
+@pytest.mark.parametrize(
+    ("page", "backend"),
+    [*[(page, os.environ["OXINP_BACKEND"]) for page in EXAMPLES], *[(page, "host") for page in OF_A_DEVICE]],
+    ids=lambda value: value if isinstance(value, str) else page_id(value),
+)
+def test_page_examples(page, backend):
     command = [sys.executable, "-W", "error", "-m", "tests.page_examples", str(page)]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
+    environment = {**os.environ, "OXINP_BACKEND": backend}
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

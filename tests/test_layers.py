@@ -12,22 +12,40 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Layer: the layers that it may import, apart from itself and the standard library. A module belongs to the layer with
 # the longest matching prefix; what is left of oxinp is the top, which may import everything.
-BELOW_CORE = ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "oxinp._kernels", "oxinp._runtime", "numpy")
+BELOW_CORE = (
+    "oxinp._driver",
+    "oxinp._config",
+    "oxinp._version",
+    "oxinp._terminal",
+    "oxinp._ptx",
+    "oxinp._kernels",
+    "oxinp._runtime",
+    "numpy",
+)
 BELOW_API = (*BELOW_CORE, "oxinp._core", "scipy")
 BELOW_MODULES = (*BELOW_API, "oxinp._api")
 PACKAGES = ("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial", "oxinp.testing")
 LAYERS = {
-    "_driver": (),
+    "oxinp._driver": (),
     "oxinp._config": (),
     "oxinp._version": (),
+    "oxinp._terminal": (),
     "oxinp._ptx": ("numpy",),
     "oxinp._kernels": ("oxinp._ptx", "numpy"),
-    "oxinp._runtime": ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "numpy"),
+    "oxinp._runtime": ("oxinp._driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "numpy"),
     "oxinp._core": BELOW_CORE,
     "oxinp._api": BELOW_API,
     "oxinp._runner": (*BELOW_MODULES, *PACKAGES, "oxinp.cuda"),
     "oxinp._tune": (*BELOW_MODULES, "oxinp.cuda"),
-    "oxinp.cuda": ("_driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "oxinp._runtime", "numpy"),
+    "oxinp.cuda": (
+        "oxinp._driver",
+        "oxinp._config",
+        "oxinp._version",
+        "oxinp._terminal",
+        "oxinp._ptx",
+        "oxinp._runtime",
+        "numpy",
+    ),
     **dict.fromkeys(PACKAGES, BELOW_MODULES),
     "oxinp.scipy": (*BELOW_MODULES, *PACKAGES),
     "oxinp.array_api": (*BELOW_MODULES, *PACKAGES, "oxinp.scipy"),
@@ -37,12 +55,12 @@ TOP = (*BELOW_MODULES, *LAYERS, "oxinp")
 FOR_OTHERS = {"oxinp._dask": "dask"}
 LAYERS |= {name: (*TOP, library) for name, library in FOR_OTHERS.items()}
 
-MODULE_NAME = re.compile(r"(oxinp|_driver)(\.\w+)+")
+MODULE_NAME = re.compile(r"oxinp(\.\w+)+")
 
 
 def modules():
     """Return {dotted name: path} of everything that ships."""
-    paths = [path for package in ("_driver", "oxinp") for path in sorted((ROOT / package).rglob("*.py"))]
+    paths = sorted((ROOT / "oxinp").rglob("*.py"))
     named = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
     return {name.removesuffix(".__init__"): path for name, path in named.items()}
 
@@ -212,8 +230,8 @@ def test_no_circle_between_packages():
 @pytest.mark.parametrize(
     ("name", "source", "wrong"),
     [
-        ("_driver.api", "import numpy", ["numpy"]),
-        ("_driver.api", "import ctypes, struct", []),
+        ("oxinp._driver.api", "import numpy", ["numpy"]),
+        ("oxinp._driver.api", "import ctypes, struct", []),
         ("oxinp._ptx.builder", "from oxinp._runtime import counters", ["oxinp._runtime.counters"]),
         ("oxinp._ptx.builder", "from .types import f32\nimport numpy as np", []),
         ("oxinp._kernels.choice", "from .._runtime.cuda import Cuda", ["oxinp._runtime.cuda.Cuda"]),

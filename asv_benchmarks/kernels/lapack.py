@@ -16,9 +16,9 @@ import sys
 
 import numpy as np
 
-from _driver.graph import Graph
-from _driver.launch import Launcher
 from asv_benchmarks.kernels.plans import milliseconds, write
+from oxinp._driver.graph import Graph
+from oxinp._driver.launch import Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Launch

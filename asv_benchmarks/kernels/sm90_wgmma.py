@@ -13,9 +13,9 @@ import time
 
 import numpy as np
 
-from _driver.launch import Launcher
-from _driver.module import Module
 from asv_benchmarks.kernels.plans import milliseconds, write
+from oxinp._driver.launch import Launcher
+from oxinp._driver.module import Module
 from oxinp._kernels.gemm.sm90_wgmma.kernel import plan
 from oxinp._kernels.gemm.sm90_wgmma.sharing import ClusterSplitK, MulticastA, Single
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import oxinp
-from _driver.link import link
 from asv_benchmarks.kernels.plans import write
 from oxinp._config import config
 from oxinp._core.lazy.placement import device
 from oxinp._core.ops import matmul
+from oxinp._driver.link import link
 
 SQUARES = (256, 512, 1024, 1536, 2048, 4096, 8192, 16384)
 SKINNY = ((16, 8192, 8192), (128, 8192, 8192), (8192, 8192, 128), (8192, 128, 8192), (256, 256, 65536))

@@ -9,11 +9,10 @@ import argparse
 import time
 
 import oxinp as np
-from oxinp._ptx import InOut, kernel
-from oxinp._ptx.types import f32, u32
+from oxinp.cuda.kernel import InOut, f32, jit, u32
 
 
-@kernel(block=256)
+@jit(block=256)
 def iterate(k, x: InOut[f32], times: u32, n: u32):
     """Apply x <- x * 0.999 + 0.5 so often to each element."""
     with k.grid_stride(n) as i:
@@ -25,7 +24,6 @@ def iterate(k, x: InOut[f32], times: u32, n: u32):
 
 def run(pieces, num_streams, times):
     """Let every piece go up, be computed and come down; return the seconds it took."""
-    launch = np.cuda.RawKernel(iterate)
     streams = [np.cuda.Stream() for _ in range(num_streams)]
     devices = [np.zeros(pieces[0].size, "f4") for _ in streams]
     np.cuda.synchronize()
@@ -33,7 +31,7 @@ def run(pieces, num_streams, times):
     for number, piece in enumerate(pieces):
         stream, x = streams[number % num_streams], devices[number % num_streams]
         stream.copy(x, piece)
-        launch(grid=264, args=(x, times, x.size), stream=stream)
+        iterate[264, 256, stream](x, times, x.size)
         stream.copy(piece, x)
     np.cuda.synchronize()
     seconds = time.perf_counter() - before

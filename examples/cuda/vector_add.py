@@ -1,16 +1,14 @@
 """The sum of two vectors by a kernel of one's own, twice: in PTX, and in the kernel language.
 
-The PTX needs a GPU; the kernel of the language runs on the emulator too.
+The PTX needs a GPU; the kernel of the language runs on the emulator where there is none.
 
     python examples/cuda/vector_add.py --size 10000000
-    OXINP_BACKEND=emulator python examples/cuda/vector_add.py --size 100000
 """
 
 import argparse
 
 import oxinp as np
-from oxinp._ptx import In, Out, kernel
-from oxinp._ptx.types import f32, u32
+from oxinp.cuda.kernel import In, Out, f32, jit, u32
 
 PTX = """
 .version 8.0
@@ -45,7 +43,7 @@ PTX = """
 """
 
 
-@kernel(block=256)
+@jit(block=256)
 def add(k, out: Out[f32], a: In[f32], b: In[f32], n: u32):
     """Write out[i] = a[i] + b[i]."""
     with k.grid_stride(n) as i:
@@ -57,10 +55,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--size", type=int, default=1_000_000)
     size = parser.parse_args().size
+    if not np.cuda.is_available():
+        np.config.backend = "emulator"
     a, b = np.arange(size, dtype="f4"), np.linspace(0, 1, size, dtype="f4")
 
     out = np.empty(size, "f4")
-    np.cuda.RawKernel(add)(grid=132, args=(out, a, b, size))
+    add[132](out, a, b, size)
     print("language:", "exact" if (out == a + b).all() else "WRONG")
 
     if np.cuda.is_available():

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core import documentation
 from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import PLAIN, is_array
 from oxinp._core.host.fallback import KEPT, OUT, Mutated, call
@@ -23,7 +24,7 @@ from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
-from oxinp._core.ufunc.object import Documentation, ufunc
+from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.table import UfuncRow
 
 Function = Callable[..., Any]
@@ -97,8 +98,14 @@ def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
     front.__name__ = front.__qualname__ = own if getattr(np, own, None) is numpys else last
     front.__module__ = module
     front.__doc__ = numpys.__doc__
-    front.__wrapped__ = numpys if signature is None else signature
+    # The signature is theirs; before NumPy 2.4 its functions in C tell none.
+    is_told = signature is None or _TELLS_SIGNATURES or name.startswith("scipy.")
+    front.__wrapped__ = numpys if is_told else signature
+    front.ours = signature
     return front
+
+
+_TELLS_SIGNATURES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 
 
 def host_function(numpys: Function, name: str, mutates: tuple[Mutated, ...] = OUT) -> Function:
@@ -154,6 +161,11 @@ class HostUfunc(ufunc):
         """See `ufunc`."""
         return self._counted_name
 
+    @property
+    def note(self) -> str:
+        """See `ufunc`."""
+        return documentation.ON_THE_HOST
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and leader((*args, *kwargs.values())) is not None:
             return self._row.numpy(*args, **kwargs)  # which asks users' classes
@@ -163,9 +175,6 @@ class HostUfunc(ufunc):
 
     def __reduce__(self) -> Any:
         return HostUfunc.of, (self._row.numpy, self._counted_name)
-
-
-HostUfunc.__doc__ = Documentation(HostUfunc.__doc__)  # type: ignore[assignment]
 
 
 def refused(theirs: Any, name: str, reason: str) -> Function:

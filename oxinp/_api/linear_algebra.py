@@ -16,6 +16,7 @@ from oxinp._core.lazy.record import check_writeable, is_hosted, types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import einsum as sums
 from oxinp._core.ops import matmul
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
@@ -49,9 +50,22 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 def _dot(a: Any, b: Any) -> Any:
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return _scaled(a, b)
+    if _is_one_product(a._layout, b._layout):
+        return _one_product(a, b)
     if a._layout.ndim == 1 or b._layout.ndim <= 2:
         return GUFUNC_OBJECTS["matmul"](a, b)
     return placed_on_host(np.dot, (a, b), {}) if _belongs_on_host(a, b) else matmul.dot(a, b)
+
+
+def _is_one_product(left: Layout, right: Layout) -> bool:
+    """Whether NumPy multiplies two elements, and keeps -0; longer sums it leaves to BLAS, whose start from +0."""
+    is_one = left.size == right.size == 1 and left.ndim <= 2 and right.ndim <= 2
+    return is_one and np.result_type(left.dtype, right.dtype).char in "fdFD"
+
+
+def _one_product(a: Any, b: Any) -> Any:
+    product = (a * b).reshape((1,) * (a._layout.ndim + b._layout.ndim - 2))
+    return product if product._layout.ndim else product[()]
 
 
 def _belongs_on_host(a: Any, b: Any) -> bool:
@@ -77,6 +91,8 @@ def inner(a: Any, b: Any, /) -> Any:
     a, b = _checked(a, b)
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return _scaled(a, b)
+    if _is_one_product(a._layout, b._layout):
+        return _one_product(a, b)
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
     if b._layout.ndim > 1 and a._layout.ndim > 1:
         if _belongs_on_host(a, b):

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._api import notes
 from oxinp._api.coverage import HOST, NATIVE, OWN, REFUSED, CoverageRow
 from oxinp._api.coverage import rows as numpys_rows
 from oxinp._api.fronts import HostUfunc, host_function, refused
@@ -99,13 +100,17 @@ def adapted(value: Any, name: str, kind: str = HOST) -> Any:
         return value
     ours = dispatch.functions.get(value) if _is_hashable(value) else None
     if ours is not None:
+        if row is not None:
+            notes.add(ours, value, row)
         return _watched(ours, value, name)
     if isinstance(value, np.ufunc):
         return HostUfunc.of(value, name if name.startswith("scipy.") else "")
     if row is None:
         return _hosted(value, name) if _is_function(value) else value
     if row.kind == REFUSED:
-        return refused(value, name, row.reason)
+        front = refused(value, name, row.reason)
+        notes.add(front, value, row)
+        return front
     return _hosted(value, name)
 
 
@@ -119,6 +124,7 @@ def _hosted(value: Any, name: str) -> Any:
         name = _first_name(value, name)
         row = ROWS.get(name)
         front = host_function(value, name, row.mutates if row is not None and row.mutates else _written(value))
+        notes.add(front, value, row or CoverageRow(name, "", HOST))
         front = _fronts.setdefault(value, _watched(front, value, name))
     return front
 

@@ -17,6 +17,7 @@ from oxinp._api import (  # noqa: F401
     manipulation,
     mathematics,
     modules,
+    notes,
     rebound,
     reductions,
     statistics,
@@ -75,7 +76,12 @@ def resolve(name: str) -> Any:
     except AttributeError as error:
         raise AttributeError(str(error).replace("module 'numpy'", "module 'oxinp'")) from None
     # No row: a NumPy that is newer than the table.
-    return modules.adapted(numpys, name) if row is None else _MAKE[row.kind](numpys, row)
+    if row is None:
+        return modules.adapted(numpys, name)
+    value = _MAKE[row.kind](numpys, row)
+    if value is not numpys:
+        notes.add(value, numpys, row)
+    return value
 
 
 def _entered(numpys: Any, row: coverage.CoverageRow) -> Any:

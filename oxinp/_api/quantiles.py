@@ -7,7 +7,6 @@ probabilities alone.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from oxinp._api.fronts import as_ours, implements, reduced
 from oxinp._api.rebound import rebound, replace
 from oxinp._core.array import dispatch
+from oxinp._core.errors.frames import warn
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.views import view
@@ -143,7 +143,7 @@ def _numbers_of(rows: _Rows) -> tuple[Any, Any]:
     """Return the sorted rows, and how many numbers each has; warn, as NumPy does, where that is none."""
     counts = reduced(table.SUM, UFUNC_OBJECTS["logical_not"](UFUNC_OBJECTS["isnan"](rows.elements)), 1, INT64)
     for _ in range(int(reduced(table.SUM, UFUNC_OBJECTS["equal"](counts, 0), None, INT64))):
-        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=5)
+        warn("All-NaN slice encountered", RuntimeWarning)
     return sorts.sort(rows.elements), counts
 
 

@@ -12,6 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy._core import _methods
 from numpy._core._multiarray_umath import _array_converter
 
 from oxinp._api.fronts import implements
@@ -19,6 +20,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import StandIns
 from oxinp._core.lazy.record import types
+from oxinp._core.subclass import by_ufuncs
 
 _MAKE_ARRAYS = (
     "arange array asanyarray asarray ascontiguousarray copy empty empty_like eye full full_like identity indices "
@@ -138,3 +140,19 @@ def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
 for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
     for _name in filter(np.__all__.__contains__, _listed.split()):  # what this version has
         implements(_name, is_hosted=_stays)(rebound(getattr(np, _name)))
+
+
+# Methods of users' classes with an `__array_ufunc__` of their own, by NumPy's code, which calls ufuncs.
+_METHODS = {name: f"_{name}" for name in ("all", "any", "clip", "mean", "prod", "std", "sum", "var")}
+_METHODS |= {"max": "_amax", "min": "_amin"}
+by_ufuncs.update({name: rebound(getattr(_methods, private)) for name, private in _METHODS.items()})
+
+
+def _accumulating(ufunc: np.ufunc) -> Callable[..., Any]:
+    def accumulate(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        return ufunc.accumulate(a.ravel() if axis is None else a, axis or 0, dtype, out)
+
+    return accumulate
+
+
+by_ufuncs.update({"cumsum": _accumulating(np.add), "cumprod": _accumulating(np.multiply)})

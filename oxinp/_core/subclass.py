@@ -6,12 +6,14 @@ between a user's class and `ndarray`, and functions ask for users' classes only 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from oxinp._core.host.foreign import methods_asked
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import types
 
@@ -108,7 +110,7 @@ class Undressing:
 
 def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
     """Return a result in the class of `source`, if it is an array or, of a ufunc, a scalar."""
-    if is_ufunc and type(result) is types.scalar:
+    if is_ufunc and type(type(result)) is types.scalar_type:
         result = make(result, types.ndarray, None)  # still pending, if it is
     elif is_ufunc and isinstance(result, np.generic):
         result = types.from_host(np.asarray(result))
@@ -121,8 +123,18 @@ def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
 
 
 def overrides(kind: type, name: str) -> bool:
-    """Whether a user's class has a protocol method of its own."""
-    return getattr(kind, name) is not getattr(types.ndarray, name)
+    """Whether a user's class has a method of its own."""
+    inherited = types.dressed if name in types.dressed.__dict__ else types.ndarray
+    return getattr(kind, name) is not getattr(inherited, name)
+
+
+def _asks_method(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Whether a function of NumPy's calls a method of its argument that a user's class has changed."""
+    kind = type(args[0]) if args else object
+    if kind not in SUBCLASSES:
+        return False
+    names = methods_asked(function)
+    return bool(names) and (overrides(kind, "__array_ufunc__") or any(overrides(kind, name) for name in names))
 
 
 def call_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -144,6 +156,8 @@ def compute(
     first = leader([part for value in values for part in (value if type(value) in (list, tuple) else (value,))])
     if first is None:
         return NotImplemented
+    if _asks_method(function, args):
+        return inspect.unwrap(function)(*args, **kwargs)
     call = Undressing(first)
     result = computed(*map(call.undress, args), **call.undress(kwargs))
     is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
@@ -159,6 +173,9 @@ _OPERATORS = [
     *(f"__{prefix}{name}__" for name in _BINARY.split() for prefix in "ri" if prefix + name != "idivmod"),
 ]
 _REDUCTIONS = ["sum", "prod", "mean", "std", "var", "min", "max", "any", "all"]
+# Methods that NumPy computes by ufuncs, which ask a class for `__array_ufunc__` -> a function of the array and the
+# method's arguments that does so; packages above enter theirs.
+by_ufuncs: dict[str, Callable[..., Any]] = {}
 _METHODS = """
 argmax argmin argpartition argsort astype byteswap choose clip compress conj conjugate copy cumprod cumsum diagonal dot
 flatten ravel repeat reshape round squeeze take trace __copy__ __deepcopy__ __getitem__
@@ -180,8 +197,10 @@ def _operator(name: str, base: Callable[..., Any]) -> Callable[..., Any]:
     return operate
 
 
-def _method(base: Callable[..., Any], *, is_ufunc: bool = False) -> Callable[..., Any]:
+def _method(name: str, base: Callable[..., Any], *, is_ufunc: bool = False) -> Callable[..., Any]:
     def dress(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if name in by_ufuncs and overrides(type(self), "__array_ufunc__"):
+            return by_ufuncs[name](self, *args, **kwargs)
         result = base(self, *args, **kwargs)
         given = (*args, *kwargs.values())
         return result if any(result is value for value in given) else _each(result, self, is_ufunc=is_ufunc)
@@ -210,8 +229,8 @@ def dressed_methods(base: Any) -> dict[str, Any]:
     body: dict[str, Any] = {"__slots__": (), "__reduce__": _reduce, "__hash__": None}
     groups = (
         {name: _operator(name, getattr(base, name)) for name in _OPERATORS},
-        {name: _method(getattr(base, name), is_ufunc=True) for name in _REDUCTIONS},
-        {name: _method(getattr(base, name)) for name in _METHODS},
+        {name: _method(name, getattr(base, name), is_ufunc=True) for name in _REDUCTIONS},
+        {name: _method(name, getattr(base, name)) for name in _METHODS},
     )
     body["imag"] = property(lambda self: dressed(base.imag.fget(self), self), base.imag.fset, doc=base.imag.__doc__)
     for methods in groups:

@@ -9,14 +9,16 @@ import __future__
 
 import ast
 import builtins
+import copy
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from oxinp._runner import bindings, finder
-from oxinp._runner.rewrite import compile_source, may_name
+from oxinp._runner.rewrite import compile_source, compile_tree, may_name
 
 __all__ = ["import_", "install", "text"]
 
@@ -69,17 +71,28 @@ def _compile_anything(
     frame = sys._getframe(1)
     if not dont_inherit:
         flags |= _inherited(frame)
-    is_text = isinstance(source, str | bytes | bytearray) and not flags & ast.PyCF_ONLY_AST and not version
-    if is_text and may_name(source) and _is_users(filename, frame):
-        return compile_source(source, filename, mode, flags, optimize)
+    if not flags & ast.PyCF_ONLY_AST and not version and _is_users(source, filename, frame):
+        if isinstance(source, ast.AST):
+            return compile_tree(copy.deepcopy(source), filename, mode, flags, optimize)
+        if may_name(source):
+            return compile_source(source, filename, mode, flags, optimize)
     return _compile(source, filename, mode, flags, True, optimize, **version)
 
 
-def _is_users(filename: Any, frame: FrameType) -> bool:
-    """Whether text is the user's: by its file or, where it has none, by who has it compiled."""
+def _is_users(source: Any, filename: Any, frame: FrameType) -> bool:
+    """Whether a program's text, or its tree, is the user's: by its file or, where it has none, by who compiles it."""
+    if not isinstance(source, str | bytes | bytearray | ast.AST):
+        return False
     if not isinstance(filename, str) or filename.startswith("<frozen"):
         return False
-    return finder.acts_for_user(frame) if filename.startswith("<") else finder.is_users_file(filename)
+    if finder.is_users_file(filename):
+        return True
+    # A kernel of Jupyter's gives its cells names of files that are not there.
+    is_text = filename.startswith("<")
+    is_users = finder.acts_for_user(frame) if is_text else finder.is_typed(frame) and not Path(filename).exists()
+    if is_users and filename != "<string>":  # which is what everybody calls it
+        finder.add_text(filename)
+    return is_users
 
 
 def _import_any_module(name: str, package: str | None = None) -> Any:

@@ -27,22 +27,33 @@ from typing import Any
 
 import numpy as np
 
-# Imported now: a checkout that is not installed is on `sys.path` only until the script's folder takes its place.
-import _driver
 from oxinp._runner.rewrite import compile_source
+from oxinp._version import __version__
 
-__all__ = ["UsersLoader", "UsersZip", "acts_for_user", "find_frame", "install", "is_users", "is_users_file", "root"]
+__all__ = [
+    "UsersFinder",
+    "UsersLoader",
+    "UsersZip",
+    "acts_for_user",
+    "add_text",
+    "find_frame",
+    "install",
+    "is_typed",
+    "is_users",
+    "is_users_file",
+    "root",
+]
 
+_SHELLS = {"IPython"}  # packages that compile and execute what their users type
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
-_FILES = (str(np.__file__), str(_driver.__file__), str(Path(__file__).parent))
-_PACKAGES = [Path(path).resolve().parent for path in _FILES]
 _OURS = Path(__file__).resolve().parents[1]
-_OURS_AS_WRITTEN = tuple(f"{package.resolve()}{os.sep}" for package in (_OURS, Path(_driver.__file__).parent))
+_OURS_AS_WRITTEN = f"{_OURS}{os.sep}"
+_PACKAGES = [Path(str(np.__file__)).resolve().parent, _OURS]
 _STANDARD = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
 
 
 _roots: list[Path] = []  # the program's folder, once it is known
-_texts: set[str] = set()  # what the program's own text is called, if it comes from no file
+_texts: set[str] = set()  # what the program's own text is called, where it comes from no file
 
 
 class UsersLoader(SourceFileLoader):
@@ -59,6 +70,22 @@ class UsersLoader(SourceFileLoader):
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
         """Return the code of source text."""
         return compile_source(data, os.fsdecode(path), optimize=_optimize)
+
+
+class UsersFinder(FileFinder):
+    """Finds modules in a folder of the user's.
+
+    pytest asks it for a test module before it looks for the code that an earlier run has kept of that, which is of a
+    plain run's imports: from then on it keeps what is bound to oxinp apart.
+    """
+
+    def find_spec(self, fullname: str, target: Any = None) -> Any:
+        """Return the module's spec."""
+        pytests: Any = sys.modules.get("_pytest.assertion.rewrite")
+        suffix = getattr(pytests, "PYC_TAIL", None)  # None while it is being imported
+        if suffix is not None and not suffix.startswith(".oxinp-"):
+            pytests.PYC_TAIL = f".oxinp-{__version__}{suffix}"
+        return super().find_spec(fullname, target)
 
 
 class UsersZip(zipimport.zipimporter):
@@ -96,23 +123,30 @@ def _is_ours_as_written(folder: str) -> bool:
     return f"{folder}{os.sep}".startswith(_OURS_AS_WRITTEN) and os.pardir not in folder
 
 
-@functools.lru_cache(maxsize=4096)
 def is_users_file(filename: str) -> bool:
     """Whether code is the user's, by the file name that its code object has."""
-    if filename.startswith("<"):
-        return filename in _texts
-    return is_users(os.path.dirname(filename))  # noqa: PTH120 - of a name that Python made
+    return filename in _texts or _lies_in_users_folder(filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lies_in_users_folder(filename: str) -> bool:
+    return not filename.startswith("<") and is_users(os.path.dirname(filename))  # noqa: PTH120 - a name of Python's
+
+
+def add_text(name: str) -> None:
+    """Take what is compiled under a name, and comes from no file, for the user's from now on."""
+    _texts.add(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_nobodys_file(filename: str) -> bool:
     """Whether code is neither the user's nor a library's: the standard library, ours, or text without a file."""
-    if filename.startswith("<") and filename not in _texts:
+    if filename.startswith("<"):
         return True
     path = Path(filename).resolve()
-    if _LIBRARY_FOLDERS & set(path.parts):
-        return False
-    return any(path.is_relative_to(folder) for folder in (_OURS, *_STANDARD))
+    if path.is_relative_to(_OURS):  # which may lie among the installed libraries
+        return True
+    return not _LIBRARY_FOLDERS & set(path.parts) and any(path.is_relative_to(folder) for folder in _STANDARD)
 
 
 def find_frame(frame: FrameType | None) -> FrameType | None:
@@ -128,9 +162,20 @@ def acts_for_user(frame: FrameType | None) -> bool:
         if is_users_file(frame.f_code.co_filename):
             return True
         if not is_nobodys_file(frame.f_code.co_filename):
-            return False
+            return _is_of_shell(frame)
         frame = frame.f_back
     return True
+
+
+def is_typed(frame: FrameType | None) -> bool:
+    """Whether a frame runs on behalf of an interactive shell."""
+    while frame is not None and is_nobodys_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and _is_of_shell(frame)
+
+
+def _is_of_shell(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _SHELLS
 
 
 def install(root: Path, text: str | None = None) -> None:
@@ -145,9 +190,9 @@ def install(root: Path, text: str | None = None) -> None:
     """
     _roots[:] = [root.resolve()]
     if text is not None:
-        _texts.add(text)
-    is_users_file.cache_clear()
-    make = FileFinder.path_hook(
+        add_text(text)
+    _lies_in_users_folder.cache_clear()
+    make = UsersFinder.path_hook(
         (ExtensionFileLoader, EXTENSION_SUFFIXES),
         (UsersLoader, SOURCE_SUFFIXES),
         (SourcelessFileLoader, BYTECODE_SUFFIXES),

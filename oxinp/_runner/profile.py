@@ -20,6 +20,7 @@ from collections.abc import Callable
 from threading import get_ident
 from types import CodeType, FrameType
 
+from oxinp._config import config
 from oxinp._core.lazy import calls, schedule
 from oxinp._core.memory.storage import Storage
 from oxinp._runner.finder import is_users_file
@@ -139,13 +140,15 @@ class Profile:
         self._launches: deque[tuple[_Lines, int, tuple[int, int]]] = deque(maxlen=MOST_LAUNCHES)  # not yet counted
         self._stopped = False
         self._began = 0.0
+        self._record = self._recorder()
         self._sampler = threading.Thread(target=self._sample, name="oxinp profile", daemon=True)
 
     def start(self) -> None:
         """Watch from now on."""
         self._began = time.perf_counter()
         counters.watch(self._count, self._launch_watcher)
-        schedule.watch(self._recorder())
+        schedule.watch(self._record)
+        config.renew()  # for launchers that were made before
         self._sampler.start()
 
     def stop(self) -> None:
@@ -153,6 +156,9 @@ class Profile:
         self.seconds = time.perf_counter() - self._began
         self._stopped = True
         self._sampler.join()
+        schedule.unwatch(self._record)
+        counters.unwatch(self._count, self._launch_watcher)
+        config.renew()
         self._count_launches()
 
     def lines(self) -> list[Line]:

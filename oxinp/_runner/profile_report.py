@@ -6,18 +6,23 @@ import atexit
 import json
 import linecache
 import os
+import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
+from oxinp._runner import program
 from oxinp._runner.advice import advise
 from oxinp._runner.profile import Line, Profile
+from oxinp._terminal import columns, shortened, table
 
 __all__ = ["as_json", "as_table", "start"]
 
 MAX_ROWS = 30
 MAX_WIDTH = 100  # of a line's place and source
 NEGLIGIBLE = 0.005  # share of the time up to which a line that caused nothing is left out of the table
+_CELL = re.compile(r"^<ipython-input-|[\\/]ipykernel_\d+[\\/]")  # what notebooks call the text of a cell
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _HEAD = ("time", "", "launches", "flops", "moved", "to device", "to host", "line")
@@ -41,24 +46,31 @@ def start(path: str) -> None:
     ----------
     path : str
         The file to write JSON to; "" for a table on standard error.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written to.
     """
+    file = program.open_report(path) if path else None
     profile = Profile()
     # Registered before the program's own, and so called after them.
-    atexit.register(_report, profile, path, os.getpid())
+    atexit.register(_report, profile, file, os.getpid())
     profile.start()
 
 
-def _report(profile: Profile, path: str, process: int) -> None:
+def _report(profile: Profile, file: int | None, process: int) -> None:
     if os.getpid() != process:  # forked by the program: nobody samples there
         return
     profile.stop()
-    if not path:
+    if file is None:
         sys.stderr.write(as_table(profile))
         return
     try:
-        Path(path).write_text(json.dumps(as_json(profile), indent=1) + "\n", encoding="utf-8")
+        with open(file, "w", encoding="utf-8") as report:  # noqa: PTH123 - a descriptor
+            report.write(json.dumps(as_json(profile), indent=1) + "\n")
     except OSError as error:
-        sys.stderr.write(f"cannot write the profile to {path!r}: [Errno {error.errno}] {error.strerror}\n")
+        sys.stderr.write(f"the profile could not be written: {error.strerror}\n")
 
 
 def as_json(profile: Profile) -> dict[str, Any]:
@@ -89,24 +101,24 @@ def as_table(profile: Profile) -> str:
     total = _total(lines)
     shown = lines[:MAX_ROWS]
     rows = [_HEAD, *[_row(line, profile.seconds) for line in shown]]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD) - 1)]
     title = (
-        f"\nprofile: {profile.seconds:.2f} s, {_plural(total.launches, 'launch', 'launches')}, "
+        f"profile: {profile.seconds:.2f} s, {_plural(total.launches, 'launch', 'launches')}, "
         f"{_number(total.flops)} flops, {_size(total.device_bytes)} moved, "
         f"{_size(total.h2d_bytes)} to the device, {_size(total.d2h_bytes)} to the host, "
         f"{_plural(sum(total.fallbacks.values()), 'fallback', 'fallbacks')}, {total.compiled} compiled"
     )
-    text = [title]
-    indent = " " * (sum(widths) + 2 * len(widths) + 4)
-    for i, row in enumerate(rows):
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
-        text.append("  ".join([*cells, row[-1]]).rstrip())
-        if i:
-            line = shown[i - 1]
-            fallbacks = sorted(line.fallbacks.items(), key=lambda item: -item[1])
-            if fallbacks:
-                text.append(f"{indent}on the host: {', '.join(f'{name} x {count}' for name, count in fallbacks)}")
-            text += [f"{indent}-> {advice}" for advice in advise(line, profile.seconds)]
+
+    def remarks(number: int) -> list[str]:
+        if not number:
+            return []
+        line = shown[number - 1]
+        fallbacks = sorted(line.fallbacks.items(), key=lambda item: -item[1])
+        told = [f"on the host: {', '.join(f'{name} x {count}' for name, count in fallbacks)}"] if fallbacks else []
+        return [*told, *[f"-> {advice}" for advice in advise(line, profile.seconds)]]
+
+    width = columns(sys.stderr)
+    drawn = table(rows, width=width, right=range(len(_HEAD) - 1), notes=remarks)
+    text = ["", title if width is None else textwrap.fill(title, width), drawn]
     if len(lines) > len(shown):
         text.append(f"{len(lines) - len(shown)} more lines; --profile=FILE has them all")
     return "\n".join(text) + "\n"
@@ -114,7 +126,7 @@ def as_table(profile: Profile) -> str:
 
 def _row(line: Line, seconds: float) -> tuple[str, ...]:
     place = f"{_short(line.file)}:{line.number}: {_source(line)}" if line.file else "outside the program's lines"
-    place = place if len(place) <= MAX_WIDTH else place[: MAX_WIDTH - 3] + "..."
+    place = shortened(place, MAX_WIDTH)
     sizes = (line.device_bytes, line.h2d_bytes, line.d2h_bytes)
     moved, *copied = [_size(nbytes) if nbytes else "" for nbytes in sizes]
     launches = str(line.launches) if line.launches else ""
@@ -145,6 +157,8 @@ def _source(line: Line) -> str:
 
 
 def _short(file: str) -> str:
+    if _CELL.search(file):
+        return "cell"
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -16,14 +16,26 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-import _driver
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
 
-__all__ = ["at_end", "run_code", "run_module", "run_script"]
+__all__ = ["at_end", "open_report", "run_code", "run_module", "run_script"]
 
 at_end: list[Callable[[], object]] = []
 """Called when the program has come to its end; one may end the run with another code, by `sys.exit`."""
+
+
+def open_report(path: str) -> int:
+    """Open a file for what is reported at the end, before the program begins; return its descriptor.
+
+    The program may go to another folder meanwhile, and a name that cannot be written to costs no run.
+
+    Raises
+    ------
+    OSError
+        It cannot be written to.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
 
 
 def run_script(path: str, arguments: list[str]) -> None:
@@ -210,5 +222,5 @@ def _lies_in(entry: TracebackType, prefixes: tuple[str, ...]) -> bool:
 
 # The last frames of ours before the program's.
 _ENTRIES = {_enter.__code__, _execute.__code__}
-_OWN = (str(Path(__file__).parents[1]) + os.sep, _folder(_driver))
+_OWN = (str(Path(__file__).parents[1]) + os.sep,)
 _IMPORT = ("<frozen importlib", "<frozen runpy")

@@ -16,7 +16,7 @@ from typing import Any
 from oxinp._api import namespace
 from oxinp._runner import bindings
 
-__all__ = ["compile_source", "may_name"]
+__all__ = ["compile_source", "compile_tree", "may_name"]
 
 _MAY_NAME = re.compile(rb"numpy|scipy|__import__|\bexec\b|\beval\b")
 
@@ -53,6 +53,11 @@ def compile_source(source: Any, filename: Any, mode: str = "exec", flags: int = 
     """
     # This module's own `from __future__` must not reach the user's code.
     tree = _compile(source, filename, mode, flags | ast.PyCF_ONLY_AST, dont_inherit=True, optimize=optimize)
+    return compile_tree(tree, filename, mode, flags, optimize)
+
+
+def compile_tree(tree: Any, filename: Any, mode: str, flags: int = 0, optimize: int = -1) -> CodeType:
+    """Return the code of a syntax tree, its imports of NumPy being of ours; the tree is changed."""
     tree = _Rewriter(_bound_names(tree)).visit(tree)
     return _compile(tree, filename, mode, flags, dont_inherit=True, optimize=optimize)  # type: ignore[no-any-return]
 

@@ -77,7 +77,7 @@ class Shadows:
         memory = _bytes_of(handle._storage) if known is None else known.memory
         shadow = self._enter(handle._storage, memory, place)
         array = seen_at(shadow.memory, layout)
-        if type(handle) is types.scalar:
+        if type(type(handle)) is types.scalar_type:
             return array[()]
         if handle._view is not None and not handle._view[1]:
             array.flags.writeable = False
@@ -92,7 +92,7 @@ class Shadows:
         memory = np.zeros(nbytes, np.uint8) if nbytes == layout.nbytes else _bytes_of(storage)
         seen_at(memory, layout)[...] = numpys
         self._enter(storage, memory, place)
-        if type(handle) is types.scalar:
+        if type(type(handle)) is types.scalar_type:
             self.hold(storage)  # it may be printed and gone; arrays are not held, lest their kernels have to write them
 
     def hold(self, storage: Storage) -> None:

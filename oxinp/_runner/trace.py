@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 
+from oxinp._runner import program
 from oxinp.cuda.profiler import Profile
 
 __all__ = ["start"]
@@ -23,20 +24,23 @@ def start(path: str) -> None:
     ------
     ValueError
         There is no name.
+    OSError
+        The file cannot be written to.
     """
     if not path:
         raise ValueError("a file to write the trace to is needed")
+    file = program.open_report(path)
     profile = Profile()
     # Registered before the program's own, and so called after them.
-    atexit.register(_write, profile, path, os.getpid())
+    atexit.register(_write, profile, file, os.getpid())
     profile.__enter__()
 
 
-def _write(profile: Profile, path: str, process: int) -> None:
+def _write(profile: Profile, file: int, process: int) -> None:
     if os.getpid() != process:  # forked by the program
         return
     profile.__exit__(None, None, None)
     try:
-        profile.write(path)
+        profile.write(file)
     except OSError as error:
-        sys.stderr.write(f"cannot write the trace to {path!r}: [Errno {error.errno}] {error.strerror}\n")
+        sys.stderr.write(f"the trace could not be written: {error.strerror}\n")

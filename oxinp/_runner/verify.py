@@ -31,6 +31,7 @@ from oxinp._core.ufunc.objects import ufunc
 from oxinp._runner import compare, program, twins
 from oxinp._runner.finder import find_frame
 from oxinp._runner.shadow import Place, Shadows, Unchecked
+from oxinp._runtime import select
 from oxinp._runtime.forking import free_in_children
 
 __all__ = ["Verification", "start"]
@@ -58,6 +59,11 @@ def start(rtol: str) -> None:
     value = None if rtol == "" else float(rtol)
     if value is not None and not 0 <= value < 1:
         raise ValueError(f"{rtol} is no tolerance between 0 and 1")
+    if select.current() is None:
+        sys.stderr.write(
+            "verify: without a GPU it is NumPy that computes, and what is compared with NumPy is oxinp's way there; "
+            "--backend emulator compares the kernels\n"
+        )
     verification = Verification(value)
     twins.install(verification.call)
     program.at_end.append(verification.finish)
@@ -221,7 +227,7 @@ class Verification:
             self._report(f"oxinp gives {ours!r}, NumPy {numpys!r}")
 
     def _compare_handle(self, ours: Any, numpys: Any, operands: list[Any]) -> None:
-        is_scalar = type(ours) is types.scalar
+        is_scalar = type(type(ours)) is types.scalar_type
         if not isinstance(numpys, np.generic if is_scalar else np.ndarray):
             kinds = "a scalar" if is_scalar else "an array", type(numpys).__name__
             self._report(f"oxinp gives {kinds[0]}, NumPy {kinds[1]}")

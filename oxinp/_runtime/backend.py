@@ -73,6 +73,8 @@ def _untuned(_: Any) -> None:
 class BackendUnavailable(RuntimeError):
     """There is no such device here; the message says why and what would help."""
 
+    __module__ = "oxinp.cuda"  # where users find it
+
 
 class Capability(Frozen, aside=("tuned",)):
     """What kernels may rely on and are tuned to.

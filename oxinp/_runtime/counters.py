@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     Work = tuple[int, int]
 
-__all__ = ["NO_WORK", "Stats", "after_launch", "stats", "watch"]
+__all__ = ["NO_WORK", "Stats", "after_launch", "stats", "unwatch", "watch"]
 
 NO_WORK = (0, 0)
 """Flops and bytes of what does no work that is counted."""
@@ -127,7 +127,7 @@ def after_launch(work: Work = NO_WORK) -> Callable[[], object] | None:
 def watch(
     tell: Callable[[str, int], object], launch_watcher: Callable[[Work], Callable[[], object]] | None = None
 ) -> None:
-    """Tell somebody of each thing that is counted, in the frames that count it, until the end of the process.
+    """Tell somebody of each thing that is counted, in the frames that count it, until `unwatch`.
 
     Parameters
     ----------
@@ -145,3 +145,14 @@ def watch(
     if launch_watcher is not None:
         _launch_watchers.append(launch_watcher)
     stats.__class__ = WatchedStats
+
+
+def unwatch(
+    tell: Callable[[str, int], object], launch_watcher: Callable[[Work], Callable[[], object]] | None = None
+) -> None:
+    """Tell somebody no longer, but of launches by the launchers that were made meanwhile."""
+    _watchers.remove(tell)
+    if launch_watcher is not None:
+        _launch_watchers.remove(launch_watcher)
+    if not _watchers:
+        stats.__class__ = Stats

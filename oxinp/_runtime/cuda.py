@@ -13,15 +13,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from _driver import errors
-from _driver.context import Context
-from _driver.device import Device, list_devices
-from _driver.event import Event
-from _driver.launch import Launcher
-from _driver.memory import DeviceMemory, PinnedMemory
-from _driver.stream import Stream
-from _driver.tensormap import TensorMap
 from oxinp._config import config
+from oxinp._driver import errors
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device, list_devices
+from oxinp._driver.event import Event
+from oxinp._driver.launch import Launcher
+from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._driver.stream import Stream
+from oxinp._driver.tensormap import TensorMap
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.backend import FIRST_LOCK, MINIMUM_CC, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
@@ -161,7 +161,7 @@ class CudaBackend:
         """Let kernels here use the memory of another device's arrays; False where the two cannot."""
         if other is self or other.device in self._reached:
             return True
-        peer = importlib.import_module("_driver.peer")
+        peer = importlib.import_module("oxinp._driver.peer")
         if not peer.can_access(self.device, other.device):
             return False
         peer.enable(self.context, other.context)
@@ -521,7 +521,7 @@ class CudaBackend:
             )
 
     def abandon(self) -> None:
-        """Do nothing: in a forked child every function of the driver refuses, see `_driver.library`."""
+        """Do nothing: in a forked child every function of the driver refuses, see `oxinp._driver.library`."""
 
     def record_event(self) -> Event:
         """Return an event at the present end of the current stream."""

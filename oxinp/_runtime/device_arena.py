@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from _driver.virtual import AddressRange, PhysicalMemory, granularity
 from oxinp._config import config
+from oxinp._driver.virtual import AddressRange, PhysicalMemory, granularity
 from oxinp._runtime.arena import Arena
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _driver.context import Context
-    from _driver.device import Device
+    from oxinp._driver.context import Context
+    from oxinp._driver.device import Device
 
 __all__ = ["arena_maker"]
 

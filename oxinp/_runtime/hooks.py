@@ -20,6 +20,7 @@ __all__ = [
     "before_out_of_memory",
     "before_synchronize",
     "in_forked_child",
+    "on_host",
     "to_evict",
     "when_several",
     "while_starting",
@@ -98,6 +99,9 @@ before_fork: list[Callable[[], object]] = []
 
 in_forked_child: list[Callable[[], object]] = []
 """Called in a child that has just been forked, once no lock is held there."""
+
+on_host: list[Callable[[str], object]] = []
+"""Called once with the reason where `config.backend` is "auto" and the GPU that was looked for cannot be used."""
 
 when_several: list[Callable[[], object]] = []
 """Called once, when there is a second stream or device for work to go to."""

@@ -6,16 +6,16 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from _driver import errors
-from _driver.link import link
-from _driver.module import Function, Module
 from oxinp._config import config
+from oxinp._driver import errors
+from oxinp._driver.link import link
+from oxinp._driver.module import Function, Module
 from oxinp._runtime.counters import stats
 from oxinp._runtime.cubins import CubinCache, cubin_key
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
     from oxinp._ptx.kernel import Kernel
 
 __all__ = ["Loader"]

@@ -127,8 +127,9 @@ def _decide() -> Backend | None:
             if "cuda" not in _failures:
                 try:
                     backend = _open("cuda", version)
-                except BackendUnavailable:
-                    backend = None
+                except BackendUnavailable as error:
+                    for hook in tuple(hooks.on_host):
+                        hook(str(error))
         elif name != "host":
             backend = _open(name, version)
         _decided = (version, backend)
@@ -154,7 +155,7 @@ def _open(name: str, version: int) -> Backend:
 
 def _start() -> Backend:
     """Open the first GPU, and import what that and kernels need while the driver starts."""
-    finish = importlib.import_module("_driver.early").start(MINIMUM_CC[0])
+    finish = importlib.import_module("oxinp._driver.early").start(MINIMUM_CC[0])
     try:
         module = importlib.import_module(_MODULES["cuda"])
         if finish is not None:

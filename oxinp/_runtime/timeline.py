@@ -24,9 +24,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from _driver import errors
-from _driver.event import Event
 from oxinp._config import config
+from oxinp._driver import errors
+from oxinp._driver.event import Event
 from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Uses
@@ -34,7 +34,7 @@ from oxinp._runtime.memory import Uses
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from _driver.context import Context
+    from oxinp._driver.context import Context
     from oxinp._runtime.memory import Block, Footprint
 
 __all__ = [

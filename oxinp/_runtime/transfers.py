@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _driver import errors
-from _driver.event import Event
-from _driver.memory import DeviceMemory, PinnedMemory
+from oxinp._driver import errors
+from oxinp._driver.event import Event
+from oxinp._driver.memory import DeviceMemory, PinnedMemory
 from oxinp._runtime.staging import StagingRing
 
 if TYPE_CHECKING:
-    from _driver.context import Context
+    from oxinp._driver.context import Context
 
 __all__ = ["Transfers"]
 

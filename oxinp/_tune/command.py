@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _driver.errors import DeviceFault
+from oxinp._driver.errors import DeviceFault
 from oxinp._runtime import select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.tuned import MAX_DISTANCE, Database, Row, database
+from oxinp._terminal import columns, table
 from oxinp._tune.measure import GraphTimer
 from oxinp._tune.problems import FAMILIES, Problem, problems, shape_of
 from oxinp._tune.search import Outcome, Tuner
@@ -203,7 +204,7 @@ def _report(outcomes: list[Outcome]) -> str:
         notes += [f"WRONG: {problem.name}: {_answer(answer._asdict())}: never used" for answer in outcome.wrong]
     if any(not outcome.is_complete for outcome in outcomes):
         notes.append("+: the time was over before the search was; more may be found with --seconds")
-    return "\n".join([_table(rows), *notes]) + "\n"
+    return "\n".join([table(rows, width=columns(), right=range(1, 6)), *notes]) + "\n"
 
 
 def _show(tuner: Tuner, data: Database, chosen: list[Problem]) -> None:
@@ -212,7 +213,7 @@ def _show(tuner: Tuner, data: Database, chosen: list[Problem]) -> None:
         (*_place(row), _time(row.seconds), f"{row.default_seconds / row.seconds:.2f}", _answer(row.answer), source)
         for row, source in sorted(data.rows(), key=lambda pair: pair[0].problem)
     ]
-    sys.stdout.write(_table(rows) + "\n")
+    sys.stdout.write(table(rows, width=columns(), right=[4, 5], text=[6]) + "\n")
     with tuner.open():
         for problem in chosen:
             for choice in tuner.questions(problem):
@@ -265,10 +266,3 @@ def _rate(problem: Problem, seconds: float) -> str:
     if problem.flops:
         return f"{problem.flops / seconds / 1e12:.2f} TF/s"
     return f"{problem.nbytes_moved / seconds / 1e9:.0f} GB/s"
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

@@ -11,10 +11,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from _driver.errors import CudaError
-from _driver.graph import Executable, Graph, Node
-from _driver.launch import Launcher
 from oxinp._config import config
+from oxinp._driver.errors import CudaError
+from oxinp._driver.graph import Executable, Graph, Node
+from oxinp._driver.launch import Launcher
 from oxinp.cuda import current
 
 __all__ = ["MAX_SETS", "Call", "GraphTimer", "Recorder", "Recording", "Refused"]

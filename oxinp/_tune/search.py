@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from _driver.errors import CudaError, DeviceFault
 from oxinp._api.creation import asarray
 from oxinp._config import config
 from oxinp._core.lazy.evaluate import evaluate
+from oxinp._driver.errors import CudaError, DeviceFault
 from oxinp._kernels.choice import Choice
 from oxinp._runtime.tuned import Row
 from oxinp._tune.measure import MAX_SETS, Recorder, Recording, Refused

@@ -35,12 +35,8 @@ __all__ = [*_NAMES.split(), "ZeroDimensionalArray", "special"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in _BELOW:
-        value = importlib.import_module(_BELOW[name])
-    else:
-        value = find("oxinp", __name__, name)
-    globals()[name] = value
-    return value
+    globals()[name] = importlib.import_module(_BELOW[name]) if name in _BELOW else find("oxinp", __name__, name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -34,7 +34,7 @@ class ZeroDimensionalArray(ndarray):
 def as_arrays(value: Any) -> Any:
     """Return a result with arrays of ours for scalars, in tuples as well; those of the device stay pending."""
     kind = type(value)
-    if kind is ndarray or kind is types.scalar:
+    if kind is ndarray or type(kind) is types.scalar_type:
         return value if value._layout.shape else make(value, ZeroDimensionalArray, None)
     if isinstance(value, np.generic):
         return make(types.from_host(np.asarray(value)), ZeroDimensionalArray, None)

@@ -8,18 +8,28 @@ here under their own names.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from _driver import errors as _errors
-from _driver.errors import *  # noqa: F403 - the exceptions are listed once, there
 from oxinp import _runtime
+from oxinp._driver import errors as _errors
+from oxinp._driver.errors import *  # noqa: F403 - the exceptions are listed once, there
 from oxinp._runtime import counters, select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.memory import MemoryStats
+from oxinp._version import __version__
 from oxinp.cuda.event import Event
 from oxinp.cuda.stream import Stream
 
-# ruff: noqa: F405 - what is loaded when it is first used is named in `_LAZY`
+if TYPE_CHECKING:  # what `_LAZY` names
+    from oxinp.cuda import debug, kernel, profiler
+    from oxinp.cuda.device import Device, best_device, current_device, links, list_devices
+    from oxinp.cuda.device_pool import DevicePool
+    from oxinp.cuda.graph import Graph
+    from oxinp.cuda.green import GreenContext
+    from oxinp.cuda.memory import limit_memory, memory_stats, pinned_array, pinned_empty, reset_peak, trim
+    from oxinp.cuda.raw_kernel import RawKernel
+    from oxinp.cuda.shared import SharedArray
+
 
 __all__ = [  # noqa: PLE0604 - and so are their names
     "BackendUnavailable",
@@ -36,6 +46,7 @@ __all__ = [  # noqa: PLE0604 - and so are their names
     "current_device",
     "debug",
     "is_available",
+    "kernel",
     "limit_memory",
     "links",
     "list_devices",
@@ -48,6 +59,7 @@ __all__ = [  # noqa: PLE0604 - and so are their names
     "stats",
     "synchronize",
     "trim",
+    "__version__",
     *_errors.__all__,
 ]
 
@@ -119,6 +131,7 @@ _LAZY = {
     "best_device": "oxinp.cuda.device",
     "current_device": "oxinp.cuda.device",
     "debug": "oxinp.cuda.debug",
+    "kernel": "oxinp.cuda.kernel",
     "limit_memory": "oxinp.cuda.memory",
     "links": "oxinp.cuda.device",
     "list_devices": "oxinp.cuda.device",
@@ -132,10 +145,16 @@ _LAZY = {
 """Where the names are that few programs need; they are loaded when they are first used."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_LAZY[name])
-    value = module if _LAZY[name].endswith(f".{name}") else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to type checkers, the names above are all there are
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = importlib.import_module(_LAZY[name])
+        value = module if _LAZY[name].endswith(f".{name}") else getattr(module, name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

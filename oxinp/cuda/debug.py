@@ -6,9 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from _driver import debug as driver_debug
-from _driver.debug import Leak, LeakDetector
 from oxinp import _runtime
+from oxinp._driver import debug as driver_debug
+from oxinp._driver.debug import Leak, LeakDetector
 from oxinp.cuda import current
 
 if TYPE_CHECKING:

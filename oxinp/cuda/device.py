@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from _driver import device as driver_device
-from _driver import errors, peer, topology
-from _driver.memory import DeviceMemory
-from _driver.topology import BusPlace, Link
+from oxinp._driver import device as driver_device
+from oxinp._driver import errors, peer, topology
+from oxinp._driver.memory import DeviceMemory
+from oxinp._driver.topology import BusPlace, Link
 from oxinp._runtime import here, select, timeline
 from oxinp.cuda import current
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from _driver import device_pool, errors
+from oxinp._driver import device_pool, errors
 from oxinp.cuda.device import list_devices
 
 if TYPE_CHECKING:

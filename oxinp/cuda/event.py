@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from _driver import errors
-from _driver.event import Event as DriverEvent
-from _driver.ipc import SharedEvent
+from oxinp._driver import errors
+from oxinp._driver.event import Event as DriverEvent
+from oxinp._driver.ipc import SharedEvent
 from oxinp.cuda import current
 
 if TYPE_CHECKING:

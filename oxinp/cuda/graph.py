@@ -6,9 +6,9 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from _driver import errors
-from _driver import graph as driver_graph
-from _driver.stream import Stream as DriverStream
+from oxinp._driver import errors
+from oxinp._driver import graph as driver_graph
+from oxinp._driver.stream import Stream as DriverStream
 from oxinp._runtime import here, timeline
 from oxinp._runtime.counters import stats
 from oxinp._runtime.memory import Footprint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _driver import errors, green
+from oxinp._driver import errors, green
 from oxinp.cuda import current
 
 __all__ = ["GreenContext"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _driver.memory import PinnedMemory
 from oxinp import _runtime
+from oxinp._driver.memory import PinnedMemory
 from oxinp._runtime.memory import MemoryStats
 from oxinp.cuda import current
 

@@ -8,10 +8,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from _driver.event import Event as DriverEvent
 from oxinp import _runtime
+from oxinp._driver.event import Event as DriverEvent
 from oxinp._runtime import counters
 from oxinp._runtime.forking import free_in_children
+from oxinp._terminal import columns, table
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ class Profile:
             found.append(event)
         return found
 
-    def write(self, path: str | Path) -> None:
-        """Write the profile as JSON, for chrome://tracing or https://ui.perfetto.dev."""
+    def write(self, path: str | Path | int) -> None:
+        """Write the profile as JSON, for chrome://tracing or https://ui.perfetto.dev; into a file or a descriptor."""
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - a name, a path or a descriptor
             json.dump({"traceEvents": self.events(), "displayTimeUnit": "ms"}, file)
 
@@ -160,8 +161,7 @@ class Profile:
                 for amount, unit in ((nbytes, 1e9), (flops, 1e12))
             ]
             rows.append((kind, name, str(count), f"{seconds * 1e3:.3f}", str(nbytes), str(flops), *rates))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+        return table(rows, width=columns(), right=range(2, 8), text=[1])
 
     def _wrapped(self, backend: Backend) -> dict[str, Callable[..., Any]]:
         make, allocate = backend.launcher, backend.allocate

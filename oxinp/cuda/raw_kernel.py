@@ -6,10 +6,10 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from _driver import errors, occupancy
-from _driver.launch import Launcher
 from oxinp import _runtime
 from oxinp._config import config
+from oxinp._driver import errors, occupancy
+from oxinp._driver.launch import Launcher
 from oxinp._ptx.kernel import Block, Kernel, three_extents
 from oxinp._runtime.counters import after_launch, stats
 from oxinp.cuda import current
@@ -17,7 +17,7 @@ from oxinp.cuda import current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _driver.module import Function
+    from oxinp._driver.module import Function
     from oxinp._runtime.cuda import CudaBackend
     from oxinp.cuda.stream import Stream
 
@@ -53,7 +53,7 @@ class RawKernel:
     Parameters
     ----------
     source : str or Kernel
-        PTX text, or a kernel of the kernel language (`oxinp._ptx.kernel`).
+        PTX text; what `KernelFunction.raw` gives is made of a kernel of the kernel language, `oxinp.cuda.kernel`.
     name : str, optional
         Which entry of the text; the only one if not given.
 
@@ -76,15 +76,14 @@ class RawKernel:
     Examples
     --------
     >>> import oxinp as np
-    >>> from oxinp._ptx import In, Out, kernel
-    >>> from oxinp._ptx.types import f32, u32
-    >>> @kernel(block=256)
+    >>> from oxinp.cuda.kernel import In, Out, f32, jit, u32
+    >>> @jit(block=256)
     ... def double(k, x: In[f32], y: Out[f32], n: u32):
     ...     with k.grid_stride(n) as i:
     ...         y[i] = x[i] + x[i]
     >>> with np.config.override(backend="emulator"):
     ...     x, y = np.ones(100_000, "f4"), np.empty(100_000, "f4")
-    ...     np.cuda.RawKernel(double)(4, args=(x, y, x.size))
+    ...     double.raw()(4, args=(x, y, x.size))
     ...     float(y[-1])
     2.0
     """

@@ -7,9 +7,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from _driver import errors
-from _driver.device import list_devices
-from _driver.ipc import ExportedMemory, ImportedMemory
+from oxinp._driver import errors
+from oxinp._driver.device import list_devices
+from oxinp._driver.ipc import ExportedMemory, ImportedMemory
 from oxinp._runtime import select
 from oxinp.cuda import current
 

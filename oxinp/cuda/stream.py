@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _driver import errors
-from _driver.green import GreenStream
-from _driver.stream import Stream as DriverStream
+from oxinp._driver import errors
+from oxinp._driver.green import GreenStream
+from oxinp._driver.stream import Stream as DriverStream
 from oxinp._runtime import here, timeline
 from oxinp._runtime.hooks import DeviceAddress
 from oxinp.cuda import current

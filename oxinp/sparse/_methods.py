@@ -280,7 +280,7 @@ def matrix_rmultiply(self: Sparse, other: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | complex | np.number) or (
-        type(value) is types.scalar and value.dtype.kind in "iufc"
+        type(type(value)) is types.scalar_type and value.dtype.kind in "iufc"
     )
 
 

@@ -18,7 +18,7 @@ from oxinp._core.lazy.record import types
 def _numpys(value: Any) -> Any:
     """Return a value with NumPy's arrays and scalars for ours, in lists, tuples and dicts as well."""
     if isinstance(value, Handle):
-        return fetch(value)[()] if type(value) is types.scalar else fetch(value)
+        return fetch(value)[()] if type(type(value)) is types.scalar_type else fetch(value)
     if type(value) in (list, tuple):
         return type(value)(map(_numpys, value))
     return {key: _numpys(part) for key, part in value.items()} if type(value) is dict else value

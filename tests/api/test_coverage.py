@@ -132,7 +132,7 @@ def test_functions_are_named_and_documented_as_numpys(name):
     if inspect.isroutine(numpys) or type(numpys).__name__ == "_ArrayFunctionDispatcher":
         assert ours.__name__ == numpys.__name__
         if name != "sinc":  # whose documentation other libraries rewrite
-            assert ours.__doc__ == numpys.__doc__
+            assert ours.__doc__.startswith(numpys.__doc__.rstrip())
     elif isinstance(numpys, np.ufunc):
         assert isinstance(ours, oxinp.ufunc)
         assert (ours.__name__, ours.nin, ours.nout) == (numpys.__name__, numpys.nin, numpys.nout)
@@ -152,7 +152,7 @@ def test_signatures_are_numpys(name):
         expected = inspect.signature(numpys)
     except ValueError:  # what C functions before NumPy 2.4 give
         return
-    given = inspect.signature(ours)
+    given = inspect.signature(getattr(ours, "ours", None) or ours)
     shared = [p for p in given.parameters if p in expected.parameters]
     assert shared == list(expected.parameters), f"{name}{given}, NumPy's {expected}"
 

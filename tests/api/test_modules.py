@@ -130,7 +130,8 @@ def test_functions_are_described_as_theirs(path):
         value = getattr(ours(path), name)
         # Ufuncs tell it from NumPy 2.4 on.
         assert parameters(value) == parameters(theirs) or (isinstance(theirs, np.ufunc) and not parameters(theirs))
-        assert value.__doc__ == theirs.__doc__ or name == "sinc"  # whose documentation SciPy rewrites
+        if name != "sinc":  # whose documentation SciPy rewrites
+            assert (value.__doc__ or "").startswith((theirs.__doc__ or "").rstrip())
         if isinstance(theirs, np.ufunc):
             assert isinstance(value, oxinp.ufunc)
             assert (value.__name__, value.nin, value.nout) == (theirs.__name__, theirs.nin, theirs.nout)

@@ -37,6 +37,10 @@ PROGRAMS = {
     "fill with an array": lambda np: np.zeros(3).fill(np.ones(3)),
     "fill with what does not fit": lambda np: np.zeros(3, "i1").fill(1000),
     "fill with text": lambda np: np.zeros(3).fill("a"),
+    "dtype of a ufunc's reduction": lambda np: [
+        np.logical_or.reduce(np.arange(3.0) > 1, dtype=bool),
+        np.logical_and.reduce(np.arange(6.0).reshape(2, 3) > 1, axis=1, dtype=bool),
+    ],
     "round of integers": lambda np: [np.round(5), np.round(numpy.int64(5)), np.array(5).round(), np.round([5, 6])],
     "round of bool": lambda np: np.round(np.array([True, False])),
 }

@@ -430,3 +430,25 @@ def test_diagonals_of_nothing_are_refused(subscripts, shape):
     with pytest.raises(ValueError, match="collapsing index 'i' don't match"):
         np.einsum(subscripts, np.zeros(shape))
     assert np.einsum(subscripts, np.zeros((0, 0))).size <= 1
+
+
+@pytest.mark.parametrize("subscripts", ["ij->ji", "ij->i", "ij->", "ii", "ij,jk", "i,j->ij", "ij,ij->ij", "ij,j,j->ij"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_zeros_have_the_sign_of_a_sum_that_starts_from_zero(subscripts, n, twin, on_device):  # noqa: ARG001
+    def body(np, dtype, has_out):
+        ones = [np.ones((n,) * len(term), dtype) for term in subscripts.partition("->")[0].split(",")]
+        ones[0] *= -0.0
+        out = {"out": np.ones_like(np.einsum(subscripts, *ones))} if has_out else {}
+        return np.einsum(subscripts, *ones, **out)
+
+    for dtype in ("f2", "f8", "c16"):
+        for has_out in (False, True):
+            twin(lambda np, dtype=dtype, has_out=has_out: body(np, dtype, has_out))
+
+
+def test_the_transpose_of_an_array_into_itself(twin, on_device):  # noqa: ARG001
+    def body(np):
+        a = np.array([[-0.0, 1.0], [2.0, -0.0]])
+        return np.einsum("ij->ji", a, out=a), a
+
+    twin(body)

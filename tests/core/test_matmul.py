@@ -524,6 +524,21 @@ def test_zeros_of_products_with_a_scalar_have_numpys_sign(name, dtype, shape):
         assert_same(got, getattr(numpy, name)(*operands))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("name", ["dot", "inner", "vdot", "matmul", "vecdot", "tensordot"])
+def test_negative_zeros_of_one_product_have_numpys_sign(name, dtype, twin):
+    """NumPy's sums start from +0, but for the product of two elements."""
+    shapes = [(1,), (1, 1), (2, 1), (1, 2), (1, 1, 1)]
+    for left in shapes:
+        for right in shapes:
+            if dtype == "c16" and max(len(left), len(right)) > 1:
+                continue  # the sign of a zero of complex matrix products is BLAS's choice
+            twin(lambda n, a=left, b=right: getattr(n, name)(n.full(a, -0.0, dtype), n.ones(b, dtype)))
+    if name == "tensordot":
+        for axes in (0, 2):
+            twin(lambda n, axes=axes: n.tensordot(n.full((1, 2), -0.0), n.ones((1, 2)), axes))
+
+
 def test_an_output_of_another_dtype_is_refused_before_shapes(twin):
     twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((2, 3)), out=n.ones(5, "?")))
     twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((3, 2)), out=n.ones((2, 2), "i8")))

@@ -463,3 +463,13 @@ def test_reduce_of_ufuncs(name, code, stats):
 def test_bits_of_floats_are_refused(name):
     x = numpy.ones((3, 70))
     same_outcome(lambda xp: getattr(xp, name).reduce(xp.asarray(x), 1), np, numpy)
+
+
+def test_columns_of_a_long_narrow_matrix_and_one_element(config):
+    """Rows are folded there, and an operand of one element moves along none of the new axes."""
+    config.offload_threshold = 0
+    x = numpy.random.default_rng(0).normal(size=(40_000, 12))
+    x[x > 1] = numpy.nan
+    ours = np.asarray(x)
+    smallest = np.min(np.where(np.isnan(ours), np.asarray(np.inf), ours), axis=0)
+    assert_same(smallest, numpy.nanmin(x, axis=0))

@@ -2,15 +2,23 @@
 
 # ruff: noqa: ARG005, ICN001 - fixtures that set up, programs of one signature, and oxinp is np
 
+import collections.abc
+import contextlib
 import copy
+import datetime
+import fractions
 import math
 import operator
 import pickle
+import sqlite3
+import statistics
 
 import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.array import slots
+from oxinp._core.lazy.handle import Handle
 from tests.comparator import assert_same
 
 pytestmark = [pytest.mark.usefixtures("on_device"), pytest.mark.filterwarnings("ignore:.*encountered")]
@@ -23,6 +31,12 @@ def scalar(dtype, value=3):
     ours = (np.asarray(numpy.full(4, value).astype(dtype)) * numpy.bool_(1)).astype(dtype).max()
     assert ours._storage.host is None
     return ours, dtype(value)
+
+
+def _stored(value):
+    """Return a value as a database gives it back, with an adapter for NumPy's int64 alone, as programs register one."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        return str(database.execute("select ?", (value,)).fetchall())
 
 
 QUESTIONS = {
@@ -83,6 +97,22 @@ QUESTIONS = {
     "issubdtype": lambda s: numpy.issubdtype(s.dtype, numpy.floating),
     "result_type": lambda s: numpy.result_type(s, numpy.float32),
     "full": lambda s: numpy.full(3, s),
+    "type": lambda s: (type(s).__name__, type(s).__module__, repr(type(s)), type(s) in (type(s.item()), type(s[()]))),
+    "type as dtype": lambda s: (
+        numpy.dtype(type(s)),
+        numpy.zeros(2, type(s)),
+        numpy.issubdtype(type(s), numpy.floating),
+    ),
+    "type called": lambda s: (type(s)(5), type(type(s)(5)) is type(s[()])),
+    "type pickled": lambda s: pickle.loads(pickle.dumps(type(s))) is type(s[()]),  # noqa: S301
+    "limits": lambda s: (numpy.finfo if s.dtype.kind == "f" else numpy.iinfo)(type(s)).max,
+    "iterable": lambda s: (hasattr(s, "__iter__"), numpy.iterable(s), isinstance(s, collections.abc.Iterable)),
+    "unpacked": lambda s: [*s],
+    "mean of it": lambda s: (statistics.mean([s, s]), statistics.mean([s, 1]), statistics.median([s, 5, 9])),
+    "deviation of it": lambda s: (statistics.stdev([s, s, 1]), statistics.fmean([s, 4.5])),
+    "fraction": lambda s: str(fractions.Fraction(s)),
+    "time": lambda s: str(datetime.datetime.fromtimestamp(s, datetime.UTC)) if s.dtype.kind != "f" else "",
+    "sqlite": _stored,
     "arange": numpy.arange,
     "zeros": numpy.zeros,
 }
@@ -101,9 +131,48 @@ def test_answers_as_numpys_scalar(question, dtype):
     assert_same(*[list(map(_held, r)) if isinstance(r, (tuple, list)) else _held(r) for r in results])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def adapter_of_integers():
+    """Let sqlite3 take NumPy's int64, as programs do."""
+    key = (numpy.int64, sqlite3.PrepareProtocol)
+    sqlite3.register_adapter(numpy.int64, int)
+    yield
+    sqlite3.adapters.pop(key, None)
+
+
+def test_an_indexed_class_can_refuse_iteration():
+    assert slots.ARE_KNOWN
+
+    class Indexed:
+        def __getitem__(self, key):
+            return [1, 2, 3][key]
+
+    class Below(Indexed):
+        pass
+
+    assert list(Below()) == [1, 2, 3]
+    slots.forbid_iteration(Below)
+    assert Below()[1] == 2
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(Below())
+    assert list(Indexed()) == [1, 2, 3]
+
+
+def test_classes_of_scalars_are_those_of_their_dtypes():
+    (a, theirs), (b, _), (c, _) = scalar(numpy.float64), scalar(numpy.float64, 5), scalar(numpy.int64)
+    assert type(a) is type(b) is not type(theirs)
+    assert operator.eq(type(a), type(theirs))
+    assert operator.eq(type(theirs), type(a))
+    assert operator.ne(type(a), type(c))
+    assert operator.ne(type(a), numpy.float32)
+    assert isinstance(b, type(a))
+    with pytest.raises(TypeError, match=r"object of type 'numpy.float64' has no len\(\)"):
+        len(a)
+
+
 def _held(value):
     """Return what a DeviceScalar's or an array's value is, as NumPy's object."""
-    return numpy.asarray(value)[()] if type(value).__module__.startswith("oxinp") else value
+    return numpy.asarray(value)[()] if isinstance(value, Handle) else value
 
 
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]

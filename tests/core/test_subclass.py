@@ -111,6 +111,36 @@ class TestProtocols:
             *[("add", "reduce"), ("sin", "__call__")],
         ]
 
+    @pytest.mark.parametrize(
+        "expression",
+        """
+        a.sum() a.sum(0) a.prod() a.any() a.all() a.max() a.min(axis=1) a.mean() a.mean(0) a.std() a.var(0) a.cumsum()
+        a.cumsum(1) a.cumprod(0) a.clip(1,2) a.clip(max=2) np.sum(a) np.mean(a,axis=0) np.std(a) np.max(a) np.any(a,0)
+        np.cumsum(a) np.clip(a,0,1) np.sum(a,out=np.zeros(())) a.sum(keepdims=True) np.var(a,ddof=1) np.argmax(a)
+        """.split(),  # noqa: SIM905 - readable as it is
+    )
+    def test_methods_go_through_ufuncs(self, np, expression):
+        """And through methods of the class's own, where functions ask them; NumPy's calls are the expected ones."""
+
+        def calls(np):
+            found = []
+
+            class Logged(np.ndarray):
+                def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+                    found.append((ufunc.__name__, method, len(inputs), out is not None))
+                    inputs = [x.view(np.ndarray) if isinstance(x, Logged) else x for x in inputs]
+                    if out is not None:
+                        kwargs["out"] = tuple(x.view(np.ndarray) if isinstance(x, Logged) else x for x in out)
+                    return getattr(ufunc, method)(*inputs, **kwargs)
+
+                def argmax(self, axis=None, out=None):  # noqa: ARG002 - NumPy's arguments
+                    return "argmax"
+
+            value = eval(expression, {"np": np, "a": np.arange(6.0).reshape(2, 3).view(Logged)})  # noqa: S307
+            return found, value if isinstance(value, str) else numpy.asarray(value).tolist()
+
+        assert calls(np) == calls(numpy)
+
     def test_array_function(self, np):
         calls = []
 

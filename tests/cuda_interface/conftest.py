@@ -2,7 +2,7 @@
 
 import pytest
 
-from _driver import driver
+from oxinp._driver import driver
 from oxinp._runtime import hooks, select
 from tests.driver.fake_library import FakeLibrary
 

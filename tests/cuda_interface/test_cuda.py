@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import _driver.errors
 from oxinp import _runtime, cuda
+from oxinp._driver import errors
 from oxinp._runtime import counters, hooks, select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.cuda import CudaBackend
@@ -131,10 +131,10 @@ def test_is_available_does_not_raise(monkeypatch):
 
 
 def test_the_exceptions_of_the_driver_are_here():
-    for name in _driver.errors.__all__:
-        assert getattr(cuda, name) is getattr(_driver.errors, name)
+    for name in errors.__all__:
+        assert getattr(cuda, name) is getattr(errors, name)
         assert issubclass(getattr(cuda, name), cuda.CudaError)
-    assert set(_driver.errors.__all__) < set(cuda.__all__)
+    assert set(errors.__all__) < set(cuda.__all__)
 
 
 def test_everything_exported_is_there():
@@ -143,7 +143,7 @@ def test_everything_exported_is_there():
 
 
 def test_importing_touches_no_driver():
-    code = "import oxinp.cuda, sys; from _driver import driver; assert driver._loaded is None"
+    code = "import oxinp.cuda, sys; from oxinp._driver import driver; assert driver._loaded is None"
     code += "; assert 'oxinp._runtime.cuda' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 

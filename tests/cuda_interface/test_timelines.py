@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import oxinp
-from _driver import driver
-from _driver.enums import DeviceAttribute
 from oxinp import _runtime, cuda
+from oxinp._driver import driver
+from oxinp._driver.enums import DeviceAttribute
 from oxinp._runtime import hooks, select
 from oxinp._runtime.loader import Loader
 from oxinp._runtime.stock import Stock

@@ -2,9 +2,9 @@
 
 import pytest
 
-from _driver.context import Context
-from _driver.device import Device
-from _driver.driver import start
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.driver import start
 from tests.driver.fake_library import FakeLibrary, open_context
 
 

@@ -4,7 +4,7 @@
 
 import ctypes
 
-from _driver.work_structures import HostNodeParams, KernelNodeParams, Memcpy3D, MemsetNodeParams
+from oxinp._driver.work_structures import HostNodeParams, KernelNodeParams, Memcpy3D, MemsetNodeParams
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 

@@ -12,12 +12,12 @@ import struct
 import threading
 from collections import Counter
 
-from _driver.api import argument_types
-from _driver.context import Context
-from _driver.device import Device
-from _driver.driver import start
-from _driver.launch import LaunchAttribute, LaunchConfig
-from _driver.work_structures import DevResource, Memcpy2D, Memcpy3D, Memcpy3DPeer
+from oxinp._driver.api import argument_types
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.driver import start
+from oxinp._driver.launch import LaunchAttribute, LaunchConfig
+from oxinp._driver.work_structures import DevResource, Memcpy2D, Memcpy3D, Memcpy3DPeer
 from tests.driver.fake_graphs import FakeGraphs
 
 CONTEXT_FREE = ("cuInit", "cuDriver", "cuDevice", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuCtxPushCurrent")

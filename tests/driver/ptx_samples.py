@@ -1,7 +1,7 @@
 """Kernels in PTX for tests of the driver layer, and what to launch them with."""
 
-from _driver.launch import Launcher
-from _driver.module import Module
+from oxinp._driver.launch import Launcher
+from oxinp._driver.module import Module
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from _driver import api, enums, structures, work_structures
-from _driver.launch import LaunchAttribute, LaunchConfig
+from oxinp._driver import api, enums, structures, work_structures
+from oxinp._driver.launch import LaunchAttribute, LaunchConfig
 from tests.driver.test_api import NEWEST_HEADER, header_version, newest_include
 
 ENUMS = [vars(enums)[name] for name in enums.__all__]
 STRUCTURES = [vars(module)[name] for module in (structures, work_structures) for name in module.__all__]
 
-# Fields that the header spells differently, and structures that `_driver` has elsewhere.
+# Fields that the header spells differently, and structures that `oxinp._driver` has elsewhere.
 SIZES = {
     "CUlaunchConfig": ctypes.sizeof(LaunchConfig),
     "CUlaunchAttribute": ctypes.sizeof(LaunchAttribute),

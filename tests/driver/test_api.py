@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from _driver import api, errors
+from oxinp._driver import api, errors
 
 # The newest header whose results the table is known to hold; a newer one may add some, and change none.
 NEWEST_HEADER = 13050

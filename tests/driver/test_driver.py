@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from _driver import api, driver, errors, library
-from _driver.device import ATTRIBUTES, Device, best_device, list_devices
+from oxinp._driver import api, driver, errors, library
+from oxinp._driver.device import ATTRIBUTES, Device, best_device, list_devices
 from tests.driver.fake_library import FakeLibrary, open_context
 
 ROW = api.DriverFunction("abs", "int n", 2000)
@@ -143,11 +143,23 @@ def test_windows_has_its_own_name():
     assert tried == ["nvcuda.dll"]
 
 
-def test_no_driver_says_what_was_tried_and_what_helps():
-    with pytest.raises(
-        errors.NoDriver, match=r"libcuda\.so\.1: cannot.*libcuda\.so: cannot.*Install the NVIDIA driver"
-    ):
-        library.find("linux", _opener(())[0])
+@pytest.mark.parametrize(
+    ("platform", "said", "reason"),
+    [
+        ("linux", "{}: cannot open shared object file: No such file or directory", "there is no libcuda.so.1."),
+        ("win32", "Could not find module '{}' (or one of its dependencies)", "there is no nvcuda.dll."),
+        ("linux", "{}: wrong ELF class", "libcuda.so.1: wrong ELF class; libcuda.so: wrong ELF class; /usr"),
+        ("win32", "[WinError 193]", "nvcuda.dll: [WinError 193]. Install"),
+    ],
+)
+def test_no_driver_says_why_and_what_helps(platform, said, reason):
+    def refuse(name):
+        raise OSError(said.format(name))
+
+    with pytest.raises(errors.NoDriver) as caught:
+        library.find(platform, refuse)
+    assert str(caught.value).startswith(f"The NVIDIA driver's library could not be loaded: {reason}")
+    assert "Install the NVIDIA driver; in a container" in str(caught.value)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "freebsd14", "emscripten"])
@@ -161,9 +173,9 @@ def test_platforms_without_cuda(platform):
 
 def test_importing_loads_no_driver():
     code = (
-        "import pkgutil, importlib, _driver\n"
-        "for m in pkgutil.iter_modules(_driver.__path__): importlib.import_module('_driver.' + m.name)\n"
-        "from _driver import driver; assert driver._loaded is None"
+        "import pkgutil, importlib\nfrom oxinp import _driver\n"
+        "for m in pkgutil.iter_modules(_driver.__path__): importlib.import_module('oxinp._driver.' + m.name)\n"
+        "from oxinp._driver import driver; assert driver._loaded is None"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
@@ -185,7 +197,7 @@ def test_shared_library_binds_converts_and_keeps():
 def test_after_a_fork_every_function_already_given_out_refuses():
     code = """
 import os, sys
-from _driver import api, driver, errors, library
+from oxinp._driver import api, driver, errors, library
 from tests.driver.test_driver import ROW, HOT_ROW
 
 shared = library.SharedLibrary(None)

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from _driver import early
+from oxinp._driver import early
 
 
 class FakeDriver:

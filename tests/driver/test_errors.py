@@ -2,14 +2,14 @@ import gc
 
 import pytest
 
-from _driver import errors
-from _driver.context import Context
-from _driver.device import Device
-from _driver.driver import start
-from _driver.event import Event
-from _driver.launch import Launcher
-from _driver.module import Module
-from _driver.stream import Stream
+from oxinp._driver import errors
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.driver import start
+from oxinp._driver.event import Event
+from oxinp._driver.launch import Launcher
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
 from tests.driver.fake_library import FakeLibrary, open_context
 
 CLASSES = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]

@@ -3,13 +3,13 @@ import gc
 
 import pytest
 
-from _driver import errors
-from _driver.callback import _functions
-from _driver.copy import Place
-from _driver.graph import Graph, capture, is_capturing
-from _driver.launch import Launcher
-from _driver.module import Module
-from _driver.stream import Stream
+from oxinp._driver import errors
+from oxinp._driver.callback import _functions
+from oxinp._driver.copy import Place
+from oxinp._driver.graph import Graph, capture, is_capturing
+from oxinp._driver.launch import Launcher
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
 
 
 def make_launcher(context, **options):

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from _driver import errors
-from _driver.launch import LaunchAttribute, LaunchConfig, Launcher, split_format
-from _driver.module import Module
+from oxinp._driver import errors
+from oxinp._driver.launch import LaunchAttribute, LaunchConfig, Launcher, split_format
+from oxinp._driver.module import Module
 
 
 @pytest.fixture

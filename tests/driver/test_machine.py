@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from _driver import api, debug, device_pool, driver, errors, peer, topology
-from _driver.context import Context
-from _driver.device import Device
-from _driver.event import Event
-from _driver.launch import Launcher
-from _driver.memory import DeviceMemory, PinnedMemory
-from _driver.module import Module
-from _driver.stream import Stream
+from oxinp._driver import api, debug, device_pool, driver, errors, peer, topology
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.event import Event
+from oxinp._driver.launch import Launcher
+from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
 from tests.driver.fake_library import FakeLibrary, open_context
 
 

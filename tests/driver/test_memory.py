@@ -3,13 +3,13 @@ import gc
 
 import pytest
 
-from _driver import errors, occupancy, peer
-from _driver.copy import Place, copy_2d, copy_3d, copy_peer, copy_peer_3d
-from _driver.managed import HOST, ManagedMemory
-from _driver.memory import PinnedMemory, RegisteredMemory
-from _driver.module import Module
-from _driver.stream_pool import StreamPool
-from _driver.virtual import AddressRange, PhysicalMemory, granularity
+from oxinp._driver import errors, occupancy, peer
+from oxinp._driver.copy import Place, copy_2d, copy_3d, copy_peer, copy_peer_3d
+from oxinp._driver.managed import HOST, ManagedMemory
+from oxinp._driver.memory import PinnedMemory, RegisteredMemory
+from oxinp._driver.module import Module
+from oxinp._driver.stream_pool import StreamPool
+from oxinp._driver.virtual import AddressRange, PhysicalMemory, granularity
 
 MIB = 1 << 20
 

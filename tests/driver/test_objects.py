@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from _driver import errors
-from _driver.context import Context
-from _driver.event import Event
-from _driver.handle import Handle
-from _driver.link import link
-from _driver.memory import DeviceMemory, PinnedMemory
-from _driver.module import Module
-from _driver.stream import Stream
+from oxinp._driver import errors
+from oxinp._driver.context import Context
+from oxinp._driver.event import Event
+from oxinp._driver.handle import Handle
+from oxinp._driver.link import link
+from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
 from tests.driver.fake_library import FakeLibrary, open_context
 
 MAKERS = {

@@ -1,7 +1,7 @@
 import pytest
 
-from _driver import errors
-from _driver.tensormap import ELEMENT_TYPES, TensorMap
+from oxinp._driver import errors
+from oxinp._driver.tensormap import ELEMENT_TYPES, TensorMap
 
 PTR = 0x7F00_0000_0100
 

@@ -69,56 +69,36 @@ ESTIMATORS = {
     ),
     **{
         name: (getattr(preprocessing, name), None, (), ("transform",))
-        for name in ["Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer", "PolynomialFeatures", "StandardScaler"]
+        for name in """
+    Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures StandardScaler
+    """.split()  # noqa: SIM905 - readable as it is
     },
 }
 OF_LABELS = {
     name: getattr(metrics, name)
-    for name in [
-        "accuracy_score",
-        "balanced_accuracy_score",
-        "cohen_kappa_score",
-        "confusion_matrix",
-        "f1_score",
-        "hamming_loss",
-        "jaccard_score",
-        "matthews_corrcoef",
-        "precision_score",
-        "recall_score",
-        "zero_one_loss",
-    ]
+    for name in """
+    accuracy_score balanced_accuracy_score cohen_kappa_score confusion_matrix f1_score hamming_loss jaccard_score
+    matthews_corrcoef precision_score recall_score zero_one_loss
+    """.split()  # noqa: SIM905 - readable as it is
 }
 OF_SCORES = {
     name: getattr(metrics, name)
-    for name in [
-        "average_precision_score",
-        "brier_score_loss",
-        "det_curve",
-        "log_loss",
-        "precision_recall_curve",
-        "roc_auc_score",
-        "roc_curve",
-    ]
+    for name in """
+    average_precision_score brier_score_loss det_curve log_loss precision_recall_curve roc_auc_score roc_curve
+    """.split()  # noqa: SIM905 - readable as it is
 }
 OF_NUMBERS = {
     name: getattr(metrics, name)
-    for name in [
-        "d2_absolute_error_score",
-        "explained_variance_score",
-        "max_error",
-        "mean_absolute_error",
-        "mean_absolute_percentage_error",
-        "mean_pinball_loss",
-        "mean_squared_error",
-        "mean_squared_log_error",
-        "mean_tweedie_deviance",
-        "median_absolute_error",
-        "r2_score",
-    ]
+    for name in """
+    d2_absolute_error_score explained_variance_score max_error mean_absolute_error mean_absolute_percentage_error
+    mean_pinball_loss mean_squared_error mean_squared_log_error mean_tweedie_deviance median_absolute_error r2_score
+    """.split()  # noqa: SIM905 - readable as it is
 }
 OF_ROWS = {
     name: getattr(metrics.pairwise, name)
-    for name in ["cosine_similarity", "euclidean_distances", "pairwise_distances", "polynomial_kernel", "rbf_kernel"]
+    for name in """
+    cosine_similarity euclidean_distances pairwise_distances polynomial_kernel rbf_kernel
+    """.split()  # noqa: SIM905 - readable as it is
 }
 METRICS = {
     **{name: (function, LABELS, np.roll(LABELS, 1)) for name, function in OF_LABELS.items()},

@@ -1,10 +1,15 @@
 """Host memory that others hold, too: in NumPy's hands."""
 
+import ctypes
 import gc
+import hashlib
+import io
 import mmap
 
 import numpy as np
 import pytest
+import scipy.linalg.blas
+import scipy.ndimage
 
 import oxinp
 from oxinp._core.memory.storage import is_pinned
@@ -98,6 +103,108 @@ class TestPinned:
         with pytest.raises(ValueError, match="read-only"):
             np.asarray(x.data)[0] = 1
         assert x.data.readonly
+
+
+@pytest.mark.usefixtures("offload_threshold")
+class TestOutputsOfOthers:
+    """What NumPy, SciPy and Python are handed as an array is the array's memory."""
+
+    def test_scipys_outputs(self):
+        x, out = oxinp.arange(4.0), oxinp.zeros((2, 4))
+        scipy.ndimage.gaussian_filter1d(x, 1, output=out[1])
+        assert_same(out, np.array([np.zeros(4), scipy.ndimage.gaussian_filter1d(np.arange(4.0), 1)]))
+        y = oxinp.ones(4) * 1
+        scipy.linalg.blas.daxpy(x, y)  # which also writes to what is read-only
+        assert_same(y + 1, np.arange(4.0) + 2)
+
+    def test_views_in_any_order(self):
+        for make in (lambda x: x.T, lambda x: x[::-2, 1:], lambda x: x[1], lambda x: x.reshape(3, 2, 2)[..., 0]):
+            x = oxinp.arange(12.0).reshape(4, 3)
+            seen, wanted = np.asarray(make(x)), np.arange(12.0).reshape(4, 3)
+            part = make(wanted)
+            assert_same(seen, part)
+            assert seen.strides == part.strides
+            seen *= 2
+            part *= 2
+            x += 1
+            wanted += 1
+            assert_same(seen, part)
+            assert_same(x, wanted)
+
+    def test_copies_are_copies(self):
+        for x in (oxinp.arange(6.0).reshape(2, 3), oxinp.arange(6.0).reshape(2, 3).T * 1, oxinp.ones(())):
+            wanted = oxinp.asnumpy(x)
+            for copied in (oxinp.asnumpy(x), np.array(x), np.asarray(x, "f4"), x.__array__(copy=True)):
+                assert copied.strides == tuple(copied.itemsize * step // 8 for step in x.strides)
+                copied[...] = 7
+                assert_same(x, wanted)
+            assert not is_pinned(x._storage)
+        assert oxinp.asnumpy([1, 2]).tolist() == [1, 2]
+        assert type(oxinp.asnumpy(oxinp.arange(3.0).sum())) is np.ndarray
+
+    def test_no_copy_where_none_is_allowed(self):
+        x = oxinp.ones(3)
+        np.array(x, copy=False)[0] = 4
+        assert x[0] == 4
+        with pytest.raises(ValueError, match="copy"):
+            np.array(x, "f4", copy=False)
+
+    def test_read_only_arrays_stay_so(self):
+        x = oxinp.broadcast_to(oxinp.arange(3.0), (2, 3))
+        seen = np.asarray(x)
+        assert not seen.flags.writeable
+        assert seen.strides == (0, 8)
+        assert memoryview(x).readonly
+
+    @pytest.mark.parametrize("dtype", ["M8[D]", "V3", "O", "S0", "T", "f2", ">i4", "g", [("a", "i4"), ("b", "m8[s]")]])
+    def test_dtypes_that_buffers_do_not_know(self, dtype):
+        x = oxinp.zeros(2, dtype)
+        seen = np.asarray(x)
+        assert seen.dtype == x.dtype
+        seen[1] = seen[0] = np.ones((), dtype)
+        assert x[1] == x[0] == seen[1]
+
+    def test_pythons_buffers(self):
+        x, wanted = oxinp.arange(6).reshape(2, 3), np.arange(6).reshape(2, 3)
+        assert bytearray(x) == bytes(x) == b"".join([x]) == wanted.tobytes()
+        assert bytearray(x.T) == wanted.T.tobytes()
+        assert hashlib.sha256(x).digest() == hashlib.sha256(wanted).digest()
+        assert io.BytesIO(x).getvalue() == wanted.tobytes()
+        assert io.BytesIO(wanted[::-1].tobytes()).readinto(x) == x.nbytes
+        assert_same(x, wanted[::-1])
+        seen = memoryview(x)
+        assert (seen.format, seen.shape, seen.strides) == ("l", (2, 3), (24, 8))
+        seen[1, 2] = 9
+        x += 1
+        assert seen[1, 2] == x[1, 2] == 10
+
+    def test_subclasses_have_buffers_too(self):
+        class Ours(oxinp.ndarray):
+            pass
+
+        assert memoryview(oxinp.arange(3.0).view(Ours)).tolist() == [0, 1, 2]
+
+    def test_array_interface(self):
+        x = oxinp.arange(4.0)[1:] * 1
+
+        class Foreign:
+            __array_interface__ = x.__array_interface__
+
+        np.asarray(Foreign())[:] = 3
+        assert_same(x * 2, np.full(3, 6.0))
+        x += 1
+        assert_same(np.asarray(Foreign()), np.full(3, 4.0))
+
+
+@pytest.mark.usefixtures("on_device")
+def test_only_the_part_that_was_lent_is_copied_back(stats):
+    x = oxinp.zeros(N) + 1
+    oxinp.evaluate(x)
+    np.asarray(x[7:9])[1] = 5
+    before = stats().h2d_bytes
+    assert float(x.sum()) == N + 4
+    assert stats().h2d_bytes - before == 16
+    assert x._storage.value is not None
 
 
 @pytest.mark.usefixtures("on_device")
@@ -207,3 +314,80 @@ class TestForeignHostMemory:
         copied = oxinp.from_dlpack(theirs, copy=True)
         copied[0] = 77
         assert theirs[0] == 2
+
+
+class Held:
+    def __init__(self, memory):
+        self.values = np.frombuffer(memory)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+def has(name, array):
+    """Return an object with an attribute of an array's."""
+    return type("Has", (), {name: getattr(array, name), "array": array})()
+
+
+SHARERS = {
+    "memoryview": lambda memory: memoryview(memory).cast("d"),
+    "bytearray": lambda memory: memory,
+    "ctypes": lambda memory: (ctypes.c_double * N).from_buffer(memory),
+    "__array_interface__": lambda memory: has("__array_interface__", np.frombuffer(memory)),
+    "__array_struct__": lambda memory: has("__array_struct__", np.frombuffer(memory)),
+    "__array__": Held,
+}
+
+
+@pytest.mark.usefixtures("offload_threshold")
+@pytest.mark.parametrize("name", SHARERS)
+def test_asarray_shares(name):
+    memory = bytearray(8 * N)
+    given = SHARERS[name](memory)
+    x = oxinp.asarray(given)
+    assert type(x) is oxinp.ndarray
+    assert_same(x, np.asarray(given))
+    x[:2] = x.dtype.type(7)
+    assert memory[: 2 * x.itemsize] == np.full(2, 7, x.dtype).tobytes()
+    y = x + 1
+    memory[:8] = b"\1" * 8
+    assert_same((x + 0)[:3], np.asarray(given)[:3])
+    assert y[0] == 8
+    x += oxinp.ones_like(x)
+    assert_same(x, np.frombuffer(memory, x.dtype))
+    copied = oxinp.asarray(given, "f4")
+    copied[0] = 99
+    assert np.asarray(given)[0] != 99
+
+
+@pytest.mark.usefixtures("on_device")
+def test_what_nobody_else_holds_is_not_pinned():
+    class Makes:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(6.0).reshape(2, 3).T
+
+    for x in (oxinp.asarray(Makes()), oxinp.array(bytearray(8)), oxinp.asarray(memoryview(b"12345678"))):
+        assert not is_pinned(x._storage)
+    assert not oxinp.asarray(memoryview(b"12345678")).flags.writeable
+
+
+def test_asarray_of_a_read_only_array_method_copies():
+    class Frame:
+        def __init__(self):
+            self.values = np.zeros(3)
+
+        def __array__(self, dtype=None, copy=None):
+            read_only = self.values.view()
+            read_only.flags.writeable = False
+            return read_only
+
+    x = oxinp.asarray(Frame())
+    assert not is_pinned(x._storage)
+
+
+def test_asarray_of_a_file_mapped_for_writing(tmp_path):
+    mapped = np.memmap(tmp_path / "memory", "f8", "w+", shape=3)
+    oxinp.asarray(mapped)[:] = 4
+    mapped.flush()
+    assert np.fromfile(tmp_path / "memory").tolist() == [4, 4, 4]
+    assert not is_pinned(oxinp.asarray(np.memmap(tmp_path / "memory", "f8", "r"))._storage)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.runner.process import OXINP, PYTHON, assert_same_run, both, environment, run
+from tests.runner.process import OXINP, PYTHON, ROOT, assert_same_run, both, environment, run, write
 
 SCRIPT = """
 import os.path, numpy.linalg, sys
@@ -188,6 +188,36 @@ def test_bad_option(folder, arguments, first):
     assert message.startswith(first)
     assert usage.startswith(f"usage: {sys.executable} -m oxinp [option] ... [-c cmd | -m mod | file ")
     assert advice == f"Try `{sys.executable} -m oxinp -h' for more information."
+
+
+# A driver that finds no device, on machines with a GPU too.
+NO_GPU = """
+import sys
+from oxinp._runtime import select
+from oxinp._runtime.backend import BackendUnavailable
+def refuse():
+    raise BackendUnavailable("There is no driver. Install it.")
+select._start = refuse
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "said"),
+    [
+        ([], "print((np.ones(20000) * 2).sum())", 1),
+        ([], "print(np.ones(3).sum())", 0),  # which would be the host's anyway
+        (["--backend", "host"], "print((np.ones(20000) * 2).sum())", 0),
+        ([], "import os; os.fork() or os._exit(0); os.wait(); print((np.ones(20000) * 2).sum())", 1),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="one of these forks")
+def test_without_a_gpu_one_line_says_so(folder, options, text, said):
+    write(folder.parent, stand_in__sitecustomize=NO_GPU)
+    path = os.pathsep.join([str(ROOT), str(folder.parent / "stand_in")])
+    done = run([*OXINP, *options, "-c", f"import numpy as np; {text}"], folder, OXINP_BACKEND="auto", PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    lines = ["oxinp: no GPU, so the program runs on the host, on NumPy: There is no driver"]
+    assert done.stderr.splitlines() == lines[:said]
 
 
 def test_info(folder):

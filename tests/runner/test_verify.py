@@ -92,6 +92,16 @@ def test_agrees(folder, threshold):
     assert int(found[2]) >= 20
 
 
+def test_on_the_host_it_says_what_it_compares(folder):
+    write(folder, short="import numpy as np\nx = np.ones(3) + 1\n")
+    for backend, said in (("host", 2), ("emulator", 1)):
+        done = run([*OXINP, "--backend", backend, "--verify", "short.py"], folder)
+        assert done.returncode == 0, done.stderr
+        lines = done.stderr.splitlines()
+        assert len(lines) == said
+        assert lines[0].startswith("verify: without a GPU it is NumPy that computes") == (said == 2)
+
+
 VALUES = """
 @breaks(oxinp, "cumsum")
 def cumsum(real, *args):

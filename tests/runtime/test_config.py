@@ -1,9 +1,12 @@
 import math
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from oxinp._config import SETTINGS, Config, default_cache_dir
+from oxinp._config import SETTINGS, Config, default_cache_dir, unknown
 
 
 def test_defaults():
@@ -125,3 +128,29 @@ def test_platform_cache_dirs(monkeypatch):
 def test_repr_lists_every_setting():
     text = repr(Config({}))
     assert [line.split(" = ")[0] for line in text.splitlines()] == [row.name for row in SETTINGS]
+
+
+def imported(command, **variables):
+    """Run Python in a fresh process with variables in its environment."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **variables}
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, env=environment)
+
+
+def test_a_bad_variable_is_one_line_of_the_command():
+    done = imported(["-m", "oxinp", "info"], OXINP_BACKEND="gpu")
+    said = "the environment variable OXINP_BACKEND cannot be 'gpu'; legal values: auto, cuda, emulator, host\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"oxinp: {said}")
+    program = imported(["-c", "import oxinp"], OXINP_BACKEND="gpu").stderr.splitlines()
+    assert program[-1] == f"ValueError: {said.strip()}"
+    assert len([line for line in program if line.startswith("  File ")]) == 2  # the program's line and the package
+
+
+def test_an_unknown_variable_is_named_once():
+    said = "there is no setting for the environment variable OXINP_BACKENT: did you mean OXINP_BACKEND?"
+    done = imported(["-m", "oxinp", "-c", "import numpy"], OXINP_BACKENT="host")
+    assert (done.returncode, done.stderr) == (0, f"oxinp: {said}\n")
+    done = imported(["-c", "import oxinp, oxinp.cuda"], OXINP_BACKENT="host")
+    assert done.stderr.splitlines() == [f"<string>:1: UserWarning: {said}"]
+    assert unknown({"OXINP_NONSENSE": "", "OXINP_FALLBACK": "warn", "OXINP_REQUIRE_GPU": "1", "PATH": ""}) == [
+        f"there is no setting for the environment variable OXINP_NONSENSE: there are {', '.join(row.variable for row in SETTINGS)}"
+    ]

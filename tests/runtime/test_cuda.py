@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from _driver import errors
-from _driver.driver import start
+from oxinp._driver import errors
+from oxinp._driver.driver import start
 from oxinp._ptx.kernel import retraceable
 from oxinp._runtime import cuda, here, hooks, timeline
 from oxinp._runtime.backend import NUM_FLAGS, BackendUnavailable

@@ -50,7 +50,7 @@ EMULATOR = "oxinp.config.backend = 'emulator'\n"
 
 # A driver without a GPU, whose functions refuse in forked children as those of the real one are made to.
 CUDA = """
-from _driver import driver
+from oxinp._driver import driver
 from tests.driver.fake_library import FakeLibrary
 
 class Library(FakeLibrary):
@@ -255,7 +255,7 @@ def test_objects_of_the_device_end_quietly():
         CUDA,
         """
         from oxinp import _runtime, cuda
-        from _driver import errors
+        from oxinp._driver import errors
 
         from oxinp._runtime import transfers
 

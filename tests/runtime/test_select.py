@@ -6,7 +6,7 @@ import types
 import pytest
 
 from oxinp import _runtime
-from oxinp._runtime import select
+from oxinp._runtime import hooks, select
 from oxinp._runtime.backend import BackendUnavailable
 
 
@@ -63,6 +63,20 @@ def test_auto_without_a_gpu_runs_on_the_host_and_says_why(cuda, config):
     config.offload_threshold = 0
     assert _runtime.current() is None
     assert cuda.calls == 1  # not searched for again
+
+
+def test_who_wants_to_know_of_the_host_is_told_once(cuda, config, monkeypatch):
+    told = []
+    monkeypatch.setattr(hooks, "on_host", [told.append])
+    cuda.trouble = "there is no driver; install it"
+    config.backend = "host"
+    assert _runtime.current() is None
+    assert told == []  # which was asked for
+    config.backend = "auto"
+    _runtime.current()
+    config.offload_threshold = 0
+    _runtime.current()
+    assert told == [cuda.trouble]
 
 
 def test_explicit_cuda_without_a_gpu_raises(cuda, config):
@@ -139,6 +153,6 @@ def test_import_loads_neither_backend():
     code = """
 import sys
 import oxinp._runtime
-assert not {"oxinp._runtime.cuda", "oxinp._runtime.emulator", "_driver"} & sys.modules.keys()
+assert not {"oxinp._runtime.cuda", "oxinp._runtime.emulator", "oxinp._driver"} & sys.modules.keys()
 """
     subprocess.run([sys.executable, "-c", code], check=True)

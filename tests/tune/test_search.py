@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from _driver.errors import DeviceFault
+from oxinp._driver.errors import DeviceFault
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._kernels.reduce import plan as reduce

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 import oxinp
-from _driver.errors import DeviceFault
 from oxinp import _runtime
+from oxinp._driver.errors import DeviceFault
 from oxinp._kernels.choice import Choice, decide
 from oxinp._tune.measure import Refused
 from oxinp._tune.problems import Problem

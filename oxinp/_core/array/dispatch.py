@@ -17,6 +17,14 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
+from oxinp._core.host.foreign import (
+    KNOWN,
+    dispatched_by,
+    dispatches,
+    foreigners,
+    is_left_to_numpy,
+    is_wrapped,
+)
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
@@ -83,11 +91,16 @@ def _module_of_ufunc(theirs: np.ufunc) -> str:
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compute a ufunc, or a method of one, that NumPy was called for; what `__array_ufunc__` returns.
 
-    NotImplemented where another class has a say of its own.
+    Other classes with a say of their own are asked first; if none of them knows our arrays, they get NumPy's.
     """
     out = kwargs.get("out", ())
-    if not all(_is_known(type(x)) for x in (*inputs, *out)):
-        return NotImplemented
+    others = [x for x in (*inputs, *out) if not _is_known(type(x))]
+    for x in others:
+        result = type(x).__array_ufunc__(x, ufunc, method, *inputs, **kwargs)
+        if result is not NotImplemented:
+            return result
+    if others:
+        return _by_numpy(ufunc, method, inputs, kwargs)
     if SUBCLASSES:
 
         def computed(*inputs: Any, **kwargs: Any) -> Any:
@@ -98,9 +111,14 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         if result is not NotImplemented:
             return result
     ours = find(ufunc)
-    is_ours = ours is not None and method != "at" and not any(map(_is_subclass, inputs))
+    is_ours = ours is not None and method != "at" and not any(map(is_wrapped, inputs))
     if is_ours and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
+    return _by_numpy(ufunc, method, inputs, kwargs)
+
+
+def _by_numpy(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    ours = find(ufunc)
     function = ufunc if method == "__call__" else getattr(ufunc, method)
     name = getattr(ours, "counted_name", ufunc.__name__)
     name = name if method == "__call__" else f"{name}.{method}"
@@ -110,17 +128,25 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
 def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compute a function of NumPy's that was called with arrays of ours; what `__array_function__` returns.
 
-    NotImplemented where another class has a say of its own.
+    Other classes with a say of their own are asked first; if none of them knows our arrays, they get NumPy's.
     """
-    if not all(issubclass(kind, Handle | np.ndarray) for kind in kinds):
-        return NotImplemented
+    given = (*args, *kwargs.values())
+    others = [] if KNOWN.issuperset(map(type, given)) else foreigners(given)
+    for x in others:
+        ask = dispatched_by(x)
+        if ask is not None and type(x) in kinds:
+            result = ask(x, function, kinds, args, kwargs)
+            if result is not NotImplemented:
+                return result
+    if not {*map(type, others)}.issuperset(kind for kind in kinds if not issubclass(kind, Handle | np.ndarray)):
+        return NotImplemented  # what is hidden in other ways than these has to be asked by NumPy
     if SUBCLASSES:
         kinds = (Handle,)
         result = compute(function, lambda *args, **kwargs: array_function(function, kinds, args, kwargs), args, kwargs)
         if result is not NotImplemented:
             return result
     ours = find(function)
-    if ours is not None:
+    if ours is not None and not (any(map(dispatched_by, others)) or is_left_to_numpy(function, others)):
         return ours(*args, **kwargs)
     name = names.get(function) or name_of(function)
     return call(function, args, kwargs, name=name, mutates=mutates.get(function, OUT))
@@ -130,10 +156,6 @@ def _with_outputs(kwargs: dict[str, Any]) -> dict[str, Any]:
     if "out" in kwargs and type(kwargs["out"]) is not tuple:
         kwargs["out"] = (kwargs["out"],)
     return kwargs
-
-
-def _is_subclass(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and type(value) is not np.ndarray
 
 
 _NUMPYS = (None, np.ndarray.__array_ufunc__)
@@ -148,6 +170,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`."""
     # Position of the last argument that is certainly not written to, found at the first call.
     last = -1 if is_hosted else -MAX_ARGUMENTS
+    asks = dispatches(numpy_function)
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
@@ -159,12 +182,26 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
             result = on_hosts(numpy_function, args, kwargs, config.offload_threshold)
             if result is not NOT_DONE:
                 return result
+        if asks and not (KNOWN.issuperset(map(type, args)) and KNOWN.issuperset(map(type, kwargs.values()))):
+            result = delegated(numpy_function, args, kwargs, name)
+            if result is not NOT_DONE:
+                return result
         try:
             return function(*args, **kwargs)
         except Unsupported:
             return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     return dispatched
+
+
+def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    """Call NumPy's function where foreign arguments have a say in it; `NOT_DONE` where there are none."""
+    others = foreigners((*args, *kwargs.values()))
+    if any(map(dispatched_by, others)):
+        return numpy_function(*args, **kwargs)  # which asks them, and us for the last time
+    if others and is_left_to_numpy(numpy_function, others):
+        return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+    return NOT_DONE
 
 
 def without_reading(numpy_function: Function, name: str, *, all_arguments: bool = False) -> Function:
@@ -181,6 +218,7 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
         Whether it only looks at every positional argument, or at the first alone and reads the others.
     """
     row = VIEWS.get(numpy_function)
+    asks = dispatches(numpy_function)
 
     def looked(*args: Any, **kwargs: Any) -> Any:
         if row is not None and args and type(args[0]) is types.ndarray:
@@ -189,6 +227,10 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
                 return made
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
+        if asks and not KNOWN.issuperset(map(type, (*args, *kwargs.values()))):
+            result = delegated(numpy_function, args, kwargs, name)
+            if result is not NOT_DONE:
+                return result
         read = [*([] if all_arguments else args[1:]), *kwargs.values()]
         if not any(is_array(value) or holds_arrays(value) for value in read):
             stand_ins = StandIns()

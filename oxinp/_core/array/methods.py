@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.array import dispatch
+from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
+from oxinp._core.documentation import ON_THE_HOST, appended
 from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import fetch, host_layout
@@ -312,8 +313,6 @@ def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
     return MethodRow(name, kind, make=lambda: attribute, **more)
 
 
-_ADDRESS = "NumPy would read through it what is on the host only now and then; numpy.asarray(x) copies"
-
 _FUNCTIONS = "argpartition argsort dot nonzero repeat round searchsorted take trace"
 
 ROWS: tuple[MethodRow, ...] = (
@@ -356,9 +355,9 @@ ROWS: tuple[MethodRow, ...] = (
     _made("__delitem__", VIEW, _delitem),
     _made("__sizeof__", VIEW, _sizeof),
     _made("__class_getitem__", VIEW, classmethod(GenericAlias)),
-    MethodRow("__array_interface__", REFUSED, reason=_ADDRESS),
-    MethodRow("__array_struct__", REFUSED, reason=_ADDRESS),
-    MethodRow("__buffer__", REFUSED, reason=_ADDRESS, since="2.5"),
+    _made("__array_interface__", HOST, property(buffer.array_interface)),
+    _made("__array_struct__", HOST, property(buffer.array_struct)),
+    _made("__buffer__", HOST, buffer.export, since="2.0" if buffer.HAS_PROTOCOL else "2.5"),
     MethodRow("_set_dtype", REFUSED, reason="private to NumPy", since="2.5"),
     MethodRow("_set_shape", REFUSED, reason="private to NumPy", since="2.5"),
     MethodRow("tostring", HOST, until="2.2"),
@@ -384,3 +383,31 @@ def array_methods() -> dict[str, Any]:
         else:
             attributes[row.name] = method(row)
     return attributes
+
+
+_SAID = {
+    HOST: ON_THE_HOST,
+    FUNCTION: "Computed as the function of that name is; see `oxinp.{}`.",
+    VIEW: "No element is read.",
+    OWN: "",
+}
+
+
+def describe(array: type) -> None:
+    """Give the methods and attributes of an array class NumPy's documentation, with ours after it, and signatures."""
+    array.__module__ = "oxinp"
+    array.__doc__ = appended(
+        np.ndarray.__doc__,
+        "The elements lie on the host or on the device, and are computed when they are needed; only the clock tells. "
+        "`oxinp.explain` says where an operation ran and why.",
+    )
+    for row in ROWS:
+        numpys = getattr(np.ndarray, row.name, None)
+        ours = next((vars(kind)[row.name] for kind in array.__mro__ if row.name in vars(kind)), None)
+        if isinstance(ours, FunctionType):
+            ours.__wrapped__ = numpys  # type: ignore[attr-defined] # whose signature it has
+            ours.__module__ = "oxinp"
+        elif not isinstance(ours, property):
+            continue
+        said = "" if row.kind == HOST and row.make is not None else _SAID.get(row.kind, row.reason)
+        ours.__doc__ = appended(numpys.__doc__, *filter(None, [said.format(row.name)]))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import warnings
 from collections.abc import Iterator
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.array import display
+from oxinp._core.array import buffer, display
 from oxinp._core.array.flags import Flags
-from oxinp._core.array.methods import array_methods
-from oxinp._core.array.scalar import DeviceScalar
+from oxinp._core.array.methods import array_methods, describe
+from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.host import fallback
-from oxinp._core.host.sharing import adopt_host
+from oxinp._core.host.foreign import KNOWN
+from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import astype, axes_of, copy
+from oxinp._core.manipulation.copy import asnumpy, astype, copy
 from oxinp._core.memory.storage import SIDES, is_shared
 from oxinp._core.ops import creation, index
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
@@ -266,13 +267,14 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     # -- conversion ----------------------------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        fallback.count("__array__")
+        is_same = dtype is None or np.dtype(dtype) == self._layout.dtype
+        if is_same and not copy and not (copy is False and is_shared(self._storage)):
+            return lend(self)
         if copy is False:
             msg = "Unable to avoid copy while creating an array as requested."
             raise ValueError(msg)
-        fallback.count("__array__")
-        axes = axes_of(self._layout, "K")  # what numpy.array and numpy.asarray keep
-        held = fetch(self) if axes is None else fetch(self.transpose(axes)).transpose(np.argsort(axes))
-        return held if dtype is None else held.astype(dtype, copy=False)
+        return asnumpy(self).astype(self._layout.dtype if dtype is None else dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return types.array_ufunc(ufunc, method, inputs, kwargs)
@@ -367,10 +369,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Return a view, with another dtype if given; see `numpy.ndarray.view`."""
-        if isinstance(dtype, ArrayType) or dtype is _NumpyArray:
+        if isinstance(dtype, builtins.type) and issubclass(dtype, _NumpyArray | Handle):
             dtype, type = None, dtype
         if type is None:
             return view_at(self, self._layout) if dtype is None else view(self, lambda seen: seen.view(dtype))
+        if type is not _NumpyArray and issubclass(type, _NumpyArray):
+            lent = lend(self)  # which that keeps on the host, where it is read and written
+            return lent.view(type) if dtype is None else lent.view(dtype, type)
         seen = view_at(plain(self), self._layout)
         if dtype is not None:
             seen = view(seen, lambda array: array.view(dtype))
@@ -402,16 +407,10 @@ def _finalize(array: Any, source: Any) -> Any:
     return array
 
 
-def _give_signatures() -> None:
-    """Give the methods NumPy's signatures, where NumPy tells of them."""
-    for name, numpys in vars(np.ndarray).items():
-        method = getattr(ndarray, name, None)
-        if type(method) is FunctionType and getattr(numpys, "__text_signature__", None) is not None:
-            method.__dict__.setdefault("__wrapped__", numpys)
-
-
-_give_signatures()
+KNOWN.update((ndarray, DeviceScalar))
+buffer.offer(ndarray)
+describe(ndarray)
 types.ndarray = ndarray
-types.scalar = DeviceScalar
+types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

@@ -6,14 +6,17 @@ arithmetic with arrays: so a loop that only feeds scalars back into array expres
 
 from __future__ import annotations
 
+import copyreg
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._core.array.methods import array_namespace
+from oxinp._core.array.slots import forbid_iteration
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
@@ -51,8 +54,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
     """
     row = ROWS[name]
     record = UFUNC_OBJECTS[name].methods[index]
-    compute = row.python
-    assert compute is not None
+    compute = row.on_host
 
     def unary(self: Any) -> Any:
         return record(self) if self._storage.host is None else compute(_value(self))
@@ -69,7 +71,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
 def _eager(compute: Callable[[Any, Any], Any], *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         value = _value(self)
-        if type(other) is DeviceScalar:
+        if type(type(other)) is ScalarType:
             other = _value(other)
         return compute(other, value) if reflected else compute(value, other)
 
@@ -102,28 +104,52 @@ else:
     )
 
 
-class DeviceScalar(_Operators):
-    """A scalar whose value is on the device, or still pending there."""
+class ScalarType(type):
+    """Makes the classes of device scalars, one per dtype: what programs ask of ``type(s)`` is answered as by NumPy's.
 
-    __slots__ = ()
+    It equals NumPy's class, and has that one's names and `dtype`; calling it makes NumPy's scalar.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
+        made: type = super().__new__(cls, name, bases, {"__slots__": (), **body})
+        forbid_iteration(made)
+        return made
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "__getitem__":
+            classes: list[type] = [cls, *cls.__subclasses__()]
+            for each in classes:
+                forbid_iteration(each)
+
+    @property
+    def __name__(cls) -> str:  # type: ignore[override] # C names the class in messages by what it was made with, which has the module's name
+        return cls.__qualname__
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.dtype.type(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or (cls is not DeviceScalar and other is cls.dtype.type)  # type: ignore[attr-defined]
+
+    # Not that of NumPy's class: sets of classes, as those of abstract classes are, know the two as two.
+    __hash__ = type.__hash__
+
+
+class DeviceScalar(_Operators, metaclass=ScalarType):
+    """A scalar whose value is on the device, or still pending there; its class is one below, of its dtype."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        return self._layout.dtype.type
+        return self.dtype.type
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype, known without waiting."""
-        return self._layout.dtype
-
+    dtype: np.dtype[Any]
     shape = ()
     ndim = 0
     size = 1
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_value(self), name)
-
-    __iter__ = None  # or Python would try `__getitem__`
 
     def __getitem__(self, key: Any) -> Any:
         return _value(self)[key]
@@ -134,7 +160,7 @@ class DeviceScalar(_Operators):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(type(x) is types.ndarray for x in (*inputs, *kwargs.get("out", ()))):
             return types.array_ufunc(ufunc, method, inputs, kwargs)
-        inputs = tuple(_value(x) if type(x) is DeviceScalar else x for x in inputs)
+        inputs = tuple(_value(x) if type(type(x)) is ScalarType else x for x in inputs)
         return getattr(ufunc, method)(*inputs, **kwargs)
 
     def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
@@ -145,6 +171,13 @@ class DeviceScalar(_Operators):
 
     def __reduce__(self) -> Any:
         return _value(self).__reduce__()
+
+    def __conform__(self, protocol: Any) -> Any:
+        """Return what sqlite3 binds, which is what it makes of NumPy's scalar."""
+        return sys.modules["sqlite3"].adapt(_value(self), protocol, _value(self))
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(_value(self))
 
     def __copy__(self) -> Any:
         return self
@@ -176,3 +209,22 @@ class DeviceScalar(_Operators):
     __ge__ = _eager(operator.ge)
     __divmod__, __rdivmod__ = _eager(divmod), _eager(divmod, reflected=True)
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
+
+
+class _Scalars(dict[np.dtype[Any], ScalarType]):
+    """The class of device scalars of a dtype, made when it is first asked for."""
+
+    def __missing__(self, dtype: np.dtype[Any]) -> ScalarType:
+        numpys = dtype.type
+        body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": dtype}
+        made = ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body)
+        return self.setdefault(dtype, made)
+
+
+def _reduce_class(kind: Any) -> Any:
+    """Pickle the class of the device scalars of a dtype as NumPy's."""
+    return getattr, (kind.dtype, "type")
+
+
+SCALARS = _Scalars()
+copyreg.pickle(ScalarType, _reduce_class)

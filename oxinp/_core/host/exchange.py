@@ -43,7 +43,7 @@ PLAIN = frozenset(
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of ours (a scalar on the device is none)."""
-    return isinstance(value, Handle) and type(value) is not types.scalar
+    return isinstance(value, Handle) and type(type(value)) is not types.scalar_type
 
 
 def holds_arrays(value: Any) -> bool:
@@ -123,7 +123,7 @@ class Exchange:
         if kind in PLAIN:
             return value
         if isinstance(value, Handle):
-            return np.asarray(value)[()] if kind is types.scalar else self._array(value)
+            return np.asarray(value)[()] if type(kind) is types.scalar_type else self._array(value)
         if kind in given_as:
             return self._object(value)
         if isinstance(value, np.ndarray):

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
-import warnings
 from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.frames import Line, user_frame
+from oxinp._core.errors.hearing import caller_of
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
@@ -38,9 +37,13 @@ KEPT = "**"
 class FallbackError(RuntimeError):
     """NumPy would have to do the work on the host, and `config.fallback` is "error"."""
 
+    __module__ = "oxinp"  # where users find it
+
 
 class FallbackWarning(UserWarning):
     """NumPy did the work on the host, and `config.fallback` is "warn"."""
+
+    __module__ = "oxinp"
 
 
 def call(
@@ -95,12 +98,13 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     try:
         host_args = [give(value) for value in args]
         host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
+        call_it = caller_of(function, has_elements=False)
         try:
-            result = function(*host_args, **host_kwargs)
+            result = call_it(function, host_args, host_kwargs)
         except ValueError as error:
             if str(error) != REFUSAL:
                 raise
-            result = function(*map(accepted, host_args), **{key: accepted(x) for key, x in host_kwargs.items()})
+            result = call_it(function, [*map(accepted, host_args)], {k: accepted(x) for k, x in host_kwargs.items()})
     finally:
         exchange.settle()
     return exchange.take(result)
@@ -153,9 +157,10 @@ def on_hosts(
     if max_nbytes is not None and not 0 <= nbytes < max_nbytes:
         return NOT_DONE
     if kwargs:
-        result = function(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+        keywords = dict(zip(kwargs, given[len(args) :], strict=True))
+        result = caller_of(function, has_elements=False)(function, given[: len(args)], keywords)
     else:
-        result = function(*given)
+        result = caller_of(function, has_elements=nbytes > 0)(function, given, {})
     if type(result) is np.ndarray:
         if result.base is None and result.flags.carray and not any(result is value for value in given):
             return wrap_host(result)
@@ -256,8 +261,6 @@ def _flat(value: Any) -> Iterable[Any]:
 
 # -- what is counted ---------------------------------------------------------------------------------------------------
 
-# Packages whose frames are not the user's: ours, those that call us, and what their decorators go through.
-_NOT_THE_USERS = {"oxinp", "numpy", "scipy", "contextlib"}
 _warned: set[tuple[str, int]] = set()
 
 
@@ -280,24 +283,12 @@ def _tell(name: str) -> None:
     line = frame.f_code.co_filename, frame.f_lineno
     if line not in _warned:
         _warned.add(line)
-        warnings.warn_explicit(f"{_dotted(name)} ran on the host: it has no kernel", FallbackWarning, *line)
+        Line(frame).warn(f"{_dotted(name)} ran on the host: it has no kernel", FallbackWarning)
 
 
 def _dotted(name: str) -> str:
     """Return the full name of what is counted as `name`: NumPy's functions are counted without ``numpy.``."""
     return name if name.startswith("scipy.") else f"numpy.{name}"
-
-
-def user_frame() -> FrameType:
-    """Return the innermost frame that is the user's: neither oxinp's nor NumPy's or SciPy's."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _package_of(frame) in _NOT_THE_USERS:
-        frame = frame.f_back
-    return frame
-
-
-def _package_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def name_of(function: Callable[..., Any]) -> str:

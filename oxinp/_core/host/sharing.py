@@ -22,11 +22,13 @@ from oxinp._core.lazy.handle import (
     host_layout,
     host_view,
     is_dense,
+    leave_stale,
     seen_at,
 )
 from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.lazy.views import NumpyArray
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import (
     SHARED,
@@ -73,8 +75,9 @@ def _wrap(storage: Storage, layout: Layout, base: Any, *, writeable: bool) -> An
 def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     """Return a NumPy array over the very elements of an array of ours, which others may keep and write to.
 
-    The storage is pinned to the host until that array and all its views are gone. Of an array whose elements others
-    hold on the device it is a read-only copy.
+    The storage is pinned to the host until that array and all its views are gone; what the device holds is then
+    outdated where the array lies, and nowhere else. Of an array whose elements others hold on the device it is a
+    read-only copy.
 
     Parameters
     ----------
@@ -91,20 +94,25 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
         lent = host_view(handle)
         lent.flags.writeable = False
         return lent
-    host = fetch_storage(storage)
-    if host.dtype.hasobject:  # never anywhere else
-        lent = host_view(handle).view()
-    else:
+    while True:
+        host = fetch_storage(storage)
+        if host.dtype.hasobject:  # never anywhere else
+            lent = host_view(handle).view()
+            break
+        leave_stale(handle)
         with SIDES:
-            if here.are_several:
-                claim(storage)
-            storage.value = None
+            if storage.value is not None or storage.host is not host:  # a thread on another device was there between
+                continue
             pin = pinned(storage)
-            pin.buffer = None
+            low, high = handle._layout.byte_bounds
+            pin.low, pin.high = min(pin.low, low), max(pin.high, high)
+            if forever and host.dtype in DEVICE_TYPES:  # others stay where they are without being held there
+                pin.is_forever = True
+                pin.buffer = None
             # Over a buffer that is no array, so that views of it keep this very array alive, not only its memory.
             lent = seen_at(host_bytes(host).data, handle._layout)
             pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
-            pin.is_forever |= forever
+            break
     if handle._view is not None and not handle._view[1]:
         lent.flags.writeable = False
     return lent
@@ -118,12 +126,17 @@ def adopt_host(array: NumpyArray, base: Any = None) -> Any:
         whole = np.asarray(_Bytes(array, low, high - low))
         layout = Layout.at(array.dtype, array.shape, array.strides, array.ctypes.data - low)
     storage = make_storage(None, whole)
-    if not (whole.dtype.hasobject or isinstance(array.base, bytes)):  # of which neither ever changes under us
+    if not (whole.dtype.hasobject or _is_of_bytes(array)):  # of which neither ever changes under us
         pin = storage.stale = Pin()
         pin.is_forever = True
     return _wrap(
         storage, layout or host_layout(whole), array.base if base is None else base, writeable=array.flags.writeable
     )
+
+
+def _is_of_bytes(array: NumpyArray) -> bool:
+    owner: Any = array.base
+    return isinstance(owner.obj if isinstance(owner, memoryview) else owner, bytes)
 
 
 class _Bytes:

@@ -12,14 +12,14 @@ REFUSAL = "object __array__ method not producing an array"
 """What NumPy's ValueError says of an array of ours."""
 
 
-def numpys(value: Any, dtype: Any = None, order: Any = None) -> np.ndarray[Any, Any]:
+def numpys(value: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return what `numpy.asarray` does, and an array of NumPy's where an `__array__` method gives one of ours, too."""
     try:
-        return np.asarray(value, dtype, order)
+        return np.array(value, dtype, copy=copy, order=order)
     except ValueError as error:
         if str(error) != REFUSAL:
             raise
-    return np.asarray(accepted(value), dtype, order)
+    return np.array(accepted(value), dtype, copy=copy, order=order)
 
 
 def accepted(value: Any) -> Any:

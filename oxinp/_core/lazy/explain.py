@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from oxinp._terminal import columns, table
+
 # The open reports, innermost last. Places that decide something test this list and, unless it is empty, call `note`.
 REPORTS: list[Explanation] = []
 
@@ -44,8 +46,7 @@ class Explanation:
         if not self.entries:
             return "nothing ran"
         rows = [("where", "what", "why", "line"), *self.entries]
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return table(rows, width=columns(), text=[1, 2], paths=[3])
 
     __repr__ = __str__
 

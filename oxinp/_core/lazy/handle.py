@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
@@ -320,10 +321,10 @@ def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
                         stale.low, stale.high = min(stale.low, low), max(stale.high, high)
                     pinned(storage).num_writers += 1
                     return view
-        attempt(_leave_stale, handle)
+        attempt(leave_stale, handle)
 
 
-def _leave_stale(handle: Handle) -> None:
+def leave_stale(handle: Handle) -> None:
     """Let the device side of a storage be stale where a view lies, and the host side be the one that counts."""
     storage = handle._storage
     if is_shared(storage):
@@ -351,7 +352,7 @@ def compute_into(
             views.append(None if out is None else begin_writing(out))
             if out is not None:
                 written.append(out._storage)
-        return compute(*operands, **{**keywords, "out": tuple(views)})
+        return call_numerical(compute, operands, {**keywords, "out": tuple(views)})
     finally:
         for storage in written:
             end_writing(storage)

@@ -42,7 +42,9 @@ class _Types:
     """What the layers above enter here: the classes that results are wrapped in, and what they fall back on."""
 
     ndarray: Any = None
-    scalar: Any = None
+    scalar: Any = None  # the class of device scalars,
+    scalar_type: Any = None  # its own class,
+    scalars: Any = None  # and by dtype the class below it that a scalar is made in
     dressed: Any = None  # the class between ndarray and users' classes
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
@@ -112,7 +114,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     storage = make_storage(value, None)
     schedule.enter(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
     array._layout = layout
     array._storage = storage
     array._view = None
@@ -127,7 +129,7 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     if type(entry) is Pending:
         entry.owner = ref(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalar)
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
     array._layout = layout
     array._storage = storage
     array._view = None
@@ -450,18 +452,30 @@ _CASTS_KNOWN: set[Any] = set()
 def other_side(value: Any) -> Any:
     """Return what an operator's other side is to `apply`, as `operand` does; NotImplemented to decline.
 
-    An operator, unlike a ufunc, also leaves the operation to what is no array, but claims priority over arrays (as
-    SciPy's sparse arrays do): NumPy's legacy protocol.
+    An operator, unlike a ufunc, also leaves the operation to what claims priority.
     """
-    if not hasattr(value, "__array__") and getattr(value, "__array_priority__", 0) > 0:
-        return NotImplemented
-    return operand(value)
+    kind = type(value)
+    if kind in WEAK_TYPES or isinstance(value, Handle | np.generic):
+        return operand(value)
+    return NotImplemented if is_deferred_to(value) else operand(value)
+
+
+def is_deferred_to(value: Any) -> bool:
+    """Whether NumPy's operators leave the operation to the other side's: it forbids ufuncs, or claims priority.
+
+    The latter, as SciPy's sparse arrays do, is NumPy's legacy protocol and counts without `__array_ufunc__` alone.
+    """
+    kind = type(value)
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is None
+    return kind is not _NumpyArray and getattr(value, "__array_priority__", 0) > 0
 
 
 def operand(value: Any) -> Any:
     """Return what an operand is to `apply`: a handle or a scalar; NotImplemented to decline.
 
-    Declined is what has a say of its own in ufuncs, or forbids them, subclasses of NumPy's array included.
+    Declined is what has a say of its own in ufuncs or wraps their results, or forbids them, subclasses of NumPy's array
+    included.
     """
     kind = type(value)
     if kind in WEAK_TYPES or isinstance(value, Handle):
@@ -470,7 +484,7 @@ def operand(value: Any) -> Any:
         return value
     if kind is bool:
         return np.bool_(value)
-    if kind is not _NumpyArray and hasattr(kind, "__array_ufunc__"):
+    if kind is not _NumpyArray and (hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_wrap__")):
         return NotImplemented
     return types.from_host(numpys(value))
 
@@ -480,7 +494,7 @@ def mask_operand(where: Any) -> Any:
 
     NotImplemented to decline, as `operand` does.
     """
-    if type(where) is types.scalar and where._layout.dtype != np.bool_:
+    if type(type(where)) is types.scalar_type and where._layout.dtype != np.bool_:
         where = np.asarray(where)[()]
     is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
     if is_array and not isinstance(where, np.generic):
@@ -505,15 +519,44 @@ def operand_in_place(value: Any) -> Any:
 
 def declined_in_place(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     """Return what an in-place operator returns where `operand_in_place` declines: NumPy's ufunc asks the other side."""
-    return ufunc(a, b, out=(a,)) if hasattr(type(b), "__array_ufunc__") else NotImplemented
+    is_asked = hasattr(type(b), "__array_ufunc__") or not is_deferred_to(b)
+    return ufunc(a, b, out=(a,)) if is_asked else NotImplemented
 
 
-def declined(ufunc: np.ufunc, a: Any, b: Any) -> Any:
-    """Return what an operator returns where `operand` declines a side: what NumPy's ufunc, which asks it, returns.
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
-    NotImplemented for what forbids ufuncs, so that Python asks its own operator, and for NumPy's subclasses.
+
+def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: Any) -> Any:
+    """Return what an operator returns where `other_side` declines one.
+
+    That is what NumPy's ufunc, which asks it, returns; of what is deferred to, what its own operator does. One that
+    does not know our arrays is given NumPy's.
+
+    Parameters
+    ----------
+    ufunc : numpy.ufunc
+    operator : callable or None
+        Python's, ``operator.add``; None if a ufunc was called, which defers to nobody.
+    a, b : object
+        One of them ours.
+
+    Returns
+    -------
+    object
+        NotImplemented for subclasses of NumPy's array on the right, so that Python asks their operators, and if a ufunc
+        was called.
     """
-    for x in (a, b):
-        if not isinstance(x, Handle | _NumpyArray) and getattr(type(x), "__array_ufunc__", None) is not None:
-            return ufunc(a, b)
-    return NotImplemented
+    other = b if isinstance(a, Handle) else a
+    kind = type(other)
+    is_numpys = issubclass(kind, _NumpyArray)
+    if not (is_numpys or is_deferred_to(other)):
+        return ufunc(a, b)
+    if operator is None or (is_numpys and other is b):
+        return NotImplemented
+    if other is b:  # else its operator has been tried
+        name = operator.__name__.strip("_")
+        reflected = getattr(kind, f"__{_MIRRORED.get(name, f'r{name}')}__", None)
+        result = NotImplemented if reflected is None else reflected(b, a)
+        if result is not NotImplemented:
+            return result
+    return types.fall_back(operator, (a, b), {}, name=ufunc.__name__)

@@ -59,11 +59,22 @@ where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one
 
 
 def watch(record: Record) -> None:
-    """Let one more of the `RECORDERS` be called, until the end of the process."""
-    global room, make_room
+    """Let one more of the `RECORDERS` be called, until `unwatch`."""
     RECORDERS.append(record)
-    calls.is_watched = True
-    room, make_room = -1, record if len(RECORDERS) == 1 else _tell_recorders
+    _follow_recorders()
+
+
+def unwatch(record: Record) -> None:
+    """Let one of the `RECORDERS` be called no longer."""
+    RECORDERS.remove(record)
+    _follow_recorders()
+
+
+def _follow_recorders() -> None:
+    global room, make_room
+    calls.is_watched = bool(RECORDERS)
+    room = -1 if RECORDERS else MAX_PENDING
+    make_room = (prune, *RECORDERS)[-1] if len(RECORDERS) < 2 else _tell_recorders
 
 
 def _tell_recorders(storage: Storage, depth: int) -> None:

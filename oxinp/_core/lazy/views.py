@@ -38,7 +38,7 @@ def view_at(
 def _begin(base: Handle, writeable: bool) -> Any:
     """Return a view of `base`, of its class, that lies nowhere yet."""
     seen = base._view
-    view = _new(types.ndarray if type(base) is types.scalar else type(base))
+    view = _new(types.ndarray if type(type(base)) is types.scalar_type else type(base))
     view._storage = base._storage
     if seen is None:
         view._view = (base, writeable)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
@@ -52,6 +53,34 @@ def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any
     return own(moved(make(moved(array, np.transpose, axes)), np.transpose, back))
 
 
+def asnumpy(a: Any) -> np.ndarray[Any, Any]:
+    """Return the elements of an array as a NumPy array of their own; arrays on the device stay there.
+
+    `numpy.asarray` of an array of ours is its memory, which therefore stays on the host as long as the result is held.
+
+    Parameters
+    ----------
+    a : array_like
+        Ours, a scalar of ours, or anything that `numpy.asarray` takes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same shape and dtype, in the same order of axes; a NumPy array is returned as it is, else no memory is
+        shared with `a`.
+
+    Examples
+    --------
+    >>> import oxinp as np
+    >>> np.asnumpy(np.arange(3))
+    array([0, 1, 2])
+    """
+    if not isinstance(a, Handle):
+        return np.asarray(a)
+    axes = axes_of(a._layout, "K")
+    return fetch(a) if axes is None else fetch(moved(a, np.transpose, axes)).transpose(np.argsort(axes))
+
+
 def own(made: Handle) -> Any:
     """Return a view of a new array, of which nobody else has a handle, as that array."""
     made._view = (None, True)
@@ -78,7 +107,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if array._storage.host is not None and placement.is_host(larger):
-        return wrap_host(host_view(array).astype(target, order))
+        return wrap_host(_on_host(np.ndarray.astype, source, target, host_view(array), target, order))
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, lambda turned: astype(turned, target))
@@ -94,10 +123,17 @@ def _has_order(layout: Layout, order: Any) -> bool:
     return (order != "C" or layout.is_contiguous) and (order != "F" or layout.is_fortran)
 
 
+def _on_host(function: Callable[..., Any], source: Any, target: np.dtype[Any], *args: Any) -> Any:
+    """Let NumPy cast; only where it may warn of what elements become, that takes longer for the user's line."""
+    if source is None or source is target or source.kind not in "fc" or target.kind == "O":
+        return function(*args)
+    return call_as_user(function, args, {})
+
+
 def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:
     """Let NumPy warn where a cast drops imaginary parts."""
     if source.kind == "c" and target.kind not in "cb":
-        np.empty(0, source).astype(target)
+        call_as_user(np.empty(0, source).astype, (target,), {})
 
 
 def assign(target: Handle, value: Any) -> None:
@@ -112,7 +148,7 @@ def assign(target: Handle, value: Any) -> None:
     if isinstance(value, Handle):
         if value._storage is target._storage and value._layout is layout:
             return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
-        if type(value) is types.scalar and (value._storage.host is not None or _may_not_fit(value, layout)):
+        if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
         value = from_elsewhere(value, layout.dtype)
@@ -124,7 +160,7 @@ def assign(target: Handle, value: Any) -> None:
             explain.note("host", "assignment", placement.why_host(layout.nbytes))
         held = begin_writing(target)
         try:
-            held[...] = seen
+            _on_host(np.ndarray.__setitem__, getattr(seen, "dtype", None), layout.dtype, held, ..., seen)
         finally:
             end_writing(target._storage)
         return

@@ -202,7 +202,7 @@ def _indices(part: Handle, shape: tuple[int, ...], axis: int, given: Any) -> lis
 
 def _plain(part: Any) -> Any:
     """Return a list as NumPy's array, a scalar as NumPy's, anything else as it is."""
-    if type(part) is types.scalar:
+    if type(type(part)) is types.scalar_type:
         return part[()]
     if isinstance(part, list):
         if holds_arrays(part):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.chains import on_device
@@ -132,7 +134,11 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
 
 
 def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wanted: bool | None = None) -> Any:
-    """Return `value` as an array of ours; NumPy arrays are copied, since others may write to them.
+    """Return `value` as an array of ours.
+
+    What has a buffer, an array interface or `__array__` shares its memory, which pins it to the host for good. NumPy's
+    arrays, which would all be pinned, are copied, but for files mapped for writing; so is what `__array__` gives as
+    read-only, as pandas does.
 
     Raises
     ------
@@ -146,7 +152,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         if copy_wanted:
             return copy(value)
         return value
-    if type(value) is types.scalar:
+    if type(type(value)) is types.scalar_type:
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
@@ -155,8 +161,38 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
-    _refuse_copy(copy_wanted)
-    return from_host(numpys(value, dtype, order))
+    if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
+        _refuse_copy(copy_wanted)
+        return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
+    given: list[Any] = [numpys(value, dtype, order, copy=copy_wanted)]
+    if _is_new(given):
+        return _own(given[0])
+    if copy_wanted is None and not given[0].flags.writeable and hasattr(type(value), "__array__"):
+        return from_host(given[0])
+    return adopt_host(given[0])
+
+
+def _is_mapped(array: np.ndarray[Any, Any]) -> bool:
+    return isinstance(array, np.memmap) and array.flags.writeable
+
+
+def _references(held: list[Any]) -> int:
+    return sys.getrefcount(held[0])
+
+
+_OF_ONE_LIST = _references([np.empty(0)])
+
+
+def _is_new(held: list[np.ndarray[Any, Any]]) -> bool:
+    """Whether nobody but a list holds the array in it, nor the memory."""
+    if _references(held) > _OF_ONE_LIST:
+        return False
+    bases = [held[0].base]
+    if bases[0] is None:
+        return held[0].flags.owndata
+    # What is transposed, say, of a new one.
+    is_new = type(bases[0]) is np.ndarray and bases[0].base is None and bases[0].flags.owndata
+    return is_new and _references(bases) <= _OF_ONE_LIST + 1
 
 
 def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", ndmin: int = 0) -> Any:

@@ -261,6 +261,8 @@ class Plan:
         for factor in factors[1:]:
             value = UFUNC_OBJECTS["multiply"](value, factor, order="C")
         if not summed:
+            if dtype.kind in "fc":
+                return matmul.summed_alone(value)
             return copy(value) if len(factors) == 1 else value
         value = reduce(SUM, value, tuple(range(len(kept), len(kept) + len(summed))), wide)
         if wide != dtype:

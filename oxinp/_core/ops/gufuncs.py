@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
@@ -15,6 +17,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
     check_writeable,
+    declined,
     declined_in_place,
     is_hosted,
     operand,
@@ -115,6 +118,11 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         return result if out is None else _into(out, result)
 
+    @property
+    def note(self) -> str:
+        """See `ufunc`."""
+        return "Computed on the device. Sums are in another order than NumPy's, at least as accurate as pairwise ones."
+
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
         try:
@@ -174,7 +182,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if is_hosted(arrays) and placement.is_host(cost := self._cost(arrays[0]._layout, arrays[1]._layout)):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
-            return wrap_host(self._row.numpy(*map(host_view, arrays), dtype=loop))
+            return wrap_host(call_numerical(self._row.numpy, [host_view(x) for x in arrays], {"dtype": loop}))
         return self._product(*arrays) if loop is None else self._product(*arrays, loop)
 
     def __reduce__(self) -> Any:
@@ -256,10 +264,14 @@ def operator_methods() -> dict[str, Any]:
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
         if type(self) is type(other) is types.ndarray:
             return product.of_two(self, other)
-        return NotImplemented if other_side(other) is NotImplemented else product(self, other)
+        if other_side(other) is NotImplemented:
+            return declined(np.matmul, operator.matmul, self, other)
+        return product(self, other)
 
     def __rmatmul__(self: Any, other: Any) -> Any:  # noqa: N807
-        return NotImplemented if other_side(other) is NotImplemented else product(other, self)
+        if other_side(other) is NotImplemented:
+            return declined(np.matmul, operator.matmul, other, self)
+        return product(other, self)
 
     def __imatmul__(self: Any, other: Any) -> Any:  # noqa: N807
         given, other = other, operand_in_place(other)

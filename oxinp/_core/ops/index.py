@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.calls import is_waiting
@@ -176,7 +177,10 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         ):
             storage.stale = WRITING  # no other thread has run since the last three conditions
             try:
-                seen[key] = given
+                if type(given) is np.ndarray and given.dtype is not seen.dtype:
+                    call_as_user(seen.__setitem__, (key, given), {})  # a cast may warn
+                else:
+                    seen[key] = given
             finally:
                 end_writing(storage)
             return
@@ -217,7 +221,7 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
     if type(array) is not types.ndarray or advanced.is_light(array, key):
         return False
     try:
-        if type(value) is types.scalar:
+        if type(type(value)) is types.scalar_type:
             value = fetch(value)[()] if value._storage.host is not None else view(value, lambda x: x.reshape(()))
         elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
             value = from_elsewhere(value, array._layout.dtype)
@@ -249,10 +253,10 @@ def _on_host(value: Any) -> Any:
 def _with_values(key: Any) -> Any:
     """Return a key with the values of scalars that are on the device; the key itself if there is none."""
     if type(key) is tuple:
-        if any(type(part) is types.scalar for part in key):
-            return tuple(part[()] if type(part) is types.scalar else part for part in key)
+        if any(type(type(part)) is types.scalar_type for part in key):
+            return tuple(part[()] if type(type(part)) is types.scalar_type else part for part in key)
         return key
-    return key[()] if type(key) is types.scalar else key
+    return key[()] if type(type(key)) is types.scalar_type else key
 
 
 def _as_view_key(key: Any) -> tuple[Any, ...]:

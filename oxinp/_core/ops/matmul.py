@@ -178,7 +178,7 @@ class Product:
         if len(first) == 1:
             return contract(_at(a, (..., slice(None), None)), b, -2)
         if first[-1] == 1:
-            return UFUNC_OBJECTS["multiply"](a, b)
+            return summed_alone(_MULTIPLY(a, b))
         if second[-1] == 1:
             return _at(contract(a, _at(b, (..., None, slice(None), 0)), -1), (..., None))
         return _at(contract(_at(a, (..., 0, slice(None), None)), b, -2), (..., None, slice(None)))
@@ -406,7 +406,14 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
     x = a if one is wide else astype(a, wide, copy_wanted=False)
     y = b if other is wide else astype(b, wide, copy_wanted=False)
     total = reduce(SUM, _MULTIPLY(x, y), axis, wide)
-    return total if wide == dtype else astype(total, dtype)[()]
+    if wide == dtype:
+        return total
+    return astype(total, dtype)[()] if isinstance(total, Handle) else total.astype(dtype)
+
+
+def summed_alone(products: Any) -> Any:
+    """Return products as sums of one term, which NumPy starts from +0: it has no -0."""
+    return products + 0.0 if products.dtype.kind in "fc" else products
 
 
 def _at(array: Handle, key: Any) -> Any:

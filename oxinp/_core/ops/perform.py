@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
@@ -48,7 +49,7 @@ def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]
         if placement.is_host(cost):
             if explain.REPORTS:
                 explain.note("host", op.name, placement.why_host(cost))
-            results = op.host(*[host_view(x) for x in operands], *parameters)
+            results = call_as_user(op.host, (*[host_view(x) for x in operands], *parameters), {})
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
     return perform_on_device(op, operands, parameters)
 

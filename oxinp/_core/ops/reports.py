@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from oxinp._config import config
-from oxinp._core.host.fallback import user_frame
+from oxinp._core.errors.frames import user_frame
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.placement import device
 from oxinp._kernels.plan import REPORT_ADDRESS_BITS

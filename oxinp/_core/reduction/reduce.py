@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from oxinp._core.host.fallback import user_frame
+from oxinp._core.errors.frames import call_as_user, warn
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -33,7 +33,7 @@ from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.planning import Reduced
-from oxinp._core.reduction.table import ReductionRow, with_initial
+from oxinp._core.reduction.table import BY_UFUNC, ReductionRow, with_initial
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
@@ -137,9 +137,7 @@ def reduce(
     if op.num_parameters:
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
-        frame = user_frame()
-        line = frame.f_code.co_filename, frame.f_lineno
-        warnings.warn_explicit("Degrees of freedom <= 0 for slice", RuntimeWarning, *line)
+        warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
     (total,) = schedule.defer(bound, leaves, value[2])
     if out is None:
         return wrap_result(total)
@@ -159,6 +157,11 @@ _DEFAULTS = {
 }
 
 
+_UFUNCS = {row: getattr(np, name) for name, row in BY_UFUNC.items()}  # whose `reduce` takes more than the function
+_HARMLESS = {"axis", "dtype", "keepdims"}
+"""Arguments of averages that leave no slice without elements."""
+
+
 def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]) -> Any:
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
     arguments = {
@@ -166,13 +169,16 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
         for name, value in options.items()
         if value is not _DEFAULTS[name]
     }
-    if "dtype" in arguments and row.numpy in {np.any, np.all}:
-        raise Unsupported("a dtype, which NumPy's methods take and its functions do not")
+    numpys = _UFUNCS[row].reduce if "dtype" in arguments and row in _UFUNCS else row.numpy
+    # Where slices are empty, or may be, NumPy's Python code warns as well.
+    is_plain = row.ufunc is not None or row.is_average
+    is_numerical = is_plain and not row.skips_nan and seen.size and arguments.keys() <= _HARMLESS
+    call = call_numerical if is_numerical else call_as_user
     if out is None:
-        return wrap_host(row.numpy(seen, **arguments))
+        return wrap_host(call(numpys, (seen,), arguments))
     held = begin_writing(out)
     try:
-        row.numpy(seen, out=held, **arguments)
+        call(numpys, (seen,), {**arguments, "out": held})
     finally:
         end_writing(out._storage)
     return out

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
@@ -135,10 +136,10 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
 def _on_host(row: ScanRow, array: Handle, axis: Any, dtype: Any, out: Any) -> Any:
     seen = host_view(array) if array._layout.size else np.empty(array._layout.shape, array._layout.dtype)
     if out is None:
-        return wrap_host(row.numpy(seen, axis, dtype))
+        return wrap_host(call_numerical(row.numpy, (seen, axis, dtype), {}))
     held = begin_writing(out)
     try:
-        row.numpy(seen, axis, dtype, held)
+        call_numerical(row.numpy, (seen, axis, dtype, held), {})
     finally:
         end_writing(out._storage)
     return out

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
@@ -126,7 +127,7 @@ def _on_host(call: Call) -> Any:
         keywords["where"] = _seen(call.where)
     operands = [_seen(x) for x in call.operands]
     if all(out is None for out in call.outs):
-        results = call.row.numpy(*operands, **keywords)
+        results = call_numerical(call.row.numpy, operands, keywords)
     else:
         results = compute_into(call.row.numpy, operands, keywords, call.outs)
     if len(call.outs) == 1:

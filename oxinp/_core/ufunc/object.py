@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core import documentation
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.explain import REPORTS
@@ -30,8 +32,17 @@ from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc.calls import Call, evaluate, signature_of, variant
 from oxinp._core.ufunc.operations import operations_of
-from oxinp._core.ufunc.operators import operators
+from oxinp._core.ufunc.operators import operators, plain_call
 from oxinp._core.ufunc.table import UfuncRow
+
+
+def _describe(kind: type) -> None:
+    """Let the instances of a class of ufuncs have NumPy's documentation and signature, and the class its own."""
+    made = documentation.OfInstances(kind.__doc__, lambda self: self._documentation())
+    kind.__doc__ = made  # type: ignore[assignment]
+    kind.__signature__ = documentation.OfInstances(  # type: ignore[attr-defined]
+        documentation.NO_PARAMETERS, lambda self: self._row.numpy.__signature__
+    )
 
 
 class ufunc:  # noqa: N801 - NumPy's name
@@ -49,7 +60,30 @@ class ufunc:  # noqa: N801 - NumPy's name
         self._reach = row.weight * 16  # at most what an element costs: none has more bytes
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
-        self._plain: Any = self.methods[0] if self.methods else None
+        self._plain: Any = plain_call(self.operations[0], row) if self.methods else None
+
+    def __init_subclass__(cls) -> None:
+        _describe(cls)
+
+    def _documentation(self) -> str | None:
+        return documentation.appended(self._row.numpy.__doc__, self.note)
+
+    @property
+    def note(self) -> str:
+        """What is to be said of where it is computed and of how exact it is."""
+        row = self._row
+        told = [
+            f"within {row.ulp:g} ulp of the true value"
+            + (f", NumPy's within {row.numpy_ulp:g}" if row.numpy_ulp else "")
+            if row.ulp
+            else "NumPy's, bit for bit",
+            *(
+                [f"those of complex numbers within {row.complex_ulp:g} ulp of the larger part"]
+                if row.complex_ulp
+                else []
+            ),
+        ]
+        return f"Computed on the device, in one kernel with the operations around it. Results are {'; '.join(told)}."
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain
@@ -83,7 +117,9 @@ class ufunc:  # noqa: N801 - NumPy's name
         mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
-        if not all(out is None or (isinstance(out, Handle) and type(out) is not types.scalar) for out in outs):
+        if not all(
+            out is None or (isinstance(out, Handle) and type(type(out)) is not types.scalar_type) for out in outs
+        ):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
@@ -119,7 +155,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         operands = given[: self._num_inputs]
         keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))
         if all(out is None for out in outs):
-            results = self._row.numpy(*operands, **keywords)
+            results = call_numerical(self._row.numpy, operands, keywords)
             return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
         results = compute_into(self._row.numpy, operands, keywords, outs)
         if len(outs) == 1:
@@ -132,7 +168,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         operations = self._operations_for(operands)
         if mask is None and not options and len(outs) == 1:
             if outs[0] is None:
-                return apply(operations[0], row.python or row.numpy, operands)
+                return apply(operations[0], row.on_host, operands)
             return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
         signature = signature_of(row.numpy, options)
         casting = options.get("casting", "same_kind")
@@ -146,7 +182,7 @@ class ufunc:  # noqa: N801 - NumPy's name
         """Compute on scalars alone, which is nobody's work but NumPy's."""
         keywords = {name: value for name, value in kwargs.items() if name != "out"}
         if all(out is None for out in outs):
-            return self._row.numpy(*operands, **keywords)
+            return call_numerical(self._row.numpy, operands, keywords)
         for out in outs:
             if out is not None:
                 check_writeable(out)
@@ -236,23 +272,11 @@ class ufunc:  # noqa: N801 - NumPy's name
         return f"<ufunc '{self.__name__}'>"
 
 
-class Documentation:
-    """What `__doc__` is: a class's own text, and NumPy's (SciPy's) for a ufunc.
-
-    Parameters
-    ----------
-    text : str or None
-        The class's.
-    """
-
-    def __init__(self, text: str | None) -> None:
-        self._text = text
-
-    def __get__(self, instance: ufunc | None, kind: type) -> str | None:
-        return self._text if instance is None else instance._row.numpy.__doc__
-
-
-ufunc.__doc__ = Documentation(ufunc.__doc__)  # type: ignore[assignment]
+for _name in ("reduce", "accumulate", "reduceat", "outer", "at"):
+    getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
+    getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
+ufunc.__module__ = "oxinp"
+_describe(ufunc)
 
 
 def _of_name(name: str) -> Any:

@@ -59,11 +59,11 @@ def _calls(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     def operator(a: Any, b: Any) -> Any:
         other = other_side(b)
-        return declined(row.numpy, a, b) if other is NotImplemented else called(a, other)
+        return declined(row.numpy, row.python, a, b) if other is NotImplemented else called(a, other)
 
     def reflected(a: Any, b: Any) -> Any:
         other = other_side(b)
-        return declined(row.numpy, b, a) if other is NotImplemented else called(other, a)
+        return declined(row.numpy, row.python, b, a) if other is NotImplemented else called(other, a)
 
     return operator, reflected
 

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import attributed
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
@@ -63,12 +64,19 @@ def operators(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], 
 
     Of one operand: ``-a``. Of two: ``a + b``, ``b + a`` and ``a += b``.
     """
-    return (_unary(operation, row),) if row.numpy.nin == 1 else _binary(operation, row)
+    if row.numpy.nin == 1:
+        return (_unary(operation, row),)
+    return _binary(operation, row, row.python if row.operators else None)
+
+
+def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
+    """Return what a ufunc's call of two arrays is: its operator, but that it does not defer to the other side."""
+    return operators(operation, row._replace(operators=()))[0]
 
 
 def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     pairs = operation.pairs
-    compute = row.python or row.numpy
+    compute = row.on_host
     ufunc = row.numpy
     reach = ceil(row.weight * 16)  # an int, which Python compares with the threshold twice as fast
 
@@ -97,10 +105,12 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return operator
 
 
-def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ...]:  # noqa: PLR0915 - calls cost
+def _binary(  # noqa: PLR0915 - calls cost
+    operation: Operation, row: UfuncRow, python: Callable[..., Any] | None
+) -> tuple[Callable[..., Any], ...]:
     pairs = operation.pairs
     records = operation.records
-    compute = row.python or row.numpy
+    compute = row.on_host
     ufunc = row.numpy
     reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
@@ -150,7 +160,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalar)
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
                             array._layout = layout
                             array._storage = storage
                             array._view = None
@@ -204,7 +214,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
         else:
             other = other_side(b)
             if other is NotImplemented:
-                return declined(ufunc, a, b)
+                return declined(ufunc, python, a, b)
             b = other
         return apply_or_fall_back(a, b)
 
@@ -234,7 +244,7 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
         other = other_side(b)
-        return declined(ufunc, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
+        return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
     def apply_or_fall_back(a: Any, b: Any) -> Any:
         try:
@@ -252,6 +262,8 @@ def _binary(operation: Operation, row: UfuncRow) -> tuple[Callable[..., Any], ..
     in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
     if in_place_on_host is None:
         return operator, reflected
+    if row.may_warn:
+        in_place_on_host = attributed(in_place_on_host, 2)
 
     def in_place(a: Any, b: Any) -> Any:
         storage = a._storage

@@ -130,7 +130,7 @@ class Power(ufunc):
             else:
                 other = other_side(b)
                 if other is NotImplemented:
-                    return declined(row.numpy, a, b)
+                    return declined(row.numpy, row.python, a, b)
                 b = other
             return plain(a, b) if is_small(a, b) else self._on_device((a, b), (None,))
 
@@ -139,7 +139,7 @@ class Power(ufunc):
                 return NotImplemented
             other = other_side(b)
             if other is NotImplemented:
-                return declined(row.numpy, b, a)
+                return declined(row.numpy, row.python, b, a)
             b = other
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.errors.hearing import attributed
+from oxinp._core.ufunc import exceptions
 from oxinp._ptx import math
 from oxinp._ptx.math import choose, complex_inverse, complex_power, division, integers, parts
 from oxinp._ptx.math import complex as complex_math
@@ -64,6 +66,17 @@ class UfuncRow(NamedTuple):
     def name(self) -> str:
         """NumPy's name."""
         return self.numpy.__name__
+
+    @property
+    def may_warn(self) -> bool:
+        """Whether there are elements that NumPy warns of."""
+        return self.numpy in exceptions.OF_UFUNCS
+
+    @property
+    def on_host(self) -> Callable[..., Any]:
+        """What NumPy computes host arrays with, warning in the name of the user's line."""
+        compute = self.python or self.numpy
+        return attributed(compute, self.numpy.nin) if self.may_warn else compute
 
     @property
     def lowerings(self) -> tuple[dict[str, Lowering], ...]:

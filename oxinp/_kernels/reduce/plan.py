@@ -230,7 +230,7 @@ class Reduction(Planner):
             length, width = shape
             partial_shape, partial_axes = (num_folded, width), (0, 1)
             moved = (num_folded * width, width, 1)
-            folded = [x.replace(strides=moved) if any(x.strides) else x for x in arrays]
+            folded = [x.replace(strides=moved if any(x.strides) else (0, 0, 0)) for x in arrays]
             target = output.replace(strides=(width, 1))
             first = self._pass((length // num_folded, num_folded, width), (0,), folded, target, num_sms)
         if first is None or first.num_chunks == 1:

@@ -5,14 +5,13 @@ Source: A. J. S. Hamilton, Uncorrelated modes of the non-linear power spectrum, 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy.special import loggamma, poch
 
 from oxinp._api.fronts import as_ours, implements
-from oxinp._core.host.fallback import user_frame
+from oxinp._core.errors.frames import warn
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -33,9 +32,8 @@ def _coefficients(n: int, dln: float, mu: float, offset: float, bias: float, *, 
     is_singular = found[0] == 0 if is_inverse else np.isinf(found[0])
     if is_singular:
         found[0] = np.inf if is_inverse else 0
-        frame, kind = user_frame(), "singular inverse transform" if is_inverse else "singular transform"
-        message = f"{kind}; consider changing the bias"
-        warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+        kind = "singular inverse transform" if is_inverse else "singular transform"
+        warn(f"{kind}; consider changing the bias", UserWarning)
     return asarray(found)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.signal
 
 from oxinp._api.fronts import implements
-from oxinp._core.host.fallback import user_frame
+from oxinp._core.errors.frames import warn
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import creation
 from oxinp.scipy.signal._operands import axis_of, operand, transformed
@@ -403,6 +402,5 @@ def _check_overlaps(sums: tuple[Any, Any, Any], margin: int, *, boundary: bool) 
     every = np.concatenate(sums)
     if (every[margin : len(every) - margin] > NEGLIGIBLE).all():
         return
-    frame, more = user_frame(), "" if boundary else " Possibly due to missing boundary"
-    message = f"NOLA condition failed, STFT may not be invertible.{more}"
-    warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+    more = "" if boundary else " Possibly due to missing boundary"
+    warn(f"NOLA condition failed, STFT may not be invertible.{more}", UserWarning)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from _driver.context import Context
-from _driver.device import Device
-from _driver.memory import DeviceMemory
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.memory import DeviceMemory
 from tests.driver.ptx_samples import PTX
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from _driver import errors
-from _driver.device import Device
-from _driver.event import Event
-from _driver.memory import PinnedMemory
-from _driver.stream import Stream
+from oxinp._driver import errors
+from oxinp._driver.device import Device
+from oxinp._driver.event import Event
+from oxinp._driver.memory import PinnedMemory
+from oxinp._driver.stream import Stream
 from tests.driver.gpu.figures import GIB, report
 from tests.patience import PATIENCE
 
@@ -74,10 +74,10 @@ def test_a_fault_names_its_kernel_and_later_calls_say_so_at_once(name):
     kernel = name.split("_", maxsplit=1)[0]
     code = f"""
 import time
-from _driver import errors
-from _driver.context import Context
-from _driver.device import Device
-from _driver.memory import DeviceMemory
+from oxinp._driver import errors
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.memory import DeviceMemory
 from tests.driver.ptx_samples import make_launcher
 context = Context(Device(0))
 memory = DeviceMemory(context)

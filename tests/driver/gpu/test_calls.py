@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from _driver import errors
-from _driver.device import list_devices
-from _driver.event import Event
-from _driver.launch import Launcher
-from _driver.link import link
-from _driver.memory import PinnedMemory
-from _driver.module import Module
-from _driver.stream import Stream
-from _driver.tensormap import TensorMap
+from oxinp._driver import errors
+from oxinp._driver.device import list_devices
+from oxinp._driver.event import Event
+from oxinp._driver.launch import Launcher
+from oxinp._driver.link import link
+from oxinp._driver.memory import PinnedMemory
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
+from oxinp._driver.tensormap import TensorMap
 from tests.driver.gpu.figures import read
 
 pytestmark = pytest.mark.gpu
@@ -246,9 +246,9 @@ def test_a_tensor_map_can_be_encoded(context, memory):
 def test_a_forked_child_says_that_it_needs_spawn():
     assert "ForkedProcess" in in_subprocess("""
 import os, sys, warnings
-from _driver.context import Context
-from _driver.device import Device
-from _driver.memory import DeviceMemory
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.memory import DeviceMemory
 memory = DeviceMemory(Context(Device(0)))
 warnings.simplefilter("ignore")  # the driver's threads make every fork suspicious, which is the point
 sys.stdout.flush()
@@ -266,10 +266,10 @@ memory.free(memory.allocate(64))
 
 def test_a_fault_is_told_at_the_next_synchronisation():
     assert "DeviceFault" in in_subprocess(f"""
-from _driver.context import Context
-from _driver.device import Device
-from _driver.module import Module
-from _driver import errors
+from oxinp._driver.context import Context
+from oxinp._driver.device import Device
+from oxinp._driver.module import Module
+from oxinp._driver import errors
 from tests.driver.gpu.test_calls import PTX, launcher
 context = Context(Device(0))
 launcher(Module.from_ptx(context, PTX).function("fill")).launch({1 << 46}, 1)

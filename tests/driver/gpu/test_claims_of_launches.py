@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from _driver import errors
-from _driver.graph import Graph
-from _driver.launch import Launcher
-from _driver.link import link
-from _driver.module import Module
-from _driver.stream import Stream
+from oxinp._driver import errors
+from oxinp._driver.graph import Graph
+from oxinp._driver.launch import Launcher
+from oxinp._driver.link import link
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
 from tests.driver.gpu.figures import allocated, read, report
 from tests.driver.ptx_samples import PTX, load, make_launcher
 
@@ -151,8 +151,8 @@ def test_h4_h11_a_launch_costs_what_it_costs_in_c(c_program, context, memory):
 @pytest.mark.exclusive
 def test_a_context_costs_what_the_driver_takes(c_program):
     code = (
-        "import time; start = time.perf_counter()\n"
-        "from _driver.context import Context; from _driver.device import Device\n"
+        "import time, oxinp; start = time.perf_counter()\n"
+        "from oxinp._driver.context import Context; from oxinp._driver.device import Device\n"
         "device = Device(0); context = Context(device); first = time.perf_counter() - start\n"
         "start = time.perf_counter(); Context(device); print(first, time.perf_counter() - start)"
     )

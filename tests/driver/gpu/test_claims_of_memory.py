@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from _driver.context import Context
-from _driver.debug import TracedLibrary
-from _driver.device import Device
-from _driver.driver import Driver
-from _driver.library import find
-from _driver.memory import DeviceMemory, PinnedMemory
-from _driver.stream import Stream
+from oxinp._driver.context import Context
+from oxinp._driver.debug import TracedLibrary
+from oxinp._driver.device import Device
+from oxinp._driver.driver import Driver
+from oxinp._driver.library import find
+from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._driver.stream import Stream
 from oxinp._runtime.cuda import CudaBackend
 from tests.driver.gpu.figures import GIB, MIB, allocated, report
 from tests.runtime.test_arena import simulate, uniform

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from _driver.context import Context
-from _driver.event import Event
-from _driver.graph import Graph
-from _driver.green import split
-from _driver.ipc import ExportedMemory, SharedEvent
-from _driver.link import link
-from _driver.managed import ManagedMemory
-from _driver.memory import PinnedMemory, RegisteredMemory
-from _driver.module import Module
-from _driver.stream import Stream
-from _driver.stream_pool import StreamPool
-from _driver.virtual import AddressRange, granularity
+from oxinp._driver.context import Context
+from oxinp._driver.event import Event
+from oxinp._driver.graph import Graph
+from oxinp._driver.green import split
+from oxinp._driver.ipc import ExportedMemory, SharedEvent
+from oxinp._driver.link import link
+from oxinp._driver.managed import ManagedMemory
+from oxinp._driver.memory import PinnedMemory, RegisteredMemory
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
+from oxinp._driver.stream_pool import StreamPool
+from oxinp._driver.virtual import AddressRange, granularity
 from tests.driver.gpu.figures import MIB, report
 from tests.driver.ptx_samples import PTX
 

@@ -5,14 +5,14 @@ import gc
 
 import pytest
 
-from _driver import debug, errors
-from _driver.copy import Place, copy_2d, copy_3d
-from _driver.event import Event
-from _driver.managed import HOST, ManagedMemory
-from _driver.memory import PinnedMemory, RegisteredMemory
-from _driver.stream import Stream
-from _driver.stream_pool import StreamPool
-from _driver.virtual import AddressRange, granularity
+from oxinp._driver import debug, errors
+from oxinp._driver.copy import Place, copy_2d, copy_3d
+from oxinp._driver.event import Event
+from oxinp._driver.managed import HOST, ManagedMemory
+from oxinp._driver.memory import PinnedMemory, RegisteredMemory
+from oxinp._driver.stream import Stream
+from oxinp._driver.stream_pool import StreamPool
+from oxinp._driver.virtual import AddressRange, granularity
 from tests.driver.gpu.figures import MIB, read
 from tests.driver.ptx_samples import make_launcher
 

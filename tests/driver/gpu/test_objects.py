@@ -4,15 +4,15 @@ import threading
 
 import pytest
 
-from _driver import debug, errors, occupancy, topology
-from _driver.callback import _functions
-from _driver.copy import Place
-from _driver.device import ATTRIBUTES, best_device, list_devices
-from _driver.graph import Graph, capture, is_capturing
-from _driver.launch import Launcher
-from _driver.memory import PinnedMemory
-from _driver.module import Module
-from _driver.stream import Stream
+from oxinp._driver import debug, errors, occupancy, topology
+from oxinp._driver.callback import _functions
+from oxinp._driver.copy import Place
+from oxinp._driver.device import ATTRIBUTES, best_device, list_devices
+from oxinp._driver.graph import Graph, capture, is_capturing
+from oxinp._driver.launch import Launcher
+from oxinp._driver.memory import PinnedMemory
+from oxinp._driver.module import Module
+from oxinp._driver.stream import Stream
 from tests.driver.gpu.figures import read
 from tests.driver.ptx_samples import PTX, load, make_launcher
 

@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from _driver import errors, peer, topology
-from _driver.context import Context
-from _driver.copy import Place, copy_peer, copy_peer_3d
-from _driver.device import Device, list_devices
-from _driver.device_pool import DevicePool
-from _driver.memory import DeviceMemory
-from _driver.stream import Stream
-from _driver.virtual import AddressRange, PhysicalMemory, granularity
+from oxinp._driver import errors, peer, topology
+from oxinp._driver.context import Context
+from oxinp._driver.copy import Place, copy_peer, copy_peer_3d
+from oxinp._driver.device import Device, list_devices
+from oxinp._driver.device_pool import DevicePool
+from oxinp._driver.memory import DeviceMemory
+from oxinp._driver.stream import Stream
+from oxinp._driver.virtual import AddressRange, PhysicalMemory, granularity
 from tests.driver.gpu.figures import MIB, read
 from tests.driver.ptx_samples import make_launcher
 

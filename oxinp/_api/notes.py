@@ -1,0 +1,66 @@
+"""What is said of a function after NumPy's or SciPy's documentation of it: where it is computed, and what differs."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from oxinp._api.coverage import COMPOSED, HOST, NATIVE, REFUSED, CoverageRow
+from oxinp._core.documentation import ON_THE_HOST, appended
+
+KINDS = {
+    NATIVE: "Runs on the device, or looks at nothing but shapes and dtypes.",
+    COMPOSED: "Made of operations that run on the device.",
+    HOST: ON_THE_HOST,
+    REFUSED: "Raises NotImplementedError:",
+}
+
+_SUMS = "Sums are in another order than NumPy's, at least as accurate as its pairwise ones, and the same on every run."
+_SCANS = (
+    "Cumulative sums of floats are rounded once per element, from a sum that keeps the errors; NumPy adds in order and "
+    "rounds every time."
+)
+_SORTS = "The elements around those asked for are in order, which NumPy leaves open."
+_UNBUFFERED = (
+    "Sums of floats are in the order of the elements in parts of 1024 that are then joined; their last bits may differ "
+    "from NumPy's."
+)
+_HALVES = "Those of float16 are found in float32 and float64, those of float32 around an exact mean."
+_TRANSFORMS = "Errs less than pocketfft, but for multiples of primes from 29 to about 90; the last bits differ."
+_FOURIER = ("fft", "ifft", "rfft", "irfft")
+_COPIES = "Arrays of NumPy's are copied, where NumPy would return its argument."
+
+DIFFERENCES: dict[str, str] = {
+    **dict.fromkeys(
+        ("sum", "mean", "nansum", "nanmean", "dot", "inner", "tensordot", "vdot", "trace", "average"), _SUMS
+    ),
+    **dict.fromkeys(("cumsum", "cumprod", "nancumsum", "nancumprod", "cumulative_sum", "cumulative_prod"), _SCANS),
+    **dict.fromkeys(("var", "std", "nanvar", "nanstd"), _HALVES),
+    **dict.fromkeys(("partition", "argpartition"), _SORTS),
+    **dict.fromkeys(("bincount", "histogram", "histogram2d", "histogramdd"), _UNBUFFERED),
+    **dict.fromkeys(("asarray", "asanyarray"), _COPIES),
+    "einsum": "Three or more operands are contracted in pairs also without `optimize`: the last bits differ, and an "
+    "intermediate result may overflow that NumPy's does not have.",
+    "unique_values": "The values are sorted, which NumPy leaves open.",
+    "frombuffer": "The elements stay on the host for good, where others see them; device work copies them each time.",
+    **dict.fromkeys(
+        [f"{module}.{name}{n}" for module in ("fft", "scipy.fft") for name in _FOURIER for n in ("", "2", "n")]
+        + [f"{module}.hfft" for module in ("fft", "scipy.fft")]
+        + [f"scipy.fft.{name}{n}" for name in ("dct", "idct", "dst", "idst") for n in ("", "n")],
+        _TRANSFORMS,
+    ),
+}
+"""What a program can notice of a function, by its dotted name below ``oxinp``; docs/differences.md has all of it."""
+
+
+def sentences(row: CoverageRow) -> tuple[str, ...]:
+    """Return what is said of a row of the coverage table."""
+    kind = KINDS.get(row.kind, "")
+    told = (f"{kind} {row.reason}." if row.kind == REFUSED else kind, DIFFERENCES.get(row.name, ""))
+    return tuple(filter(None, told))
+
+
+def add(front: Any, theirs: Any, row: CoverageRow) -> None:
+    """Give a function of ours the documentation of theirs, and what is to be said of ours."""
+    if isinstance(front, FunctionType):
+        front.__doc__ = appended(theirs.__doc__, *sentences(row))

@@ -1,0 +1,115 @@
+"""The buffer protocol and the array interface: an array's memory for those who ask for memory, not for an array.
+
+Both give the memory itself, which from then on is on the host: with a buffer as long as the buffer is held, with the
+array interface, which gives an address away, for good.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+from oxinp._core.host import fallback
+from oxinp._core.host.sharing import lend
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.memory.storage import is_shared
+
+HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that only in C
+
+
+# The dtypes that each protocol describes in full, by their letters; for others NumPy asks the next, `__array__` last.
+_IN_BUFFERS = frozenset("?bhilqBHILQefdgFDGSUV")
+_IN_STRUCTS = _IN_BUFFERS - {"V"}
+_IN_INTERFACES = _IN_BUFFERS | {*"MmO"}
+
+
+def _lent(array: Any, name: str, *, forever: bool = False) -> Any:
+    if is_shared(array._storage):
+        raise BufferError("this array's memory is on the device, shared with another library; copy the array")
+    fallback.count(name)
+    return lend(array, forever=forever)
+
+
+def export(self: Any, flags: int, /) -> memoryview:  # noqa: ARG001 - the caller checks that they are met
+    """Return a memoryview of the elements; see `numpy.ndarray.__buffer__`.
+
+    The elements are on the host as long as it is held.
+    """
+    return memoryview(_exported(self))
+
+
+def _exported(array: Any) -> Any:
+    dtype = array._layout.dtype
+    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and dtype.names is None):
+        raise BufferError(f"cannot include dtype {dtype} in a buffer")
+    return _lent(array, "__buffer__")
+
+
+def array_interface(self: Any) -> dict[str, Any]:
+    """Where the elements are, which from now on is on the host for good; see `numpy.ndarray.__array_interface__`."""
+    described: dict[str, Any] = _addressed(self, "__array_interface__", _IN_INTERFACES).__array_interface__
+    return described
+
+
+def array_struct(self: Any) -> Any:
+    """Where the elements are, for programs in C, as a capsule that holds the memory; see `array_interface`."""
+    return _addressed(self, "__array_struct__", _IN_STRUCTS).__array_struct__
+
+
+def _addressed(array: Any, name: str, described: frozenset[str]) -> Any:
+    if array._layout.dtype.char not in described:
+        raise AttributeError(f"{name} does not describe dtype {array._layout.dtype}")
+    try:
+        return _lent(array, name, forever=True)
+    except BufferError as error:  # an attribute that is not there
+        raise AttributeError(str(error)) from None
+
+
+# -- before Python 3.12 ------------------------------------------------------------------------------------------------
+
+
+class _BufferProcs(ctypes.Structure):
+    """``PyBufferProcs`` of CPython."""
+
+    _fields_ = (("getbuffer", ctypes.c_void_p), ("releasebuffer", ctypes.c_void_p))
+
+
+class _Type(ctypes.Structure):
+    """``PyTypeObject`` of CPython up to the buffer's slot: the header's words, then those of the type."""
+
+    _fields_ = (
+        ("head", ctypes.c_ssize_t * (object.__basicsize__ // ctypes.sizeof(ctypes.c_ssize_t) + 1)),
+        ("before", ctypes.c_void_p * 17),
+        ("as_buffer", ctypes.POINTER(_BufferProcs)),
+    )
+
+
+_GetBuffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+
+
+def _fill(array: Any, view: int, flags: int) -> int:
+    """Fill a ``Py_buffer`` with what NumPy's array over the same memory exports; that array is its exporter."""
+    try:
+        lent = _exported(array)
+        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(lent), ctypes.c_void_p(view), ctypes.c_int(flags))
+    except BaseException:  # noqa: BLE001 - a callback can say that it failed, but not why: Python raises SystemError
+        return -1
+    return 0
+
+
+_get_buffer = _GetBuffer(_fill)  # for as long as the types are there
+
+
+def offer(kind: type[Handle]) -> None:
+    """Give a class and those made of it later the buffer protocol; from Python 3.12 on `export` does that by itself.
+
+    Before, CPython asks a slot of the type, which no Python class can fill: it is filled here.
+    """
+    if HAS_PROTOCOL or sys.implementation.name != "cpython":
+        return
+    procs = _Type.from_address(id(kind)).as_buffer
+    address = ctypes.addressof(procs.contents) if procs else 0
+    if not id(kind) < address < id(kind) + type(kind).__basicsize__:  # the slots lie in the class itself
+        return
+    procs.contents.getbuffer = ctypes.cast(_get_buffer, ctypes.c_void_p).value

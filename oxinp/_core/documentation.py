@@ -1,0 +1,69 @@
+"""Documentation of what has NumPy's or SciPy's name: their text, and what is to be said of ours after it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import textwrap
+from collections.abc import Callable
+from inspect import Signature
+from typing import Any
+
+ON_THE_HOST = "NumPy or SciPy computes it on the host; `oxinp.cuda.stats().fallbacks` counts the calls."
+HEADING = "Notes on oxinp"
+_INDENT = re.compile(r"\n( *)\S")
+
+
+def appended(text: str | None, *sentences: str) -> str | None:
+    """Return a docstring of NumPy's or SciPy's with a section of ours at its end.
+
+    Parameters
+    ----------
+    text : str or None
+        None where Python runs without docstrings; so is the result.
+    *sentences : str
+        Each a paragraph of the section; without any the text is as it was.
+
+    Examples
+    --------
+    >>> print(appended("Return the sum.", "Computed on the device."))
+    Return the sum.
+    <BLANKLINE>
+    Notes on oxinp
+    --------------
+    Computed on the device.
+    """
+    if text is None or not sentences:
+        return text
+    found = _INDENT.search(text)
+    indent = found[1] if found else ""
+    section = "\n\n".join([_filled(sentence, indent) for sentence in sentences])
+    return f"{text.rstrip()}\n\n{indent}{HEADING}\n{indent}{'-' * len(HEADING)}\n{section}"
+
+
+@functools.lru_cache(maxsize=256)
+def _filled(sentence: str, indent: str) -> str:
+    if len(indent) + len(sentence) < 80:
+        return indent + sentence
+    return textwrap.fill(sentence, 79, initial_indent=indent, subsequent_indent=indent)
+
+
+class OfInstances:
+    """A descriptor whose value for the class itself is a constant, and for an instance what a function makes of it.
+
+    Parameters
+    ----------
+    constant : object
+    make : callable
+        (instance) -> the value; may raise AttributeError.
+    """
+
+    def __init__(self, constant: Any, make: Callable[[Any], Any]) -> None:
+        self._constant = constant
+        self._make = make
+
+    def __get__(self, instance: Any, kind: type) -> Any:
+        return self._constant if instance is None else self._make(instance)
+
+
+NO_PARAMETERS = Signature()

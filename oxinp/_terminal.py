@@ -1,0 +1,176 @@
+"""The terminal: the one way in which tables are drawn, to fit its width, and pipes that are closed early."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["Columns", "closing_quietly", "columns", "shortened", "table"]
+
+NARROWEST = 12
+"""Columns of text are not made narrower than this to fit."""
+
+FOLDED = 4
+"""By how much lines are indented that follow a row because it has no room for them."""
+
+LEGIBLE = 32
+"""The last column, mostly of text, is not made narrower than this: it goes to a line of its own instead."""
+
+BROKEN_PIPE = 141
+"""Exit status of what SIGPIPE ends, as shells have it."""
+
+
+def columns(stream: Any = None) -> int | None:
+    """Return how many columns a stream shows, None where it is no terminal: what is kept or searched is not cut.
+
+    Parameters
+    ----------
+    stream : text file, optional
+        Standard output where it is not given.
+    """
+    try:
+        found = os.get_terminal_size((sys.stdout if stream is None else stream).fileno()).columns
+    except (AttributeError, OSError, ValueError):  # no terminal, closed, or no file at all
+        return None
+    return found or None
+
+
+def shortened(text: str, width: int, *, keep_end: bool = False) -> str:
+    """Return a text of at most so many characters, "..." standing for what is left out of it."""
+    if len(text) <= width:
+        return text
+    kept = max(width - 3, 0)
+    if keep_end:
+        return "..."[:width] + (text[-kept:] if kept else "")
+    return text[:kept] + "..."[:width]
+
+
+class Columns:
+    """The columns of a table: how wide they are, and on which line of a row they stand where one line is too short.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Of the columns' longest cells; 0 leaves a column out.
+    width : int or None
+        Of the terminal, see `columns`. None: one line, as wide as it needs to be.
+    right : iterable of int
+        Columns that are aligned to the right: numbers.
+    text : iterable of int
+        Columns whose cells lose their end where they are too wide.
+    paths : iterable of int
+        Columns whose cells lose their beginning.
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        width: int | None = None,
+        right: Iterable[int] = (),
+        text: Iterable[int] = (-1,),
+        paths: Iterable[int] = (),
+    ) -> None:
+        self._width = width
+        self._right, ends, self._paths = ({i % len(widths) for i in places} for places in (right, text, paths))
+        natural = {i: size for i, size in enumerate(widths) if size}
+        self._widths = natural if width is None else _fitted(natural, width, ends | self._paths)
+        self._lines = [list(natural)] if width is None else _lines(self._widths, width)
+        for line in self._lines:  # what stands alone need not have been made so narrow
+            if width is not None and len(line) == 1 and line[0] in ends | self._paths:
+                self._widths[line[0]] = min(natural[line[0]], max(width - FOLDED, NARROWEST))
+        self._indent = sum(self._widths[i] + 2 for i in self._lines[-1][:-1])
+        if len(self._lines) > 1 or (width is not None and width - self._indent < LEGIBLE):
+            self._indent = FOLDED
+
+    def draw(self, row: Sequence[str], notes: Sequence[str] = ()) -> str:
+        """Return the lines of a row, and of what is to be said of it, which begins where its last column does."""
+        lines = [
+            " " * (FOLDED * bool(number)) + "  ".join(self._cell(row, i) for i in line)
+            for number, line in enumerate(self._lines)
+        ]
+        for note in notes:
+            room = None if self._width is None else max(self._width - self._indent, NARROWEST)
+            lines += [" " * self._indent + part for part in ([note] if room is None else textwrap.wrap(note, room))]
+        return "\n".join(line.rstrip() for line in lines if line.strip())
+
+    def _cell(self, row: Sequence[str], i: int) -> str:
+        value = shortened(row[i], self._widths[i], keep_end=i in self._paths)
+        return value.rjust(self._widths[i]) if i in self._right else value.ljust(self._widths[i])
+
+
+def table(
+    rows: Iterable[Sequence[str]], *, notes: Callable[[int], Sequence[str]] = lambda _: (), **options: Any
+) -> str:
+    """Return rows of cells as lines, their columns two spaces apart.
+
+    Parameters
+    ----------
+    rows : iterable of sequence of str
+        All of one length; the first is the head. Columns with nothing below their head are left out.
+    notes : callable
+        What is to be said below a row, by the row's number; the head is 0.
+    **options
+        See `Columns`.
+
+    Returns
+    -------
+    str
+        Without a newline at its end.
+
+    Examples
+    --------
+    >>> from oxinp._terminal import table
+    >>> print(table([("name", "count", "what"), ("a", "12", "a long explanation")], width=27, right=[1]))
+    name  count  what
+    a        12  a long expl...
+    """
+    cells = [list(row) for row in rows]
+    kept = [len(cells) == 1 or any(row[i] for row in cells[1:]) for i in range(len(cells[0]))]
+    widths = [max(len(row[i]) for row in cells) * kept[i] for i in range(len(kept))]
+    drawn = Columns(widths, **options)
+    return "\n".join(drawn.draw(row, notes(number)) for number, row in enumerate(cells))
+
+
+def _fitted(widths: dict[int, int], width: int, flexible: set[int]) -> dict[int, int]:
+    """Return the widths of columns made narrower until they fit, the widest first, but none too narrow to read."""
+    fitted = dict(widths)
+    last = max(fitted)
+    floors = {i: LEGIBLE if i == last else NARROWEST for i in flexible}
+    while sum(fitted.values()) + 2 * (len(fitted) - 1) > width:
+        able = [i for i in fitted if i in flexible and fitted[i] > floors[i]]
+        if not able:
+            break
+        fitted[max(able, key=fitted.__getitem__)] -= 1
+    return fitted
+
+
+def _lines(widths: dict[int, int], width: int) -> list[list[int]]:
+    """Return the columns that stand on each line of a row: as many as there is room for."""
+    lines: list[list[int]] = [[]]
+    taken = 0
+    for i, size in widths.items():
+        if lines[-1] and taken + 2 + size > width:
+            lines.append([])
+            taken = FOLDED - 2
+        taken += size + 2 * bool(lines[-1] or len(lines) > 1)
+        lines[-1].append(i)
+    return lines
+
+
+@contextlib.contextmanager
+def closing_quietly() -> Iterator[None]:
+    """End without a word inside this block where nobody reads standard output any more, as ``| head`` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(BROKEN_PIPE)

@@ -1,0 +1,2 @@
+# Written by docs/type_stubs.py from the tables; type checkers alone read it.
+from numpy.dtypes import *

@@ -1,0 +1,49 @@
+"""The suite of whole programs: each gives NumPy's results, and the table says what was measured."""
+
+import json
+
+import numpy as np
+import pytest
+
+from asv_benchmarks import sides
+from asv_benchmarks.programs import __main__ as programs
+from asv_benchmarks.programs import measure
+
+
+@pytest.fixture(scope="module")
+def side():
+    return sides.load("oxinp")
+
+
+@pytest.mark.parametrize("placement", [("host", 1 << 16), ("emulator", 0)], ids=["host", "device"])
+@pytest.mark.parametrize("name", measure.names())
+def test_a_program_gives_numpys_results(side, name, placement, config, tmp_path):
+    config.backend, config.offload_threshold = placement
+    plain = sides.load("numpy")
+    for each in (side, plain):
+        folder = tmp_path / each.name
+        folder.mkdir()
+        found = measure.results(measure.load(name, each).run(*measure.start(each, measure.load(name), "tiny")))
+        np.savez(folder / f"{name}.npz", *[each.to_host(x) if hasattr(x, "shape") else np.asarray(x) for x in found])
+    assert programs.difference(name, tmp_path / "oxinp", tmp_path / "numpy") is None
+
+
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "programs.json"
+    arguments = ["--sizes", "tiny", "--filter", "^(lu|life)$", "--peers", "", "--json", str(path)]
+    assert programs.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "oxinp slower in" in printed
+    assert json.loads(path.read_text())["tiny"].keys() == {"life", "lu"}
+
+
+def test_a_program_that_is_not_done_does_not_keep_the_others(tmp_path):
+    rows = programs.run("numpy", "large", ["lu", "durbin"], tmp_path, 0.01)
+    assert all("not done after" in row["error"] for row in rows.values())
+
+
+def test_results_that_differ_are_named(tmp_path):
+    for folder, value in (("oxinp", 1.0), ("numpy", 1.1)):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "lu.npz", np.array([value, 2.0]))
+    assert "off by 5.0e-02" in programs.difference("lu", tmp_path / "oxinp", tmp_path / "numpy")
