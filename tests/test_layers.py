@@ -24,7 +24,7 @@ BELOW_CORE = (
 )
 BELOW_API = (*BELOW_CORE, "oxinp._core", "scipy")
 BELOW_MODULES = (*BELOW_API, "oxinp._api")
-PACKAGES = ("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial", "oxinp.testing")
+PACKAGES = ("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial", "oxinp.testing", "oxinp.ma")
 LAYERS = {
     "oxinp._driver": (),
     "oxinp._config": (),

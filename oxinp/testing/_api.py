@@ -11,6 +11,7 @@ from typing import Any
 from oxinp._api.fronts import describe, find_theirs
 from oxinp._api.submodule_rows import ASSERTIONS
 from oxinp._core.array import dispatch
+from oxinp._core.lazy.array_protocol import accepted
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import types
 
@@ -21,7 +22,7 @@ def _numpys(value: Any) -> Any:
         return fetch(value)[()] if type(type(value)) is types.scalar_type else fetch(value)
     if type(value) in (list, tuple):
         return type(value)(map(_numpys, value))
-    return {key: _numpys(part) for key, part in value.items()} if type(value) is dict else value
+    return {key: _numpys(part) for key, part in value.items()} if type(value) is dict else accepted(value)
 
 
 def _comparing(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,7 +33,12 @@ def _comparing(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return front
 
 
-for _name in ASSERTIONS:
-    _theirs = find_theirs(f"testing.{_name}")
-    if _theirs is not None:
-        dispatch.register(_theirs, describe(_comparing(_theirs), _theirs, f"testing.{_name}"))
+def compare_on_host(module: str) -> None:
+    """Register the assertions of a module, as it is called below ``numpy``."""
+    for name in ASSERTIONS[module].split():
+        theirs = find_theirs(f"{module}.{name}")
+        if theirs is not None:
+            dispatch.register(theirs, describe(_comparing(theirs), theirs, f"{module}.{name}"))
+
+
+compare_on_host("testing")

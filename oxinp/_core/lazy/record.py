@@ -323,6 +323,8 @@ def apply_into(
         Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
     """
     check_writeable(out)
+    if out._layout.dtype.kind in "SUT":
+        raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
